@@ -1,0 +1,71 @@
+# `make demo` and `make test` work as the first command on a machine that has Python and make:
+# whatever needs the environment depends on it, and the environment depends on its recipe.
+
+PYTHON ?= python3
+UV     ?= uv
+ARGS   ?=
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+LOCKED := $(VENV)/.locked
+READY  := $(VENV)/.ready
+FLOORS := mechanisms transforms pipelines
+
+# A notice that pip has a newer version is noise: which pip runs does not matter here.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: demo test check format bench lock clean help
+
+demo: $(READY)  ## publish a real log on this machine and show the release
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
+	$(BIN)/python -m pytest -n auto --durations=10 $(ARGS)
+
+check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest --quiet --doctest-modules $(FLOORS)
+
+format: $(READY)  ## rewrite the sources the way `check` wants them
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)  ## measure, side by side with the peers
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# One file serves every Python that pyproject.toml names: where two of them need different
+# versions, a marker on the line says which. Pins that still fit are kept; to move
+# on, `make lock ARGS=--upgrade`. uv comes from `pip install uv`; it is not in the lock
+# because nothing else here needs it.
+lock:  ## pin again what pyproject.toml asks for (needs uv)
+	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test \
+	  --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock pyproject.toml
+
+clean:  ## remove all that make made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(FLOORS) tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Two stamps, because they go stale for two reasons: new pins call for a new environment
+# (--clear, so that nothing unpinned lingers), new metadata only for the project's own
+# entry. Each is touched last, so an install that fails or is interrupted is done again.
+$(READY): pyproject.toml setup.py $(LOCKED)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(LOCKED): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
+	  { echo "hushbeam needs Python 3.10 to 3.13, and '$(PYTHON)' is none: name one, as in 'make PYTHON=python3.12 test'" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing the pinned packages into $(VENV) (a minute or two, once)"
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
+	@touch $@
