@@ -1,0 +1,1 @@
+"""Floor 0, the mathematics: what a device installs. Needs numpy, scipy and cryptography only."""

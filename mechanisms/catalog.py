@@ -1,0 +1,72 @@
+"""Every mechanism by name, for command lines and configuration."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mechanisms.channel import FrequencyOracle, Mechanism
+from mechanisms.frequency import linear_hash
+
+FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
+    "grr": linear_hash.k_ary,
+    "olh": linear_hash.optimal_local,
+    "srr": linear_hash.shuffled,
+    "hadamard": linear_hash.hadamard,
+}
+
+_M = TypeVar("_M")
+
+_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY}
+
+
+def names() -> list[str]:
+    """The names that `build` knows.
+
+    >>> "olh" in names()
+    True
+    """
+    return list(_ALL)
+
+
+def build(name: str, **parameters: Any) -> Mechanism:
+    """A mechanism from its name and parameters.
+
+    Args:
+        name: one of `names()`.
+        **parameters: what its constructor takes: epsilon, domain_size, hash_range, ...
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: unknown name; unknown or missing parameter; a value out of range. The message
+            lists what exists.
+
+    >>> build("olh", epsilon=1.0, domain_size=100).guarantee.epsilon
+    1.0
+    """
+    if name not in _ALL:
+        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(_ALL)}")
+    return _call(name, _ALL[name], parameters)
+
+
+def build_frequency(name: str, **parameters: Any) -> FrequencyOracle:
+    """`build`, for mechanisms that estimate frequencies only."""
+    if name not in FREQUENCY:
+        raise ValueError(f"unknown frequency mechanism {name!r}; there are: {', '.join(FREQUENCY)}")
+    return _call(name, FREQUENCY[name], parameters)
+
+
+def _call(name: str, constructor: Callable[..., _M], parameters: dict[str, Any]) -> _M:
+    signature = inspect.signature(constructor)
+    try:
+        signature.bind(**parameters)
+    except TypeError as error:
+        accepted = ", ".join(
+            key if p.default is p.empty else f"{key} (optional)"
+            for key, p in signature.parameters.items()
+        )
+        raise ValueError(f"{name}: {error}; it takes: {accepted}") from None
+    return constructor(**parameters)

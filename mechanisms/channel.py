@@ -1,0 +1,225 @@
+"""The contract that every mechanism meets, and what a privacy claim consists of.
+
+A mechanism is a finite channel: it maps an input *cell* (an integer) to a *code* (an integer)
+with probabilities that are exact rationals. Privacy is then checked by enumeration, collector
+states are integer counts that merge by addition, and a report is one 64-bit word.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from itertools import permutations
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.randomness import RandomSource
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Messages = NDArray[np.uint64]
+Model = Literal["local", "shuffle", "central", "none"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What holds, for whom, and how that is known.
+
+    Attributes:
+        model: "local" (against everyone who sees one report), "shuffle" (against who sees the
+            shuffled batch), "central" (against who sees the release) or "none".
+        epsilon: the privacy loss, in nats.
+        delta: the probability mass outside it.
+        unit: whose contribution may change between neighbouring inputs.
+        how: the derivation, for a reader who wants to check it.
+
+    >>> Guarantee("local", epsilon=1.0, delta=0.0, unit="report", how="enumeration").epsilon
+    1.0
+    """
+
+    model: Model
+    epsilon: float
+    delta: float
+    unit: str
+    how: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon <= math.inf:
+            raise ValueError(f"epsilon must be at least 0, not {self.epsilon}")
+        if not 0 <= self.delta <= 1:
+            raise ValueError(f"delta must lie in [0, 1], not {self.delta}")
+
+    @classmethod
+    def none(cls, reason: str) -> Guarantee:
+        """The claim of a mechanism that protects nobody, with the reason."""
+        return cls("none", math.inf, 1.0, "nobody", reason)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
+        epsilon = self.epsilon if self.epsilon < math.inf else None
+        return asdict(self) | {"epsilon": epsilon}
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon that is not a positive, finite number (NaN included)."""
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
+
+
+class Mechanism(ABC):
+    """One finite channel with its client (`perturb`) and its collector (`count`, `estimate`).
+
+    Subclasses are frozen dataclasses whose fields are what the user chose. Derived constants are
+    cached properties; they stay out of pickles, so a mechanism travels as a few numbers.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every concrete mechanism is a dataclass
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """How many input cells there are: 0 .. inputs - 1."""
+
+    @property
+    @abstractmethod
+    def codes(self) -> int:
+        """How many codes a message can take: 0 .. codes - 1."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What one report reveals about its sender."""
+
+    @abstractmethod
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        """The client: randomise each cell on its own.
+
+        Args:
+            cells: (n,) integers in 0 .. inputs - 1.
+            rng: the generator of this process.
+
+        Returns:
+            (n,) uint64 messages in 0 .. codes - 1.
+
+        Raises:
+            ValueError: a cell is not an integer in range. The message never holds the cell.
+        """
+
+    @abstractmethod
+    def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
+        """The exact distribution over codes, given a cell.
+
+        Returns:
+            ((codes,) uint64 numerators, their common denominator); the numerators add up to it.
+        """
+
+    @abstractmethod
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        """The unbiased estimate: never clipped, never normalised.
+
+        Args:
+            counts: (codes,) integers, from `count`.
+            n: the number of users; needed only where a user sends several messages.
+        """
+
+    def channel(self, cell: int) -> Floats:
+        """P(code | cell), rounded to doubles. `weights` holds the exact rationals.
+
+        Args:
+            cell: 0 .. inputs - 1.
+
+        Returns:
+            (codes,) float64 that add up to 1.
+        """
+        numerators, denominator = self.weights(cell)
+        return numerators / float(denominator)
+
+    def pairs(self) -> Iterable[tuple[int, int]]:
+        """Ordered pairs of inputs that stand for all pairs under the mechanism's symmetries.
+
+        An audit that enumerates these has enumerated every pair. The default prunes nothing.
+        """
+        return permutations(range(self.inputs), 2)
+
+    def valid(self, messages: Messages) -> NDArray[np.bool_]:
+        """Which messages this mechanism could have sent; a collector drops and counts the rest."""
+        possible: NDArray[np.bool_] = np.asarray(messages) < np.uint64(self.codes)
+        return possible
+
+    def count(self, messages: ArrayLike) -> Counts:
+        """The collector's state: how often each code came. count(a + b) = count(a) + count(b).
+
+        Args:
+            messages: (n,) uint64 in 0 .. codes - 1.
+
+        Returns:
+            (codes,) int64.
+
+        Raises:
+            ValueError: a message is out of range.
+        """
+        words = np.ascontiguousarray(messages, dtype=np.uint64)
+        if words.size and words.max() >= self.codes:
+            raise ValueError(
+                f"{np.count_nonzero(~self.valid(words))} of {words.size} messages lie outside "
+                f"0 .. {self.codes - 1}"
+            )
+        return np.bincount(words.view(np.int64), minlength=self.codes).astype(np.int64, copy=False)
+
+    def _checked(self, cells: ArrayLike) -> NDArray[Any]:
+        """The cells as an integer array, or a ValueError that tells how many are out of range."""
+        array = np.asarray(cells)
+        if array.dtype.kind not in "iu":
+            if array.size:
+                raise ValueError(f"cells must be integers, not {array.dtype}")
+            array = array.astype(np.int64)
+        if array.ndim != 1:
+            raise ValueError(f"cells must be one-dimensional, not of shape {array.shape}")
+        if array.size and not (0 <= array.min() and array.max() < self.inputs):
+            outside = np.count_nonzero((array < 0) | (array >= self.inputs))
+            raise ValueError(
+                f"{outside} of {array.size} cells lie outside 0 .. {self.inputs - 1}"
+            )
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class FrequencyOracle(Mechanism):
+    """A mechanism that estimates how frequent each value of a declared domain is."""
+
+    domain_size: int
+
+    @property
+    def inputs(self) -> int:
+        return self.domain_size
+
+    @property
+    @abstractmethod
+    def contrast(self) -> float:
+        """P(support | holder) - P(support | not holder), the slope the estimator divides by."""
+
+    @abstractmethod
+    def variance(self, frequency: ArrayLike, n: int) -> Floats:
+        """Variance of one value's estimate, over the randomness of n users' reports.
+
+        Args:
+            frequency: the share of users who hold the value, in [0, 1]; any shape.
+            n: how many users report.
+
+        Returns:
+            The variance in squared frequency units, of the same shape.
+        """
+
+    def average_variance(self, n: int) -> float:
+        """Mean squared error per value of the whole histogram, in squared frequency units.
+
+        The variance is linear in the frequency and frequencies add up to 1, so the average over
+        the domain depends on nothing else.
+        """
+        return float(self.variance(1 / self.domain_size, n))

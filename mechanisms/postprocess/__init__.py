@@ -1,0 +1,1 @@
+"""What may be done to an estimate without touching the data again."""

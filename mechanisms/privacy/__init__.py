@@ -1,0 +1,1 @@
+"""What a mechanism, or a shuffled batch of its reports, reveals: computed, not promised."""

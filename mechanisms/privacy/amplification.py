@@ -1,0 +1,123 @@
+"""What shuffling adds: the guarantee of a whole batch, from that of one report.
+
+Neighbours differ in one user's value. The published bound below is what HP-SDP claims; it is
+valid in its range and loose.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mechanisms.channel import require_epsilon
+
+
+@dataclass(frozen=True)
+class ShufflePlan:
+    """The client's parameters that a shuffle-model target allows.
+
+    Attributes:
+        epsilon_local: what each client may spend, in nats.
+        how: the bound it rests on.
+    """
+
+    epsilon_local: float
+    how: str
+
+
+def require_target(epsilon: float, delta: float, n: int) -> None:
+    """Refuse a shuffle-model target that means nothing (NaN included)."""
+    require_epsilon(epsilon)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1 in the shuffle model, not {delta}")
+    if not n >= 2:
+        raise ValueError(f"a shuffled batch needs at least 2 reports, not {n}")
+
+
+def theorem_1_epsilon(epsilon_local: float, hash_range: int, n: int, delta: float) -> float:
+    """HP-SDP's Theorem 1: the shuffled epsilon of n SRR reports.
+
+    Args:
+        epsilon_local: of one report, in nats.
+        hash_range: g, the number of symbols (d for k-ary response).
+        n: how many reports are shuffled.
+        delta: in (0, 1).
+
+    Returns:
+        sqrt(14 ln(2/delta) (e^epsilon_local + g - 1) / (n - 1)).
+
+    Raises:
+        ValueError: the result is outside the range in which the theorem is proven.
+
+    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
+        Software 2022, Theorem 1, after Balle, Bell, Gascon, Nissim, "The privacy blanket of the
+        shuffle model", CRYPTO 2019, Theorem 3.1: epsilon <= 1, blanket >= 27 g / ((n-1) epsilon).
+    """
+    require_target(epsilon_local, delta, n)
+    odds = math.exp(epsilon_local) + hash_range - 1
+    epsilon = math.sqrt(14 * math.log(2 / delta) * odds / (n - 1))
+    if not epsilon <= 1:
+        raise ValueError(
+            f"Theorem 1 is proven for epsilon <= 1 and gives {epsilon:.3g} here; "
+            "more reports or a smaller epsilon_local bring it into range"
+        )
+    if not hash_range / odds >= 27 * hash_range / ((n - 1) * epsilon):
+        raise ValueError("Theorem 1's blanket condition fails: delta is too close to 1")
+    return epsilon
+
+
+def theorem_1_budget(epsilon: float, n: int, delta: float) -> float:
+    """e^epsilon_local + g - 1, the total odds that Theorem 1 allows for a target (its inverse).
+
+    Args:
+        epsilon: the shuffled target; above 1 the theorem is used at 1, where its range ends.
+        n: the least number of reports.
+        delta: in (0, 1).
+    """
+    require_target(epsilon, delta, n)
+    return (n - 1) * min(epsilon, 1.0) ** 2 / (14 * math.log(2 / delta))
+
+
+def theorem_1_local_epsilon(epsilon: float, n: int, delta: float, hash_range: int) -> float | None:
+    """The largest epsilon_local for which Theorem 1 reaches a target, or None if none does.
+
+    The returned value meets the target when put back into the theorem.
+    """
+    odds = theorem_1_budget(epsilon, n, delta) - hash_range + 1
+    if not odds > 1:
+        return None
+    # One part in 10^12 down: far more than rounding, far less than anyone can measure.
+    epsilon_local = math.log(odds) * (1 - 1e-12)
+    try:
+        reached = theorem_1_epsilon(epsilon_local, hash_range, n, delta)
+    except ValueError:
+        return None
+    return epsilon_local if reached <= epsilon else None
+
+
+def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
+    """g = (m + 2)/3 rounded, the range with the least error for rare values under Theorem 1."""
+    return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))
+
+
+def local_budget(
+    epsilon: float, delta: float, n: int, hash_range: int, cap: float = math.inf
+) -> ShufflePlan:
+    """The epsilon a client may spend so that n shuffled reports meet a target.
+
+    Args:
+        epsilon: the shuffled target, in nats.
+        delta: in (0, 1).
+        n: the least batch the shuffler lets through.
+        hash_range: how many symbols the client's randomised response has.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        The epsilon and the reason it suffices. Shuffling never weakens a report, so the target
+        itself is always allowed.
+    """
+    require_target(epsilon, delta, n)
+    amplified = theorem_1_local_epsilon(epsilon, n, delta, hash_range)
+    if amplified is None or amplified <= min(epsilon, cap):
+        return ShufflePlan(min(epsilon, cap), "every report alone meets the target")
+    return ShufflePlan(min(amplified, cap), "published bound: HP-SDP 2022, Theorem 1")
