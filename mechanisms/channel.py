@@ -94,6 +94,10 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee:
         """What one report reveals about its sender."""
 
+    def constants(self) -> dict[str, float]:
+        """What the user chose and what follows from it, for a statement that can be checked."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @abstractmethod
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         """The client: randomise each cell on its own.

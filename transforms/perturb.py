@@ -13,6 +13,7 @@ from mechanisms.channel import Mechanism
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
 from transforms.encode import CellBlock
+from transforms.progress import REPORTS, tally
 
 
 @dataclass
@@ -46,4 +47,5 @@ class PerturbDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, block: CellBlock) -> Iterator[np.ndarray]:
+        tally(REPORTS, block.cells.size)
         yield self._mechanism.perturb(block.cells, self._rng)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, PartitionDoFn
-from transforms.progress import REPORTS, WITHHELD, tally
+from transforms.progress import WITHHELD, tally
 
 
 @dataclass
@@ -72,7 +72,6 @@ class DrawBucketsDoFn(PartitionDoFn):
         self._rng = self._open_rng()
 
     def rows(self, block: NDArray[np.uint64]) -> NDArray[Any]:
-        tally(REPORTS, block.size)
         return block.astype(self._dtype, copy=False)
 
     def assign(self, rows: NDArray[Any]) -> NDArray[np.uint64]:

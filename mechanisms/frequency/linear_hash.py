@@ -213,6 +213,14 @@ class LinearHash(FrequencyOracle):
             "values; the 64-bit thresholds are rounded to the private side",
         )
 
+    def constants(self) -> dict[str, float]:
+        return super().constants() | {
+            "digits": self.digits,
+            "collision": self.collision,
+            "keep": self.keep,
+            "other": self.other,
+        }
+
     # ---- client and collector ----------------------------------------------------------------
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:

@@ -7,27 +7,13 @@ valid in its range and loose.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from mechanisms.channel import require_epsilon
+from mechanisms.frequency.linear_hash import LinearHash
 
 
-@dataclass(frozen=True)
-class ShufflePlan:
-    """The client's parameters that a shuffle-model target allows.
-
-    Attributes:
-        epsilon_local: what each client may spend, in nats.
-        how: the bound it rests on.
-    """
-
-    epsilon_local: float
-    how: str
-
-
-def require_target(epsilon: float, delta: float, n: int) -> None:
-    """Refuse a shuffle-model target that means nothing (NaN included)."""
-    require_epsilon(epsilon)
+def require_batch(delta: float, n: int) -> None:
+    """Refuse a delta or a batch size that means nothing in the shuffle model (NaN included)."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1 in the shuffle model, not {delta}")
     if not n >= 2:
@@ -53,7 +39,8 @@ def theorem_1_epsilon(epsilon_local: float, hash_range: int, n: int, delta: floa
         Software 2022, Theorem 1, after Balle, Bell, Gascon, Nissim, "The privacy blanket of the
         shuffle model", CRYPTO 2019, Theorem 3.1: epsilon <= 1, blanket >= 27 g / ((n-1) epsilon).
     """
-    require_target(epsilon_local, delta, n)
+    require_epsilon(epsilon_local)
+    require_batch(delta, n)
     odds = math.exp(epsilon_local) + hash_range - 1
     epsilon = math.sqrt(14 * math.log(2 / delta) * odds / (n - 1))
     if not epsilon <= 1:
@@ -74,7 +61,8 @@ def theorem_1_budget(epsilon: float, n: int, delta: float) -> float:
         n: the least number of reports.
         delta: in (0, 1).
     """
-    require_target(epsilon, delta, n)
+    require_epsilon(epsilon)
+    require_batch(delta, n)
     return (n - 1) * min(epsilon, 1.0) ** 2 / (14 * math.log(2 / delta))
 
 
@@ -100,9 +88,7 @@ def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
     return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))
 
 
-def local_budget(
-    epsilon: float, delta: float, n: int, hash_range: int, cap: float = math.inf
-) -> ShufflePlan:
+def local_budget(epsilon: float, delta: float, n: int, hash_range: int, cap: float) -> float:
     """The epsilon a client may spend so that n shuffled reports meet a target.
 
     Args:
@@ -110,14 +96,29 @@ def local_budget(
         delta: in (0, 1).
         n: the least batch the shuffler lets through.
         hash_range: how many symbols the client's randomised response has.
-        cap: the most a client may spend whatever the shuffler adds.
+        cap: the most a client may spend whatever the shuffler adds; infinity for no cap.
 
     Returns:
-        The epsilon and the reason it suffices. Shuffling never weakens a report, so the target
-        itself is always allowed.
+        The largest known to be safe. Shuffling never weakens a report, so the target itself
+        is always allowed.
     """
-    require_target(epsilon, delta, n)
     amplified = theorem_1_local_epsilon(epsilon, n, delta, hash_range)
-    if amplified is None or amplified <= min(epsilon, cap):
-        return ShufflePlan(min(epsilon, cap), "every report alone meets the target")
-    return ShufflePlan(min(amplified, cap), "published bound: HP-SDP 2022, Theorem 1")
+    return min(cap, epsilon if amplified is None else max(amplified, epsilon))
+
+
+def batch_epsilon(mechanism: LinearHash, n: int, delta: float) -> tuple[float, str]:
+    """The epsilon of n shuffled reports, and how it is known.
+
+    Args:
+        mechanism: what perturbed each report; its hash_range is the number of symbols.
+        n: how many reports are shuffled.
+        delta: in (0, 1).
+    """
+    alone = mechanism.guarantee.epsilon
+    try:
+        amplified = theorem_1_epsilon(alone, mechanism.hash_range, n, delta)
+    except ValueError:
+        amplified = math.inf
+    if amplified < alone:
+        return amplified, "published bound: HP-SDP 2022, Theorem 1"
+    return alone, "every report alone is this private, and shuffling takes nothing away"

@@ -1,0 +1,13 @@
+"""What can end a job early, and the exit code that says which."""
+
+from __future__ import annotations
+
+DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED = 0, 1, 2, 3
+
+
+class RequestError(Exception):
+    """The request or its input is wrong: one line that says what, where, and what to do."""
+
+
+class WithheldError(Exception):
+    """Too few reports to publish anything: not a fault, but no release either."""

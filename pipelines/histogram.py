@@ -1,0 +1,280 @@
+"""`hushbeam histogram`: how often each value of a declared domain occurs in a telemetry log."""
+
+from __future__ import annotations
+
+import io
+import math
+import platform
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any, Literal
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.pvalue import AsDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from mechanisms import planner
+from mechanisms.postprocess.intervals import intervals, largest_error_bound, standard_errors
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs, release, report
+from pipelines.errors import RequestError
+from pipelines.wording import meaning
+from transforms.blocks import Generator
+from transforms.collect import CollectFrequencies, Frequencies
+from transforms.contributions import OneValuePerUser
+from transforms.encode import Domain, EncodeDoFn
+from transforms.perturb import Perturb
+from transforms.progress import ROWS, WITHHELD, tally
+from transforms.shuffle import Shuffle
+from transforms.telemetry import ReadTelemetry
+from transforms.users import UserDigest
+
+TABLE = "histogram.parquet"
+
+_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
+_PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
+
+
+class HistogramOptions(BaseModel):
+    """What a person asks for; every number is checked before anything is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    input: tuple[str, ...] = Field(min_length=1)
+    column: str
+    domain: str
+    output: str
+    user_column: str | None = None
+    model: Literal["local", "shuffle"] = "shuffle"
+    epsilon: float | None = Field(None, gt=0)
+    delta: float | None = Field(None, ge=0, lt=1)
+    epsilon_local: float | None = Field(None, gt=0)
+    min_reports: int | None = Field(None, ge=1)
+    mechanism: str = planner.AUTO
+    out_of_domain: Literal["drop", "other"] = "drop"
+    postprocess: Literal["pop", "none"] = "pop"
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+
+@dataclass(frozen=True)
+class HistogramJob:
+    """A request held against its input: everything that is decided before a row is read.
+
+    Attributes:
+        options: what was asked.
+        telemetry: the files.
+        domain: the declared values.
+        design: the mechanism and what it guarantees.
+        min_reports: the least batch that is published.
+        open_rng: opens generators on workers; a seeded one is for tests.
+    """
+
+    options: HistogramOptions
+    telemetry: inputs.Telemetry
+    domain: Domain
+    design: planner.Design
+    min_reports: int
+    open_rng: Generator = SecureRandom
+
+    @property
+    def unit(self) -> str:
+        """Whose contribution is protected."""
+        return "row" if self.options.user_column is None else "user"
+
+    @property
+    def buckets(self) -> int:
+        """How many groups the shuffler and the contribution bound split their input into."""
+        return min(max(64, self.telemetry.rows // _BUCKET_ROWS), 1 << 14)
+
+
+def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> HistogramJob:
+    """Check a request against its input and choose the mechanism; reads footers only.
+
+    Raises:
+        RequestError: something is wrong with the request or the input.
+    """
+    release.require_vacant(options.output)
+    telemetry = inputs.open_telemetry(options.input)
+    kind = telemetry.column_type(options.column, "--column")
+    if options.user_column is not None:
+        inputs.check_user_column(telemetry, options.user_column)
+    domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
+    min_reports = _min_reports(options, telemetry.rows)
+    try:
+        target = planner.Target(
+            model=options.model,
+            epsilon=options.epsilon,
+            delta=_delta(options),
+            n=min_reports,
+            domain_size=domain.size,
+            epsilon_local=options.epsilon_local,
+            unit="row" if options.user_column is None else "user",
+        )
+        design = planner.design(target, options.mechanism)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    return HistogramJob(options, telemetry, domain, design, min_reports, open_rng)
+
+
+def _min_reports(options: HistogramOptions, rows: int) -> int:
+    """The least batch; by default nine tenths of the rows, to two figures."""
+    if options.min_reports is not None:
+        return options.min_reports
+    if options.model == "local":
+        return 1
+    if options.user_column is not None:
+        raise RequestError(
+            "--min-reports is missing: with --user-column, say how many users at the least the "
+            "release must stand on (each client's epsilon is chosen for that number)"
+        )
+    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
+    return max(2, int(0.9 * rows) // unit * unit)
+
+
+def _delta(options: HistogramOptions) -> float:
+    """delta, 10^-6 by default where the model has one."""
+    if options.delta is None:
+        return 1e-6 if options.model == "shuffle" else 0.0
+    return options.delta
+
+
+@dataclass
+class PublishHistogram(beam.PTransform):
+    """The whole road, from files to a release."""
+
+    job: HistogramJob
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        job, options = self.job, self.job.options
+        users, columns = None, (options.column,)
+        if options.user_column is not None:
+            users = UserDigest(options.user_column, int(SecureRandom().words(1)[0]))
+            columns = tuple(dict.fromkeys((options.user_column, options.column)))
+        encoded = (
+            begin
+            | "Read" >> ReadTelemetry(job.telemetry.files, columns)
+            | "Encode"
+            >> beam.ParDo(EncodeDoFn(options.column, job.domain, users)).with_outputs(
+                EncodeDoFn.TALLIES, main="cells"
+            )
+        )
+        cells = encoded.cells
+        if users is not None:
+            cells |= "Bound contributions" >> OneValuePerUser(job.buckets, job.open_rng)
+        mechanism = job.design.mechanism
+        messages = cells | "Perturb" >> Perturb(mechanism, job.open_rng)
+        if options.model == "shuffle":
+            messages |= "Shuffle" >> Shuffle(
+                job.min_reports, mechanism.codes, job.buckets, job.open_rng
+            )
+        tallies = encoded[EncodeDoFn.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        return (
+            messages
+            | "Collect" >> CollectFrequencies(mechanism, options.postprocess)
+            | "Release" >> beam.ParDo(ReleaseDoFn(job, uuid.uuid4().hex), AsDict(tallies))
+        )
+
+
+class ReleaseDoFn(beam.DoFn):
+    """Writes the release, unless there are too few reports for one."""
+
+    def __init__(self, job: HistogramJob, release_id: str) -> None:
+        self._job, self._release_id = job, release_id
+
+    def process(self, frequencies: Frequencies, tallies: Mapping[str, int]) -> None:
+        if frequencies.n < self._job.min_reports:
+            tally(WITHHELD, 1)
+            return
+        table = histogram_table(self._job, frequencies)
+        statement = histogram_statement(self._job, frequencies, tallies, self._release_id)
+        files = {TABLE: _parquet(table), "report.html": report.page(table, statement)}
+        release.publish(self._job.options.output, files, statement)
+
+
+def histogram_table(job: HistogramJob, frequencies: Frequencies) -> pa.Table:
+    """The published table: one row per value, in the order of the domain.
+
+    Columns: value (null for the bin of all other values), estimate (after post-processing),
+    unbiased (before it), standard_error, lower and upper (an interval for each value alone),
+    lower_simultaneous and upper_simultaneous (intervals that cover all values together).
+    """
+    unbiased, confidence = frequencies.unbiased, job.options.confidence
+    error = standard_errors(job.design.mechanism, unbiased, frequencies.n)
+    lower, upper = intervals(unbiased, error, confidence)
+    lower_all, upper_all = intervals(unbiased, error, confidence, simultaneous=True)
+    values = job.domain.labels()
+    if job.domain.other:
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return pa.table(
+        {
+            "value": values,
+            "estimate": frequencies.estimate,
+            "unbiased": unbiased,
+            "standard_error": error,
+            "lower": lower,
+            "upper": upper,
+            "lower_simultaneous": lower_all,
+            "upper_simultaneous": upper_all,
+        }
+    )
+
+
+def histogram_statement(
+    job: HistogramJob, frequencies: Frequencies, tallies: Mapping[str, int], release_id: str
+) -> dict[str, Any]:
+    """What was asked, what was done, and what it guarantees."""
+    options, design = job.options, job.design
+    local, released = design.local, design.release
+    in_words = [meaning(released, job.min_reports)]
+    if released != local:
+        in_words.append(meaning(local, job.min_reports))
+    n, mechanism = frequencies.n, design.mechanism
+    return {
+        "statement_version": 1,
+        "release": "histogram",
+        "release_id": release_id,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "in_words": in_words,
+        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+        "neighbours": f"one {job.unit}'s value is replaced by any other value of the domain",
+        "published_exactly": "the number of reports, of rows read and of rejects by reason",
+        "n": n,
+        "rows_read": tallies.get(ROWS, 0),
+        "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
+        "invalid_reports": frequencies.invalid,
+        "asked": {
+            "column": options.column,
+            "user_column": options.user_column,
+            "unit": job.unit,
+            "domain": f"{job.domain.declared:,} declared values",
+            "out_of_domain": options.out_of_domain,
+            "model": options.model,
+            "epsilon": options.epsilon,
+            "delta": _delta(options),
+            "epsilon_local": options.epsilon_local,
+            "min_reports": job.min_reports,
+            "mechanism": options.mechanism,
+            "postprocess": options.postprocess,
+            "confidence": options.confidence,
+        },
+        "mechanism": {"name": design.name, "constants": mechanism.constants()},
+        "error": {
+            "standard_error_at_0": float(np.sqrt(mechanism.variance(0.0, n))),
+            "mean_squared_error_per_value": mechanism.average_variance(n),
+            "largest_error_bound": largest_error_bound(mechanism, n, options.confidence),
+        },
+        "versions": {name: version(name) for name in _PACKAGES}
+        | {"python": platform.python_version()},
+    }
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()

@@ -1,0 +1,125 @@
+"""`hushbeam histogram` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from mechanisms import catalog, planner
+from pipelines import console, histogram, release
+from pipelines.errors import DONE, WithheldError
+from pipelines.run import request, run_beam
+from transforms.progress import REPORTS
+
+_EXAMPLE = """\
+example, with the files of the repository:
+  hushbeam histogram --input examples/flights.parquet --column destination \\
+      --domain examples/airports.txt --epsilon 1 --output flights-histogram
+
+Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
+exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong; 3 the run failed.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "histogram",
+        help="how often each value of a declared domain occurs",
+        description=histogram.__doc__,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_argument_group("what is counted")
+    what.add_argument(
+        "--input", nargs="+", required=True, metavar="FILE",
+        help="Parquet files or globs, local or gs://",
+    )  # fmt: skip
+    what.add_argument("--column", required=True, help="the column whose values are counted")
+    what.add_argument(
+        "--domain", required=True, metavar="FILE|LOW..HIGH",
+        help="the values that may occur: a text file with one a line, or a range of integers. "
+        "It must be public knowledge, not taken from the data",
+    )  # fmt: skip
+    what.add_argument(
+        "--user-column", metavar="COLUMN",
+        help="protect users, not rows: one uniformly chosen value of each user is used",
+    )  # fmt: skip
+    what.add_argument(
+        "--out-of-domain", choices=("drop", "other"), default="drop",
+        help="values outside the domain are dropped and counted, or share one more bin "
+        "(default: %(default)s)",
+    )  # fmt: skip
+
+    privacy = parser.add_argument_group("what is promised")
+    privacy.add_argument(
+        "--model", choices=("local", "shuffle"), default="shuffle",
+        help="local: every report alone is epsilon-private. shuffle: the release is "
+        "(epsilon, delta)-private, at a far smaller error (default: %(default)s)",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--epsilon", help="the privacy loss of the release; 1 is a common choice, less is safer"
+    )
+    privacy.add_argument(
+        "--delta", help="shuffle model: the probability that epsilon may fail (default: 1e-6)"
+    )
+    privacy.add_argument(
+        "--min-reports", metavar="N",
+        help="withhold the release if fewer reports come (default: nine tenths of the rows; "
+        "needed with --user-column)",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--epsilon-local", metavar="E",
+        help="shuffle model: the most that one report may reveal to the shuffler; "
+        "without --epsilon it is what each report spends",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--mechanism", default=planner.AUTO, choices=(planner.AUTO, *catalog.FREQUENCY),
+        help="auto takes the one with the least predicted error (default: %(default)s)",
+    )  # fmt: skip
+
+    result = parser.add_argument_group("what comes out")
+    result.add_argument(
+        "--output", required=True, metavar="FOLDER",
+        help="a new folder, local or gs://: histogram.parquet, statement.json, report.html",
+    )  # fmt: skip
+    result.add_argument(
+        "--postprocess", choices=("pop", "none"), default="pop",
+        help="pop: the nearest histogram whose shares are nonnegative and add up to 1; "
+        "the unbiased estimates are published either way (default: %(default)s)",
+    )  # fmt: skip
+    result.add_argument(
+        "--confidence", default="0.95", help="of the intervals (default: %(default)s)"
+    )
+    result.add_argument("--debug", action="store_true", help="show Beam's log and tracebacks")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Publish a histogram, and show the top of it."""
+    asked = {k: v for k, v in vars(arguments).items() if k not in ("command", "debug")}
+    options = request(histogram.HistogramOptions, asked)
+    job = histogram.prepare(options)
+    screen = Console()
+    counted = run_beam(
+        histogram.PublishHistogram(job), beam_arguments, screen, job.telemetry.rows
+    )
+    if counted is None:
+        screen.print("submitted; the release will appear in the output folder")
+        return DONE
+    if not release.holds_release(options.output):
+        raise WithheldError(
+            f"{counted.get(REPORTS, 0):,} reports came, fewer than --min-reports "
+            f"{job.min_reports:,}; nothing was published"
+        )
+    table = pq.read_table(io.BytesIO(release.read(options.output, histogram.TABLE)))
+    console.show_top(screen, table, 10, options.confidence)
+    for guarantee in dict.fromkeys((job.design.release, job.design.local)):
+        screen.print(console.one_line(guarantee), highlight=False)
+    screen.print(f"report: {options.output}/report.html", highlight=False, soft_wrap=True)
+    return DONE

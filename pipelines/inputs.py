@@ -1,0 +1,164 @@
+"""What a job reads, looked at before it runs: files, footers, and the declared domain."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import RequestError
+from transforms.encode import DeclaredValues, Domain, IntegerRange, integer_range
+from transforms.users import UserDigest
+
+_LARGEST_DOMAIN_FILE = 1 << 28  # bytes
+_FOOTER_READERS = 16
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Parquet files whose footers were read and found to agree.
+
+    Attributes:
+        files: every file, in a fixed order.
+        rows: how many rows they hold together.
+        schema: the columns of the first file; the columns a job asks for are checked in all.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    schemas: tuple[pa.Schema, ...]
+
+    def column_type(self, column: str, flag: str) -> pa.DataType:
+        """The type of a column that every file must have, alike.
+
+        Raises:
+            RequestError: a file lacks it, or two files disagree.
+        """
+        kinds = []
+        for file, schema in zip(self.files, self.schemas, strict=True):
+            if column not in schema.names:
+                known = ", ".join(schema.names)
+                raise RequestError(f"{flag}: {file} has no column {column!r}; it has: {known}")
+            kinds.append(schema.field(column).type)
+            if kinds[-1] != kinds[0]:
+                raise RequestError(
+                    f"{flag}: column {column!r} is {kinds[0]} in {self.files[0]} but {kinds[-1]} "
+                    f"in {file}; write the files with one schema"
+                )
+        return kinds[0]
+
+
+def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
+    """Find the files and read their footers; no row is read.
+
+    Args:
+        patterns: files or globs, local or on a file system that Beam knows.
+
+    Raises:
+        RequestError: a pattern matches nothing, or a file is not Parquet.
+    """
+    files = tuple(dict.fromkeys(file for pattern in patterns for file in _match(pattern)))
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        footers = list(pool.map(_footer, files))
+    rows = sum(count for count, _ in footers)
+    if not rows:
+        raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
+    return Telemetry(files, rows, tuple(schema for _, schema in footers))
+
+
+def _match(pattern: str) -> list[str]:
+    """The files of one pattern."""
+    try:
+        found = sorted(entry.path for entry in FileSystems.match([pattern])[0].metadata_list)
+    except (BeamIOError, ValueError) as error:
+        raise RequestError(f"--input: cannot look for {pattern}: {_reason(error)}") from None
+    if not found:
+        raise RequestError(f"--input: no file matches {pattern}")
+    return found
+
+
+def _footer(file: str) -> tuple[int, pa.Schema]:
+    """Rows and schema of one Parquet file."""
+    try:
+        with FileSystems.open(file) as stream:
+            parquet = pq.ParquetFile(stream)
+            return parquet.metadata.num_rows, parquet.schema_arrow
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, BeamIOError):
+        raise RequestError(
+            f"--input: {file} is not a readable Parquet file (empty, cut off, or another format)"
+        ) from None
+
+
+def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
+    """The declared domain of a column.
+
+    Args:
+        text: LOW..HIGH, or a file with one value a line.
+        column: the type of the column it describes.
+        other: whether values outside it share one more bin.
+
+    Raises:
+        RequestError: the domain is malformed or does not fit the column.
+    """
+    bounds = integer_range(text)
+    domain: Domain
+    if bounds is not None:
+        domain = IntegerRange(*bounds, other=other)
+        if not bounds[0] <= bounds[1]:
+            raise RequestError(f"--domain: {text} is empty: the first number must not be larger")
+        if not all(-(1 << 62) <= bound <= 1 << 62 for bound in bounds):
+            raise RequestError(f"--domain: {text} reaches beyond 62-bit integers")
+    else:
+        domain = DeclaredValues(_domain_lines(text), other)
+    if not domain.size >= 2:
+        raise RequestError("--domain: a histogram needs at least 2 values (or --out-of-domain other)")
+    if not domain.accepts(column):
+        wanted = "integers" if bounds is not None else "text (or integers, if every line is one)"
+        raise RequestError(
+            f"--domain: the column holds {column}, but the domain declares {wanted}; "
+            "choose a column of that type or declare the domain in the column's"
+        )
+    return domain
+
+
+def _domain_lines(path: str) -> tuple[str, ...]:
+    """The lines of a domain file, each a value of its own."""
+    try:
+        with FileSystems.open(path) as stream:
+            raw = stream.read(_LARGEST_DOMAIN_FILE + 1)
+    except (OSError, BeamIOError, ValueError):
+        raise RequestError(
+            f"--domain: {path} is neither LOW..HIGH nor a file that can be read"
+        ) from None
+    if len(raw) > _LARGEST_DOMAIN_FILE:
+        raise RequestError(f"--domain: {path} is larger than {_LARGEST_DOMAIN_FILE >> 20} MiB")
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise RequestError(f"--domain: {path} is not UTF-8 text") from None
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise RequestError(f"--domain: line {number} of {path} is blank; remove it")
+        if line in seen:
+            raise RequestError(
+                f"--domain: line {number} of {path} repeats line {seen[line]}; keep one of them"
+            )
+        seen[line] = number
+    return tuple(lines)
+
+
+def check_user_column(telemetry: Telemetry, column: str) -> None:
+    """Refuse a user column that cannot tell users apart."""
+    kind = telemetry.column_type(column, "--user-column")
+    if not UserDigest.accepts(kind):
+        raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error about a file name."""
+    return str(error).splitlines()[0]

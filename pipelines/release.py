@@ -1,0 +1,115 @@
+"""A release: a folder that is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import RequestError
+
+# Readers take a folder without a statement for no release, so it is written last.
+STATEMENT = "statement.json"
+
+
+def require_vacant(folder: str) -> None:
+    """Refuse a folder in which something has been published, or that is no place to publish.
+
+    Raises:
+        RequestError: the folder holds files, or its name is a file's.
+    """
+    if _is_local(folder):
+        if os.path.isdir(folder) and not os.listdir(folder):
+            return
+        taken = os.path.lexists(folder)
+    else:
+        taken = bool(FileSystems.match([_join(folder, "*")])[0].metadata_list)
+    if taken:
+        held = "a release" if holds_release(folder) else "files"
+        raise RequestError(
+            f"--output: {folder} already holds {held}; name a new folder (a release is never "
+            "overwritten: publishing the same data twice spends its privacy twice)"
+        )
+
+
+def holds_release(folder: str) -> bool:
+    """Whether a complete release stands in a folder."""
+    return bool(FileSystems.exists(_join(folder, STATEMENT)))
+
+
+def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any]) -> None:
+    """Write a release so that no reader ever sees a part of it.
+
+    Locally the folder is filled under another name and renamed. In an object store, which has no
+    renaming of folders, the statement comes last and makes the rest a release. A worker that is
+    retried after it had published finds its own statement and stops.
+
+    Args:
+        folder: where; must be vacant.
+        files: name -> content, the statement not among them.
+        statement: becomes statement.json; its "release_id" tells jobs apart.
+
+    Raises:
+        RequestError: someone else published there meanwhile.
+    """
+    text = json.dumps(statement, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    content = {**files, STATEMENT: text.encode()}
+    if holds_release(folder) and _published_id(folder) == statement["release_id"]:
+        return
+    require_vacant(folder)
+    if _is_local(folder):
+        _write_local(folder, content)
+    else:
+        _write_objects(folder, content)
+
+
+def read(folder: str, name: str) -> bytes:
+    """The content of one file of a release."""
+    with FileSystems.open(_join(folder, name)) as stream:
+        return bytes(stream.read())
+
+
+def _published_id(folder: str) -> str | None:
+    return json.loads(read(folder, STATEMENT)).get("release_id")
+
+
+def _write_local(folder: str, content: Mapping[str, bytes]) -> None:
+    parent, name = os.path.split(os.path.abspath(folder))
+    os.makedirs(parent, exist_ok=True)
+    partial = tempfile.mkdtemp(prefix=f".{name}.partial-", dir=parent)
+    try:
+        for file, data in content.items():
+            with open(os.path.join(partial, file), "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.chmod(partial, 0o755)  # mkdtemp keeps others out; a release is to be read
+        os.rename(partial, folder)  # fails if someone put files there meanwhile
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _write_objects(folder: str, content: Mapping[str, bytes]) -> None:
+    written = []
+    try:
+        for file, data in content.items():
+            written.append(_join(folder, file))
+            with FileSystems.create(written[-1]) as stream:
+                stream.write(data)
+    except BaseException:
+        FileSystems.delete([path for path in written if FileSystems.exists(path)])
+        raise
+
+
+def _is_local(folder: str) -> bool:
+    return FileSystems.get_scheme(folder) is None
+
+
+def _join(folder: str, name: str) -> str:
+    return FileSystems.join(folder, name)

@@ -1,0 +1,126 @@
+"""report.html: one page, self-contained, that a person reads instead of the files beside it."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+OTHER_LABEL = "(any other value)"
+
+_BARS = 30  # more than these cannot be told apart in a picture
+_ROWS = 50
+
+
+def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    """The report of a histogram release.
+
+    Args:
+        table: the release's table.
+        statement: the release's statement.
+    """
+    top = _largest(table, _ROWS)
+    template = Template(resources.files("pipelines").joinpath("report.html").read_text("utf-8"))
+    asked = statement["asked"]
+    filled = template.substitute(
+        column=html.escape(asked["column"]),
+        n=f"{statement['n']:,}",
+        unit=html.escape(asked["unit"]),
+        created=statement["created"],
+        chart=_chart(top.slice(0, _BARS), asked["confidence"]),
+        shown=min(_BARS, len(table)),
+        domain=f"{len(table):,}",
+        confidence=f"{asked['confidence']:.4g}",
+        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        rows="".join(_row(row) for row in top.to_pylist()),
+        listed=len(top),
+    )
+    return filled.encode()
+
+
+def labels(table: pa.Table) -> list[str]:
+    """The values as text, the bin for all others by a name of its own."""
+    return [OTHER_LABEL if value is None else str(value) for value in table["value"].to_pylist()]
+
+
+def _largest(table: pa.Table, rows: int) -> pa.Table:
+    """The rows with the largest estimates, largest first."""
+    order = np.lexsort((-table["unbiased"].to_numpy(), -table["estimate"].to_numpy()))
+    return table.take(pa.array(order[:rows]))
+
+
+def _chart(top: pa.Table, confidence: float) -> str:
+    """Bars with error bars, as inline SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # the object interface: no global state, no display
+
+    height = 0.6 + 0.24 * len(top)
+    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "hushbeam"}):
+        figure = Figure(figsize=(8.4, height), layout="constrained")
+        axes = figure.subplots()
+        y = np.arange(len(top))
+        unbiased = top["unbiased"].to_numpy()
+        lower, upper = top["lower"].to_numpy(), top["upper"].to_numpy()
+        axes.barh(y, top["estimate"].to_numpy() * 100, color="#8fb3d9", height=0.7)
+        reach = np.abs(np.vstack([unbiased - lower, upper - unbiased])) * 100
+        axes.errorbar(
+            unbiased * 100, y, xerr=reach, fmt="o", color="#1c3f66", markersize=3, linewidth=1.2,
+            capsize=2, label=f"unbiased estimate, {100 * confidence:.4g} % interval",
+        )  # fmt: skip
+        axes.set_yticks(y, [_shortened(label) for label in labels(top)])
+        axes.set_ylim(len(top) - 0.4, -0.6)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("share of reports, %")
+        axes.legend(loc="lower right", frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        buffer = io.StringIO()
+        # No date: the page says when it was made, and equal releases give equal pictures.
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the statement holds, as pairs for a table."""
+    mechanism, asked = statement["mechanism"], statement["asked"]
+    parameters = ", ".join(f"{k} = {v:.6g}" for k, v in mechanism["constants"].items())
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    return [
+        ("mechanism", f"{mechanism['name']} ({parameters})"),
+        ("model", asked["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+        ("declared domain", asked["domain"]),
+        ("values outside it", asked["out_of_domain"]),
+        ("after decoding", asked["postprocess"]),
+        ("standard error of a rare value", f"{statement['error']['standard_error_at_0']:.3g}"),
+        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+    ]
+
+
+def _fact(name: str, text: str) -> str:
+    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    label = OTHER_LABEL if row["value"] is None else str(row["value"])
+    shares = (row["estimate"], row["unbiased"], row["standard_error"])
+    cells = "".join(f"<td>{100 * share:.4f}</td>" for share in shares)
+    interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    return f"<tr><th>{html.escape(label)}</th>{cells}{interval}</tr>\n"
+
+
+def _shortened(label: str, width: int = 28) -> str:
+    """Labels that fit beside a bar; `$` would start a formula in matplotlib."""
+    text = label if len(label) <= width else label[: width - 1] + "…"
+    return text.replace("$", r"\$")
