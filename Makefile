@@ -48,7 +48,7 @@ lock:  ## pin again what pyproject.toml asks for (needs uv)
 
 clean:  ## remove all that make made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find $(FLOORS) tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ $(READY): pyproject.toml setup.py $(LOCKED)
 
 $(LOCKED): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
-	  { echo "hushbeam needs Python 3.10 to 3.13, and '$(PYTHON)' is none: name one, as in 'make PYTHON=python3.12 test'" >&2; exit 1; }
+	  { echo "hushbeam needs Python 3.10 to 3.13, which '$(PYTHON)' is not: name another, as in 'make PYTHON=python3.12 test'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing the pinned packages into $(VENV) (a minute or two, once)"

