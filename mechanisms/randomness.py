@@ -39,7 +39,7 @@ class _Keystream:
         """Overwrite an array with keystream."""
         if self._process != os.getpid():
             self._after_fork()
-        target = memoryview(array).cast("B")
+        target = array.data.cast("B")
         for start in range(0, len(target), len(_ZEROS)):
             piece = target[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(piece)], piece)

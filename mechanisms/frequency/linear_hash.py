@@ -35,9 +35,7 @@ _LARGEST_TABLE = 1 << 18  # entries of the inner-product table, so that it stays
 _BLOCK = 1 << 15  # reports perturbed at a time, likewise
 
 
-def support_variance(
-    frequency: ArrayLike, n: int, keep: float, other: float
-) -> Floats:
+def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:
     """Variance of an estimate made from support counts.
 
     Each holder of the value supports it with probability `keep`, everyone else with probability
@@ -73,7 +71,7 @@ class LinearHash(FrequencyOracle):
     >>> mechanism.digits, mechanism.points, mechanism.codes
     (3, 13, 39)
     >>> round(float(mechanism.variance(0.0, n=1)), 2)
-    4.46
+    3.45
     """
 
     epsilon: float
@@ -113,7 +111,7 @@ class LinearHash(FrequencyOracle):
     @cached_property
     def vectors(self) -> int:
         """D = p^t, the number of vectors of t digits."""
-        return self.hash_range**self.digits
+        return int(self.hash_range**self.digits)
 
     @cached_property
     def points(self) -> int:
@@ -137,12 +135,17 @@ class LinearHash(FrequencyOracle):
         return np.concatenate([np.arange(s, 2 * s, dtype=np.uint32) for s in powers])
 
     @cached_property
+    def _limb_digits(self) -> int:
+        """How many digits of an inner product are looked up at a time (at least 1)."""
+        w = 1
+        while w < self.digits and self.hash_range ** (2 * w + 2) <= _LARGEST_TABLE:
+            w += 1
+        return w
+
+    @property
     def _limb(self) -> int:
-        """p^w, the base in which inner products are looked up w digits at a time (w >= 1)."""
-        base = self.hash_range
-        while base**2 * self.hash_range**2 <= _LARGEST_TABLE and base < self.vectors:
-            base *= self.hash_range
-        return base
+        """The base in which vectors are read."""
+        return int(self.hash_range**self._limb_digits)
 
     @cached_property
     def _products(self) -> NDArray[np.uint32]:
@@ -164,7 +167,7 @@ class LinearHash(FrequencyOracle):
         tabulated = limb**2 <= _LARGEST_TABLE
         a, v = self._representatives[points], cells
         total: NDArray[Any] = np.zeros(len(cells), np.uint64)
-        for _ in range(math.ceil(round(math.log(self.vectors, limb), 6))):
+        for _ in range(0, self.digits, self._limb_digits):
             a_rest, v_rest = a // np.uint32(limb), v // np.uint32(limb)
             a, v = a - a_rest * np.uint32(limb), v - v_rest * np.uint32(limb)
             if tabulated:
@@ -237,19 +240,13 @@ class LinearHash(FrequencyOracle):
         # The word falls into p - 1 slots of miss_weight, one for each nonzero shift of the
         # symbol, or beyond them: the truth, a shift by p.
         slot = rng.words(cells.size) // np.uint64(self.miss_weight)
-        shifted = self._shift(slot, p)
+        symbols: Words = np.minimum(slot, p - np.uint64(1)) + np.uint64(1)
         if self.digits == 1:
-            shifted += cells
-            return np.minimum(shifted, shifted - p)
+            symbols += cells
+            return _residue(symbols, p)
         points = rng.integers(self.points, cells.size)
-        shifted += self._hash(points, cells)
-        # Below p the difference wraps round to a huge number, so the minimum is the residue.
-        return points * p + np.minimum(shifted, shifted - p)
-
-    @staticmethod
-    def _shift(slot: Words, p: np.uint64) -> Words:
-        """(n,) 1 .. p: how far each symbol is moved."""
-        return np.minimum(slot, p - np.uint64(1)) + np.uint64(1)
+        symbols += self._hash(points, cells)
+        return points * p + _residue(symbols, p)
 
     def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
         value = self._checked([cell]).astype(np.uint32)
@@ -289,16 +286,20 @@ class LinearHash(FrequencyOracle):
         """
         if self.digits == 1:
             return np.asarray(counts[: self.domain_size], np.int64)
-        p, t = self.hash_range, self.digits
+        p, t, n = self.hash_range, self.digits, int(counts.sum())
+        # The spectrum's norm is at most n sqrt(D), and a transform's error a few units in the
+        # last place times log D of that; the residuals below confirm it.
+        if not n * math.sqrt(self.vectors) * math.log2(self.vectors) / p < 1 << 50:
+            raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
         spectrum = np.empty(self.vectors, np.complex128)
-        spectrum[0] = counts.sum()
+        spectrum[0] = n
         by_point = fft.fft(counts.reshape(self.points, p), axis=1)
         spectrum[self._multiples] = by_point[:, 1:]
         transform = fft.ifftn(spectrum.reshape((p,) * t), overwrite_x=True)
         support = transform.real.ravel()[: self.domain_size] * (self.vectors // p)
         exact = np.rint(support)
         if not np.abs(support - exact).max() < 0.25:
-            raise ArithmeticError("too many reports to decode exactly in double precision")
+            raise ArithmeticError("the Fourier transform lost the exact counts")
         return exact.astype(np.int64)
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
@@ -309,6 +310,12 @@ class LinearHash(FrequencyOracle):
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         return support_variance(frequency, n, self.keep, self.other)
+
+
+def _residue(symbols: Words, p: np.uint64) -> Words:
+    """Symbols below 2p, mod p: where p is too much to subtract the difference wraps to a huge one."""
+    residue: Words = np.minimum(symbols, symbols - p)
+    return residue
 
 
 def k_ary(epsilon: float, domain_size: int) -> LinearHash:
@@ -330,7 +337,7 @@ def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = Non
     require_epsilon(epsilon)
     if hash_range is not None:
         return _hashed(epsilon, domain_size, hash_range)
-    target = math.floor(math.exp(min(epsilon, 40)) + 1)
+    target = math.exp(min(epsilon, 40)) + 1
     return _best(epsilon, domain_size, target)
 
 
@@ -346,7 +353,7 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     require_epsilon(epsilon)
     if hash_range is not None:
         return _hashed(epsilon, domain_size, hash_range)
-    target = math.floor(math.exp(min(epsilon, 40)) / 2 + 1)
+    target = math.exp(min(epsilon, 40)) / 2 + 1
     return _best(epsilon, domain_size, target)
 
 
@@ -363,11 +370,11 @@ def _hashed(epsilon: float, domain_size: int, hash_range: int) -> LinearHash:
     return LinearHash(epsilon, domain_size, min(hash_range, domain_size))
 
 
-def _best(epsilon: float, domain_size: int, target: int) -> LinearHash:
+def _best(epsilon: float, domain_size: int, target: float) -> LinearHash:
     """The better of the two primes around a target range."""
     if target >= domain_size:
         return k_ary(epsilon, domain_size)
-    candidates = {previous_prime(target), next_prime(target)}
+    candidates = {previous_prime(math.floor(target)), next_prime(math.ceil(target))}
     return min(
         (_hashed(epsilon, domain_size, p) for p in sorted(candidates)),
         key=lambda mechanism: mechanism.average_variance(1),

@@ -33,11 +33,12 @@ def project(vector: ArrayLike) -> Floats:
     [0.433, 0.333, 0.233, 0.0]
     """
     v = _checked(vector)
+    # Adding a constant changes nothing, and entries 1 or more below the largest end up 0. So all
+    # is measured from the largest entry, where nothing cancels; in halves, so nothing overflows.
+    v = np.maximum(v / 2 - v.max() / 2, -1) * 2
     descending = np.sort(v)[::-1]
     excess = (np.cumsum(descending) - 1) / np.arange(1, v.size + 1)
-    support = np.flatnonzero(descending > excess)
-    # The largest entry always exceeds its own excess; rounding may hide that among huge numbers.
-    shift = excess[support[-1] if support.size else 0]
+    shift = excess[np.flatnonzero(descending > excess)[-1]]
     projection: Floats = np.maximum(v - shift, 0)
     return projection
 

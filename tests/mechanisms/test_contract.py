@@ -1,0 +1,172 @@
+"""What every mechanism of the catalogue must show, whatever it is."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mechanisms import catalog
+from mechanisms.channel import FrequencyOracle
+from mechanisms.randomness import SeededRandom
+from mechanisms.rounding import exponential_bounds
+from tests.oracles import follows, population, sample_size, tilted, zipf
+
+SMALL = [
+    (name, epsilon, domain_size)
+    for name in catalog.names()
+    for epsilon, domain_size in [(0.1, 2), (1.0, 10), (2.5, 7), (6.0, 12)]
+]
+
+
+@pytest.fixture(params=SMALL, ids=lambda case: "-".join(map(str, case)))
+def mechanism(request):
+    name, epsilon, domain_size = request.param
+    return catalog.build(name, epsilon=epsilon, domain_size=domain_size)
+
+
+def exact(mechanism, cell) -> tuple[list[int], int]:
+    numerators, denominator = mechanism.weights(cell)
+    return [int(x) for x in numerators], denominator
+
+
+def test_channel_is_a_distribution(mechanism):
+    for cell in range(mechanism.inputs):
+        numerators, denominator = exact(mechanism, cell)
+        assert len(numerators) == mechanism.codes
+        assert sum(numerators) == denominator
+        np.testing.assert_allclose(mechanism.channel(cell).sum(), 1, rtol=1e-12)
+
+
+def test_privacy_holds_exactly_for_every_pair_of_inputs(mechanism):
+    claim = mechanism.guarantee
+    assert claim.model == "local"
+    largest, _ = exponential_bounds(claim.epsilon)  # a rational below e^epsilon
+    channels = [exact(mechanism, cell)[0] for cell in range(mechanism.inputs)]
+    denominators = {exact(mechanism, cell)[1] for cell in range(mechanism.inputs)}
+    assert len(denominators) == 1  # so that numerators compare
+    for p in channels:
+        for q in channels:
+            excess = sum(max(a - largest * b, Fraction(0)) for a, b in zip(p, q, strict=True))
+            assert excess <= claim.delta * next(iter(denominators))
+
+
+def test_privacy_is_not_wasted(mechanism):
+    """The worst ratio is within a part in a million of the claim: accuracy is not given away."""
+    channels = [mechanism.channel(cell) for cell in range(mechanism.inputs)]
+    worst = max(float((p / q).max()) for p in channels for q in channels)
+    assert math.log(worst) > mechanism.guarantee.epsilon * (1 - 1e-6)
+
+
+def test_declared_pairs_stand_for_all_pairs(mechanism):
+    def loss(pair):
+        p, q = (exact(mechanism, cell)[0] for cell in pair)
+        return sorted(zip(p, q, strict=True))
+
+    declared = {tuple(loss(pair)) for pair in mechanism.pairs()}
+    for x in range(mechanism.inputs):
+        for y in range(mechanism.inputs):
+            assert x == y or tuple(loss((x, y))) in declared
+
+
+def test_sampler_follows_its_channel_and_no_other(mechanism):
+    for cell in {0, 1, mechanism.inputs - 1}:
+        law = mechanism.channel(cell)
+        wrong = tilted(law)
+        n = sample_size(law, wrong)
+        counts = mechanism.count(mechanism.perturb(np.full(n, cell), SeededRandom(1000 + cell)))
+        assert follows(counts, law)
+        assert not follows(counts, wrong)
+
+
+def test_one_report_is_unbiased_with_the_closed_form_variance(mechanism):
+    """From the channel, not from samples: exact up to rounding."""
+    assert isinstance(mechanism, FrequencyOracle)
+    codes = np.eye(mechanism.codes, dtype=np.int64)
+    decoded = np.array([mechanism.estimate(row, 1) for row in codes])
+    for cell in range(mechanism.inputs):
+        law = mechanism.channel(cell)
+        mean = law @ decoded
+        variance = law @ decoded**2 - mean**2
+        holder = np.arange(mechanism.inputs) == cell
+        scale = np.abs(decoded).max()
+        np.testing.assert_allclose(mean, holder, atol=1e-12 * scale)
+        expected = np.where(holder, mechanism.variance(1.0, 1), mechanism.variance(0.0, 1))
+        np.testing.assert_allclose(variance, expected, rtol=1e-9, atol=1e-12 * scale**2)
+
+
+def test_variance_is_linear_so_its_average_is_known(mechanism):
+    frequencies = zipf(mechanism.inputs)
+    average = mechanism.variance(frequencies, 1000).mean()
+    np.testing.assert_allclose(mechanism.average_variance(1000), average, rtol=1e-12)
+
+
+def test_any_split_counts_alike(mechanism):
+    rng = SeededRandom(5)
+    messages = mechanism.perturb(rng.integers(mechanism.inputs, 5000), rng)
+    whole = mechanism.count(messages)
+    assert whole.dtype == np.int64
+    for pieces in (2, 7, 5000):
+        parts = [mechanism.count(piece) for piece in np.array_split(messages, pieces)]
+        np.testing.assert_array_equal(sum(parts), whole)
+    assert mechanism.count([]).sum() == 0
+
+
+def test_travels_as_its_fields(mechanism):
+    assert mechanism.estimate(mechanism.count([0, 0])).size == mechanism.inputs  # fills caches
+    parcel = pickle.dumps(mechanism)
+    again = pickle.loads(parcel)
+    assert len(parcel) < 500
+    assert again == mechanism
+    assert again.codes == mechanism.codes
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [[-1], [10**9], np.array([0.5]), np.array(["a"]), np.array([[0]]), np.array([np.nan])],
+    ids=["negative", "too large", "float", "text", "matrix", "nan"],
+)
+def test_cells_out_of_range_are_refused_without_being_quoted(mechanism, cells):
+    with pytest.raises(ValueError, match="cells") as caught:
+        mechanism.perturb(cells, SeededRandom(1))
+    assert "1000000000" not in str(caught.value)
+
+
+def test_impossible_messages_are_refused_and_told_apart(mechanism):
+    forged = np.array([0, mechanism.codes, 2**64 - 1], np.uint64)
+    assert mechanism.valid(forged).tolist() == [True, False, False]
+    with pytest.raises(ValueError, match="2 of 3 messages"):
+        mechanism.count(forged)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, 1e-30])
+@pytest.mark.parametrize("name", catalog.names())
+def test_epsilon_that_means_nothing_is_refused(name, epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        catalog.build(name, epsilon=epsilon, domain_size=10)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_an_epsilon_beyond_64_bits_is_still_met(name):
+    mechanism = catalog.build(name, epsilon=700.0, domain_size=5)
+    numerators, _ = exact(mechanism, 0)
+    assert min(numerators) >= 1
+    assert Fraction(max(numerators), min(numerators)) <= exponential_bounds(700.0)[0]
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_measured_error_is_the_predicted_one(name):
+    """30 runs over 600 bins: the ratio's standard deviation is about 1 %, so 10 % is 9 of them."""
+    n, d = 600_000, 600
+    mechanism = catalog.build(name, epsilon=2.0, domain_size=d)
+    frequencies = zipf(d)
+    cells = population(frequencies, n)
+    truth = np.bincount(cells, minlength=d) / n
+    errors = []
+    for run in range(30):
+        counts = mechanism.count(mechanism.perturb(cells, SeededRandom(run)))
+        errors.append(np.mean((mechanism.estimate(counts) - truth) ** 2))
+    assert 0.9 < np.mean(errors) / mechanism.average_variance(n) < 1.1

@@ -1,0 +1,173 @@
+"""The keystream: uniform where it says so, exact in its bounds, and never shared."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mechanisms import randomness
+from mechanisms.randomness import SecureRandom, SeededRandom
+from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 6, 1000, 2**16 + 1])
+def test_integers_are_uniform_and_a_tilted_die_is_not(bound):
+    law = np.full(bound, 1 / bound)
+    wrong = tilted(law) if bound > 1 else law
+    n = sample_size(law, wrong) if bound > 1 else 100
+    counts = np.bincount(SeededRandom(bound).integers(bound, n).astype(int), minlength=bound)
+    assert follows(counts, law)
+    assert bound == 1 or not follows(counts, wrong)
+
+
+@pytest.mark.parametrize(
+    "bound", [2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64]
+)
+def test_wide_bounds_are_met_without_modulo_bias(bound):
+    """Taking a remainder instead would make the lower third of 2^63 + 1 twice as likely."""
+    draws = SeededRandom(1).integers(bound, 200_000)
+    assert draws.dtype == np.uint64
+    assert int(draws.max()) < bound
+    eighths = np.minimum(draws.astype(float) / bound * 8, 7).astype(int)
+    assert follows(np.bincount(eighths, minlength=8), np.full(8, 1 / 8))
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2**64 + 1])
+def test_impossible_bounds_are_refused(bound):
+    with pytest.raises(ValueError, match="bound"):
+        SeededRandom(1).integers(bound, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-3, 0.5, 0.9, 1.0])
+def test_bernoulli_has_its_probability(share):
+    n = 400_000
+    heads = int(SeededRandom(3).bernoulli(int(share * 2**64), n).sum())
+    low, high = stats.binom.interval(1 - FALSE_ALARM, n, share)
+    assert low <= heads <= high
+
+
+@pytest.mark.parametrize("threshold", [-1, 2**64 + 1])
+def test_impossible_thresholds_are_refused(threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        SeededRandom(1).bernoulli(threshold, 1)
+
+
+@pytest.mark.parametrize(("population", "size"), [(5, 5), (5, 2), (9, 2), (7, 3)])
+def test_every_ordered_sample_is_equally_likely(population, size):
+    rng = SeededRandom(population)
+    samples = list(itertools.permutations(range(population), size))
+    index = {sample: i for i, sample in enumerate(samples)}
+    law = np.full(len(samples), 1 / len(samples))
+    n = 100 * len(samples)
+    drawn = [index[tuple(rng.choice(population, size).tolist())] for _ in range(n)]
+    assert follows(np.bincount(drawn, minlength=len(samples)), law)
+
+
+def test_choice_from_a_huge_population_is_distinct():
+    chosen = SeededRandom(1).choice(2**60, 10_000)
+    assert np.unique(chosen).size == 10_000
+    assert int(chosen.max()) < 2**60
+    with pytest.raises(ValueError, match="cannot choose 4 of 3"):
+        SeededRandom(1).choice(3, 4)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 70_000])
+def test_permutation_holds_every_item_once(size):
+    order = SeededRandom(1).permutation(size)
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+
+
+def shuffles(permute, size: int, runs: int) -> np.ndarray:
+    index = {order: i for i, order in enumerate(itertools.permutations(range(size)))}
+    drawn = [index[tuple(permute(size).tolist())] for _ in range(runs)]
+    return np.bincount(drawn, minlength=len(index))
+
+
+def test_every_order_is_equally_likely_and_a_rotation_is_caught():
+    law = np.full(24, 1 / 24)
+    runs = sample_size(law, tilted(law))
+    assert follows(shuffles(SeededRandom(2).permutation, 4, runs), law)
+    rng = SeededRandom(2)
+    rotation = shuffles(lambda n: np.roll(np.arange(n), int(rng.integers(n, 1)[0])), 4, runs)
+    assert not follows(rotation, law)
+
+
+class NarrowKeys(SeededRandom):
+    """Draws keys whose first 32 bits take two values, so that ties decide nearly everything."""
+
+    def _fill(self, array):
+        super()._fill(array)
+        if array.dtype == np.uint32:
+            array &= np.uint32(1)
+
+
+class EqualKeys(SeededRandom):
+    """The first permutation's keys all tie in all 128 bits."""
+
+    tries = 0
+
+    def _sorted_by_random_keys(self, size):
+        self.tries += 1
+        return super()._sorted_by_random_keys(size)
+
+    def _fill(self, array):
+        super()._fill(array)
+        if self.tries == 1:
+            array[:] = 7
+
+
+def test_ties_in_the_high_bits_are_broken_uniformly():
+    law = np.full(24, 1 / 24)
+    assert follows(shuffles(NarrowKeys(4).permutation, 4, sample_size(law, tilted(law))), law)
+
+
+def test_full_ties_are_drawn_again():
+    rng = EqualKeys(1)
+    assert sorted(rng.permutation(5).tolist()) == [0, 1, 2, 3, 4]
+    assert rng.tries == 2
+
+
+def test_large_draws_are_one_stream():
+    """A request larger than the internal block equals the same words asked for in parts."""
+    size = 3 * len(randomness._ZEROS) // 8 + 17
+    whole = SeededRandom(9).words(size)
+    rng = SeededRandom(9)
+    parts = [rng.words(part) for part in (5, size // 2, size - size // 2 - 5)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("rng", [SecureRandom(), SeededRandom(1)], ids=["secure", "seeded"])
+@pytest.mark.parametrize("carry", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_generators_do_not_travel(rng, carry):
+    with pytest.raises(TypeError, match="must not be pickled or copied"):
+        carry(rng)
+
+
+def test_secure_generators_differ():
+    assert SecureRandom().words(4).tolist() != SecureRandom().words(4).tolist()
+
+
+def test_a_forked_process_draws_its_own_noise():
+    rng = SecureRandom()
+    rng.words(1)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, rng.words(4).tobytes())
+        os._exit(0)
+    theirs = os.read(reader, 32)
+    os.waitpid(child, 0)
+    assert theirs != rng.words(4).tobytes()
+
+
+def test_a_seeded_generator_refuses_to_be_forked(monkeypatch):
+    rng = SeededRandom(1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="fork"):
+        rng.words(1)
