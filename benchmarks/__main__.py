@@ -1,0 +1,20 @@
+"""`python -m benchmarks [NAME ...]`: run them all, or some, and print their tables."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+NAMES = ("mechanisms", "job", "accuracy")
+
+
+def main() -> None:
+    """Run the named benchmarks in order."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    for name in parser.parse_args().names or NAMES:
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+if __name__ == "__main__":
+    main()

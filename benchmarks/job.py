@@ -1,0 +1,130 @@
+"""The whole histogram job on Beam's local runner: rows per CPU second and peak memory.
+
+Each run is a process of its own. Two figures are given: `job`, CPU time from the first step of
+the pipeline to its release, and `process`, which adds starting Python and importing Beam.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+ROWS, DOMAIN, REPEATS = 10_000_000, 915, 3
+VARIANTS = {
+    "read and count, no privacy": [],
+    "grr, shuffled": ["--mechanism", "grr"],
+    "srr, shuffled": ["--mechanism", "srr"],
+    "olh, local": ["--mechanism", "olh", "--model", "local"],
+    "grr, shuffled, bounded per user": [
+        "--mechanism", "grr", "--user-column", "user_id", "--min-reports", "2000000",
+    ],
+}  # fmt: skip
+
+
+def write_log(path: Path, rows: int) -> None:
+    """A log of Zipf values; a user has three rows on average."""
+    rng = np.random.default_rng(1)
+    weights = 1 / np.arange(1, DOMAIN + 1) ** 1.1
+    table = {
+        "user_id": rng.integers(0, rows // 3, rows),
+        "category": rng.choice(DOMAIN, rows, p=weights / weights.sum()).astype(np.int32),
+        "value": rng.normal(size=rows),
+    }
+    pq.write_table(pa.table(table), path, row_group_size=1 << 18)
+
+
+def plain(log: str) -> None:
+    """The least any job could do: read the column and count it."""
+    import apache_beam as beam
+
+    from transforms.telemetry import ReadTelemetry
+
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        (
+            pipeline
+            | ReadTelemetry((log,), ("category",))
+            | beam.Map(lambda table: np.bincount(table["category"].to_numpy(), minlength=DOMAIN))
+            | beam.CombineGlobally(sum)
+        )
+
+
+def child(log: str, output: str, arguments: list[str]) -> None:
+    """One run; prints what it cost."""
+    started = time.process_time()
+    import apache_beam  # noqa: F401
+
+    from pipelines import histogram_command  # noqa: F401
+    from pipelines.cli import main as hushbeam
+
+    imported = time.process_time()
+    if not arguments:
+        plain(log)
+    else:
+        code = hushbeam(
+            ["histogram", "--input", log, "--column", "category", "--domain", f"0..{DOMAIN - 1}",
+             "--epsilon", "1", "--output", output, *arguments]
+        )  # fmt: skip
+        if code:
+            sys.exit(code)
+    ended = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(json.dumps({"job": ended - imported, "process": ended, "import": imported - started,
+                      "peak": peak}))  # fmt: skip
+
+
+def main() -> None:
+    """Measure every variant, in turn, several times; then the growth of memory with rows."""
+    table = Table(title=f"{ROWS:,} rows, {DOMAIN} values, medians of {REPEATS} runs")
+    for heading in ("job", "M rows / CPU s", "with start-up", "x plain count", "peak MB"):
+        table.add_column(heading, justify="right")
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log.parquet")
+        write_log(log, ROWS)
+        runs = {
+            (name, i): _run(log, Path(folder, f"{name}{i}"), arguments)
+            for i in range(REPEATS)
+            for name, arguments in VARIANTS.items()
+        }
+        cost = {
+            name: {
+                key: statistics.median(runs[name, i][key] for i in range(REPEATS))
+                for key in ("job", "process", "peak")
+            }
+            for name in VARIANTS
+        }
+        base = next(iter(cost.values()))
+        for name, figures in cost.items():
+            table.add_row(
+                name, f"{ROWS / figures['job'] / 1e6:.1f}", f"{ROWS / figures['process'] / 1e6:.1f}",
+                f"{figures['job'] / base['job']:.1f}", f"{figures['peak']:.0f}",
+            )  # fmt: skip
+        Console(width=120).print(table)
+        for rows in (ROWS // 4, ROWS // 2, ROWS):
+            smaller = Path(folder, f"{rows}.parquet")
+            write_log(smaller, rows)
+            peak = _run(smaller, Path(folder, f"growth{rows}"), ["--mechanism", "grr"])["peak"]
+            print(f"grr, shuffled, {rows:>10,} rows: peak {peak:.0f} MB")
+
+
+def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
+    """One run in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.job", str(log), str(output), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+if __name__ == "__main__":
+    child(sys.argv[1], sys.argv[2], sys.argv[3:])

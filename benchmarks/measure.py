@@ -1,0 +1,23 @@
+"""Medians of several runs, side by side in one process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+# Real data, where a checkout has it beside itself.
+DATA = Path(os.environ.get("HUSHBEAM_DATA", "../shared/data"))
+
+
+def seconds(run: Callable[[], object], repeats: int = 7) -> float:
+    """Median CPU seconds of a call, after one warm-up that fills its caches."""
+    run()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
