@@ -185,9 +185,7 @@ class Mechanism(ABC):
             raise ValueError(f"cells must be one-dimensional, not of shape {array.shape}")
         if array.size and not (0 <= array.min() and array.max() < self.inputs):
             outside = np.count_nonzero((array < 0) | (array >= self.inputs))
-            raise ValueError(
-                f"{outside} of {array.size} cells lie outside 0 .. {self.inputs - 1}"
-            )
+            raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.inputs - 1}")
         return array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from scipy import fft
 
 from mechanisms.channel import Counts, Floats, FrequencyOracle, Guarantee, Messages, require_epsilon
 from mechanisms.frequency.primes import is_prime, next_prime, previous_prime
+from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import ceiling, exponential_bounds
 
@@ -259,6 +260,19 @@ class LinearHash(FrequencyOracle):
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: affine maps of the values permute the codes and take any pair to any other."""
         return [(0, 1)]
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals, in closed form: for the shuffle accountant."""
+        p, others = self.hash_range, self.vectors - 1
+        pair, triple = self.vectors // p - 1, max(self.vectors // p**2 - 1, 0)
+        return linear_hash_laws(
+            self.epsilon,
+            Fraction(self.keep_weight, _WORD),
+            Fraction(self.miss_weight, _WORD),
+            p,
+            (Fraction(pair, others), Fraction(triple, others)),
+            self.domain_size,
+        )
 
     @cached_property
     def _multiples(self) -> NDArray[np.intp]:

@@ -1,0 +1,227 @@
+"""What shuffling leaves of the privacy loss, bounded from both sides.
+
+For one user against n - 1 others (see `pair_law`) the hockey-stick divergence of the shuffled
+batches is (1/n) E[(L_1 + ... + L_n)_+], where every L_i is the loss (first - e^epsilon second) /
+others at an independent draw from `others`. With the privacy blanket for `others` this bounds
+every neighbouring pair of batches from above. From below we take batches that exist and a test
+that tells them apart; any test will do, so neither dice nor a lattice can spoil the bound.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.lattice_walk import centring_tilt, first_step, places, repeated
+from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws
+from mechanisms.privacy.search import gaussian_epsilon, private_end
+
+FINE = 1 << 15  # cells for one delta
+COARSE = 1 << 13  # cells for each step of a search for epsilon
+_UNIT = 2.0**-53
+_LEAST = math.ulp(0.0)
+
+
+def require_batch(n: int) -> None:
+    """Refuse a number of reports that is not an integer in 1 .. 2^40 (NaN included)."""
+    if not (1 <= n <= 1 << 40 and n == int(n)):
+        raise ValueError(f"n must be a whole number of reports in 1 .. 2^40, not {n}")
+
+
+def require_delta(delta: float) -> None:
+    """Refuse a delta that is not strictly between 0 and 1 (NaN included)."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+
+
+def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> float:
+    """The divergence of two shuffled batches, rounded up.
+
+    Args:
+        law: the user who differs, and the others.
+        n: how many reports, at least 1.
+        epsilon: at least 0, in nats.
+        cells: resolution of the lattice.
+
+    Returns:
+        delta, never below the truth: what the lattice, the cut tails and rounding may have
+        hidden is added. Exactly 0 only if no code favours `first` by more than e^epsilon.
+
+    Raises:
+        ValueError: n or epsilon is out of range.
+
+    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
+        Lemma 5.3, evaluated instead of bounded.
+    """
+    require_batch(n)
+    require_loss(epsilon)
+    ceiling = law.local_delta(epsilon)
+    loss, chance, alone = law.losses(epsilon)
+    if not (loss.size and loss.max() > 0 and np.ptp(loss) > 0):
+        return min(ceiling, alone) if loss.size and loss.max() <= 0 else ceiling
+    unit = float(np.abs(loss).max())  # losses may be as large as e^700
+    loss = loss / unit
+    tilt = centring_tilt(loss, chance, n)
+    step, anchor, scale = first_step(loss, chance[None, :], tilt, cells)
+    walk = repeated(step, n, cells)
+    if not walk.relative < 1:  # losses that differ by little more than rounding: nothing to gain
+        return ceiling
+    place, error = places(walk, anchor)
+    value = np.maximum(place + error, 0) * np.exp(-tilt * np.maximum(place - error, 0))
+    total = float(walk.rows[0] @ value) * math.exp(walk.relative)
+    total += walk.noise * float(np.linalg.norm(value))
+    # No value is above 1 / (e theta), and spreading has raised the tilted total by a little.
+    total += walk.cut * max(1.01, 1.01 * float(walk.rows[0].sum())) / (math.e * tilt)
+    exponent = n * float(scale[0]) + math.log(total) + math.log(unit) - math.log(n)
+    exponent += 16 * _UNIT * (abs(n * float(scale[0])) + place.size)
+    together = max(math.exp(min(exponent, 0.0)), _LEAST) * (1 + 8 * _UNIT)
+    return min(ceiling, alone + together)
+
+
+def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> float:
+    """The advantage of a test that tells two shuffled batches apart, rounded down.
+
+    The test adds up the losses, rounded to the lattice with dice, and answers "first" if the sum
+    is positive and never left the window.
+
+    Args:
+        law: the user who differs, and the others.
+        n: how many reports, at least 1.
+        epsilon: at least 0, in nats.
+        cells: resolution of the lattice.
+
+    Returns:
+        P(yes | first) - e^epsilon P(yes | second), never above the truth; at least 0.
+
+    Raises:
+        ValueError: n or epsilon is out of range.
+    """
+    require_batch(n)
+    require_loss(epsilon)
+    if epsilon > 400:
+        return 0.0  # always valid; such a loss is no guarantee anyway
+    odds = math.exp(epsilon) * (1 + 4 * _UNIT)
+    loss, chance, _ = law.losses(epsilon)
+    shared, never = law.shared, law.others == 0
+    surplus = law.first[never] * (1 - SLACK) - odds * law.second[never] * (1 + SLACK)
+    alone = float(np.maximum(surplus, 0).sum()) * (1 - SLACK)
+    if not (loss.size and loss.max() > 0 and np.ptp(loss) > 0):
+        return alone
+    loss = loss / float(np.abs(loss).max())
+    tilt = centring_tilt(loss, chance, n)
+    laws = np.stack([chance, law.first[shared], law.second[shared]])
+    used = laws.any(axis=1)  # a value whose reports the others never send has no row
+    step, anchor, scale = first_step(loss, laws[used], tilt, cells)
+    walk = repeated(step, n, cells)
+    place, error = places(walk, anchor)
+    value = np.where(place > 0, np.exp(-tilt * np.maximum(place, 0)), 0.0)
+    noise = walk.noise * float(np.linalg.norm(value))
+    common = (n - 1) * float(scale[0])
+    slack = walk.relative + tilt * error + 16 * _UNIT * (abs(common) + place.size + 4)
+    sums = dict(zip(np.flatnonzero(used).tolist(), walk.rows @ value, strict=True))
+    scales = dict(zip(np.flatnonzero(used).tolist(), scale, strict=True))
+    yes = _scaled(sums.get(1, 0.0) - noise, common + scales.get(1, 0.0) - slack)
+    false = _scaled(sums.get(2, 0.0) + noise, common + scales.get(2, 0.0) + slack)
+    return alone + max(0.0, yes - odds * false)
+
+
+def _scaled(value: float, exponent: float) -> float:
+    """value e^exponent for probabilities, 0 where the value is lost in the noise."""
+    return math.exp(min(math.log(value) + exponent, 0.0)) if value > 0 else 0.0
+
+
+def upper_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) -> float:
+    """No neighbouring shuffled batches differ by more: the worst of the dominating laws."""
+    require_batch(n)
+    require_loss(epsilon)
+    if epsilon >= laws.epsilon:
+        return 0.0
+    return max(dominated_delta(law, n, epsilon, cells) for law in laws.dominating)
+
+
+def lower_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) -> float:
+    """Some neighbouring shuffled batches differ by this much: the best of the attained laws."""
+    require_batch(n)
+    require_loss(epsilon)
+    return max((attained_delta(law, n, epsilon, cells) for law in laws.attained), default=0.0)
+
+
+def delta_bounds(laws: ShuffleLaws, n: int, epsilon: float) -> tuple[float, float]:
+    """delta of a shuffled batch at a given epsilon, from below and from above.
+
+    Args:
+        laws: of the mechanism.
+        n: how many reports are shuffled, at least 1.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        (lower, upper): the truth lies between; upper is 0 where one report alone meets epsilon.
+
+    Raises:
+        ValueError: n or epsilon is out of range.
+    """
+    upper = upper_delta(laws, n, epsilon)
+    return min(lower_delta(laws, n, epsilon), upper), upper
+
+
+def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, float]:
+    """epsilon of a shuffled batch at a given delta, from below and from above.
+
+    Args:
+        laws: of the mechanism.
+        n: how many reports are shuffled, at least 1.
+        delta: in (0, 1).
+
+    Returns:
+        (lower, upper): batches exist that lose `lower` (delta_lower(lower) >= delta, or 0), and
+        none lose more than `upper` (delta_upper(upper) <= delta).
+
+    Raises:
+        ValueError: n or delta is out of range.
+    """
+    require_batch(n)
+    require_delta(delta)
+    upper = _largest_upper(laws, n, delta)
+    if not laws.attained:
+        return 0.0, upper
+    best = max(laws.attained, key=PairLaw.spread)
+    lower = private_end(
+        lambda epsilon: attained_delta(best, n, epsilon, COARSE),
+        delta,
+        private=upper,
+        exposed=0.0,
+        guess=upper * (1 - 1e-3),
+    )[1]
+    return min(lower, upper), upper
+
+
+def _largest_upper(laws: ShuffleLaws, n: int, delta: float) -> float:
+    """The least epsilon found at which every dominating law meets delta."""
+    reached = 0.0
+    for law in sorted(laws.dominating, key=PairLaw.spread, reverse=True):
+        if reached and dominated_delta(law, n, reached, COARSE) <= delta:
+            continue
+        guess = gaussian_epsilon(law.spread() / math.sqrt(n), delta)
+        limit = laws.epsilon if laws.epsilon < math.inf else _unbounded(law, n, delta)
+        reached = private_end(
+            lambda epsilon, law=law: dominated_delta(law, n, epsilon, COARSE),  # type: ignore[misc]
+            delta,
+            limit,
+            reached,
+            guess,
+        )[0]
+        if reached == math.inf:
+            break
+    return reached
+
+
+def _unbounded(law: PairLaw, n: int, delta: float) -> float:
+    """An epsilon that meets delta when no report's loss is bounded, or infinity if none does."""
+    epsilon = 1.0
+    while dominated_delta(law, n, epsilon, COARSE) > delta:
+        epsilon *= 2
+        if epsilon > 512:
+            return math.inf
+    return epsilon

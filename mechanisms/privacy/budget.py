@@ -1,0 +1,185 @@
+"""What clients may spend so that a shuffled batch meets a target: the accountant, inverted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mechanisms.channel import require_epsilon
+from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.primes import next_prime, previous_prime
+from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
+from mechanisms.privacy.search import gaussian_mu, private_end
+
+_LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
+_LARGEST_ALPHABET = 1 << 28  # codes that a linear hash may have
+_CANDIDATES = 160  # hash ranges compared, in geometric progression
+
+
+def _require(epsilon: float, delta: float, n: int, cap: float) -> None:
+    """Refuse a target that means nothing (NaN included)."""
+    require_epsilon(epsilon)
+    require_delta(delta)
+    require_batch(n)
+    if not cap > 0:
+        raise ValueError(f"the cap on epsilon_local must be positive, not {cap}")
+
+
+def largest_local_epsilon(
+    epsilon: float,
+    delta: float,
+    n: int,
+    domain_size: int,
+    hash_range: int | None = None,
+    cap: float = math.inf,
+) -> float:
+    """The most a client may spend so that n shuffled reports are (epsilon, delta)-DP.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        domain_size: d, the number of values.
+        hash_range: p, prime, or d or None for k-ary response.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        epsilon_local, on the private side: the upper bound on delta was evaluated there for the
+        mechanism as shipped (64-bit thresholds and all). At least min(epsilon, cap), since a
+        batch never loses more than one report alone.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    _require(epsilon, delta, n, cap)
+    p = domain_size if hash_range is None else hash_range
+    limit = min(cap, _LARGEST_LOCAL)
+    if limit <= epsilon:
+        return limit
+
+    def delta_at(epsilon_local: float) -> float:
+        laws = LinearHash(epsilon_local, domain_size, p).shuffle_laws()
+        return upper_delta(laws, n, epsilon, COARSE)
+
+    guess = _local_epsilon(_odds_budget(epsilon, delta, n), p)
+    if cap <= guess * 1.02 and delta_at(cap) <= delta:
+        return cap
+    guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
+    return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]
+
+
+def _odds_budget(epsilon: float, delta: float, n: int) -> float:
+    """(r - 1)^2 / (r + p - 1), r = e^epsilon_local, that suffices if the losses were normal."""
+    return n * gaussian_mu(epsilon, delta) ** 2 / 2
+
+
+def _local_epsilon(budget: float, hash_range: int) -> float:
+    """The epsilon_local at which (r - 1)^2 / (r + p - 1) has a given value."""
+    half = budget / 2
+    return math.log1p(half + math.sqrt(half * half + budget * hash_range))
+
+
+def _used(epsilon_local: float, hash_range: int) -> float:
+    """(r - 1)^2 / (r + p - 1) at an epsilon_local: the inverse of `_local_epsilon`."""
+    odds = math.expm1(epsilon_local)
+    return odds * odds / (odds + hash_range)
+
+
+def local_optimal_range(epsilon: float, delta: float, n: int, cap: float = math.inf) -> int:
+    """The prime nearest to e^epsilon_local + 1 (OLH's optimum) for what the batch lets clients spend.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        p, from the normal approximation: with r = p - 1 its budget B = (p - 2)^2 / (2 p - 2).
+    """
+    _require(epsilon, delta, n, cap)
+    half = 2 + _odds_budget(epsilon, delta, n)
+    target = min(half + math.sqrt(half * half - 2 * half), math.exp(min(cap, 40)) + 1)
+    return previous_prime(round(max(target, math.exp(min(epsilon, cap, 40)) + 1)))
+
+
+@dataclass(frozen=True)
+class HistogramChoice:
+    """The two single-message histograms that meet a shuffle-model target.
+
+    Attributes:
+        k_ary: randomised response on the value itself.
+        hashed: the best linear hash over fewer symbols than values, or None if there is none.
+    """
+
+    k_ary: LinearHash
+    hashed: LinearHash | None
+
+    @property
+    def best(self) -> LinearHash:
+        """The one with the least average variance over the domain."""
+        options = [self.k_ary] if self.hashed is None else [self.k_ary, self.hashed]
+        return min(options, key=lambda mechanism: mechanism.average_variance(1))
+
+
+def best_histogram(
+    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
+) -> HistogramChoice:
+    """The hash range and the epsilon_local with the least error for a shuffle-model target.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        domain_size: d, the number of values, at least 2.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        k-ary response and the best linear hash, each at its largest epsilon_local. The range is
+        chosen on a normal approximation that one exact solution calibrates (the error is flat
+        around its optimum); the epsilon_local is exact and on the private side.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    _require(epsilon, delta, n, cap)
+    exact = largest_local_epsilon(epsilon, delta, n, domain_size, cap=cap)
+    k_ary = LinearHash(exact, domain_size, domain_size)
+    ranges = _hash_ranges(domain_size)
+    if not ranges:
+        return HistogramChoice(k_ary, None)
+    budget = _odds_budget(epsilon, delta, n)
+    found: dict[int, LinearHash] = {}
+    for _ in range(2):
+        p = min(ranges, key=lambda p: _expected_error(p, budget, domain_size, epsilon, cap))
+        if p in found:
+            break
+        exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap)
+        found[p] = LinearHash(exact, domain_size, p)
+        if epsilon < exact < cap:
+            budget = _used(exact, p)
+    hashed = min(found.values(), key=lambda mechanism: mechanism.average_variance(1))
+    return HistogramChoice(k_ary, hashed)
+
+
+def _expected_error(p: int, budget: float, domain_size: int, epsilon: float, cap: float) -> float:
+    """Average variance at the epsilon_local that the normal approximation allows."""
+    local = min(max(_local_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
+    return LinearHash(local, domain_size, p).average_variance(1)
+
+
+def _hash_ranges(domain_size: int) -> list[int]:
+    """Primes below the domain size whose collector state fits, in geometric progression."""
+    steps = np.geomspace(2, max(domain_size - 1, 2), _CANDIDATES)
+    primes = sorted({next_prime(math.ceil(step)) for step in steps})
+    return [p for p in primes if p < domain_size and _alphabet(p, domain_size) <= _LARGEST_ALPHABET]
+
+
+def _alphabet(p: int, domain_size: int) -> int:
+    """How many codes a linear hash over p symbols has."""
+    vectors = p
+    while vectors < domain_size:
+        vectors *= p
+    return (vectors - 1) // (p - 1) * p

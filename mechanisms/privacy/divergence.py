@@ -1,0 +1,217 @@
+"""How far apart a mechanism's output laws are: the exact audit, by enumeration.
+
+Every mechanism is a finite channel with rational probabilities, so its true privacy loss can be
+computed rather than believed. Codes that are equally likely under both inputs of a pair are
+counted together; a linear hash with millions of codes then has four kinds of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Mechanism
+from mechanisms.rounding import exponential_bounds
+
+_BLOCK = 1 << 20  # codes grouped at a time
+_UNIT = 2.0**-53  # the rounding unit of a double
+
+
+def require_loss(epsilon: float) -> None:
+    """Refuse an epsilon that is not a finite number of at least 0 (NaN included)."""
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be at least 0 and finite, not {epsilon}")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two output laws, as kinds of codes: `count` codes have weights (first, second)."""
+
+    inputs: tuple[int, int]
+    first: list[int]
+    second: list[int]
+    count: list[int]
+    denominators: tuple[int, int]
+
+    def largest_ratio(self) -> Fraction | None:
+        """sup P(code | first) / P(code | second), or None if it is unbounded."""
+        if any(a > 0 and b == 0 for a, b in zip(self.first, self.second, strict=True)):
+            return None
+        ratios = (Fraction(a, b) for a, b in zip(self.first, self.second, strict=True) if b)
+        return max(ratios) * Fraction(self.denominators[1], self.denominators[0])
+
+    def excess(self, multiplier: Fraction) -> Fraction:
+        """sum over codes of (P(code | first) - multiplier P(code | second))_+, exactly."""
+        scale = multiplier * Fraction(self.denominators[0], self.denominators[1])
+        up, down = scale.numerator, scale.denominator
+        total = sum(
+            n * surplus
+            for a, b, n in zip(self.first, self.second, self.count, strict=True)
+            if (surplus := a * down - b * up) > 0
+        )
+        return Fraction(total, down * self.denominators[0])
+
+    def renyi(self, alpha: float) -> float:
+        """The Renyi divergence of order alpha, rounded up."""
+        if any(a > 0 and b == 0 for a, b in zip(self.first, self.second, strict=True)):
+            return math.inf
+        kinds = [k for k in zip(self.first, self.second, self.count, strict=True) if k[0]]
+        logs = np.log(np.array(kinds, dtype=float))
+        log_first = logs[:, 0] - math.log(self.denominators[0])
+        log_second = logs[:, 1] - math.log(self.denominators[1])
+        exponent = alpha * log_first + (1 - alpha) * log_second + logs[:, 2]
+        # Each logarithm is off by at most a few units in the last place of the largest part.
+        size = alpha * np.abs(log_first) + alpha * np.abs(log_second) + logs[:, 2]
+        size += (2 * alpha) * math.log(max(self.denominators))
+        exponent += 16 * _UNIT * (size + 1)
+        top = float(exponent.max())
+        total = top + math.log(math.fsum(np.exp(exponent - top))) + 8 * _UNIT * (abs(top) + 1)
+        return max(0.0, total / (alpha - 1) * (1 + 4 * _UNIT))
+
+
+def _kinds(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> Counter[tuple[int, int]]:
+    """How many codes have each pair of weights."""
+    kinds: Counter[tuple[int, int]] = Counter()
+    for start in range(0, first.size, _BLOCK):
+        a, at_a = np.unique(first[start : start + _BLOCK], return_inverse=True)
+        b, at_b = np.unique(second[start : start + _BLOCK], return_inverse=True)
+        keys, counts = np.unique(at_a * b.size + at_b, return_counts=True)
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+            kinds[int(a[key // b.size]), int(b[key % b.size])] += count
+    return kinds
+
+
+def _pairs(mechanism: Mechanism) -> Iterator[_Pair]:
+    """Every representative pair of the mechanism, grouped."""
+    held: tuple[int, tuple[NDArray[np.uint64], int]] | None = None
+    for one, other in mechanism.pairs():
+        if held is None or held[0] != one:  # pairs come grouped by their first input
+            held = (one, mechanism.weights(one))
+        (a, denominator_a), (b, denominator_b) = held[1], mechanism.weights(other)
+        kinds = _kinds(a, b)
+        first, second = zip(*kinds, strict=True)
+        yield _Pair(
+            (one, other),
+            list(first),
+            list(second),
+            list(kinds.values()),
+            (denominator_a, denominator_b),
+        )
+
+
+def tight_epsilon(mechanism: Mechanism) -> float:
+    """The least epsilon for which one report is epsilon-LDP.
+
+    Args:
+        mechanism: any finite channel.
+
+    Returns:
+        sup over pairs and codes of the log likelihood ratio, in nats, from exact integers and
+        rounded up to the next double; infinite if some code gives an input away.
+
+    Raises:
+        ValueError: the mechanism has no pair of inputs to tell apart.
+    """
+    ratios = [pair.largest_ratio() for pair in _pairs(mechanism)]
+    if not ratios:
+        raise ValueError("a mechanism needs at least two inputs to have a privacy loss")
+    bounded = [ratio for ratio in ratios if ratio is not None]
+    return log_up(max(bounded)) if len(bounded) == len(ratios) else math.inf
+
+
+def log_up(ratio: Fraction) -> float:
+    """The least double x >= 0 that is certain to satisfy e^x >= ratio.
+
+    Args:
+        ratio: a positive rational.
+
+    Returns:
+        The logarithm, rounded up; 0 for ratios up to 1.
+    """
+    if ratio <= 1:
+        return 0.0
+    near = math.log1p(float(ratio - 1)) if ratio < 2 else math.log(ratio)
+    x = near * (1 - 8 * _UNIT)
+    while exponential_bounds(x)[0] < ratio:
+        x = math.nextafter(x, math.inf)
+    return x
+
+
+def double_up(value: Fraction) -> float:
+    """The least double that is not below a rational."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def tight_delta(mechanism: Mechanism, epsilon: float) -> float:
+    """The least delta for which one report is (epsilon, delta)-LDP.
+
+    Args:
+        mechanism: any finite channel.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        The hockey-stick divergence, maximised over pairs of inputs, from exact rationals and
+        rounded up: never below the truth, and at most a few units in the last place above.
+
+    Raises:
+        ValueError: epsilon is negative, infinite or not a number.
+    """
+    return double_up(_worst(mechanism, epsilon)[1])
+
+
+def worst_pair(mechanism: Mechanism, epsilon: float) -> tuple[int, int]:
+    """The ordered pair of inputs whose hockey-stick divergence at epsilon is the largest.
+
+    Args:
+        mechanism: any finite channel.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        (input, other input); the first of the mechanism's representatives in case of a tie.
+
+    Raises:
+        ValueError: epsilon is negative, infinite or not a number.
+    """
+    return _worst(mechanism, epsilon)[0].inputs
+
+
+def _worst(mechanism: Mechanism, epsilon: float) -> tuple[_Pair, Fraction]:
+    """The worst pair, with its divergence rounded up by less than a part in 10^50."""
+    require_loss(epsilon)
+    multiplier, _ = exponential_bounds(epsilon)
+    scored: Iterable[tuple[_Pair, Fraction]] = (
+        (pair, pair.excess(multiplier)) for pair in _pairs(mechanism)
+    )
+    worst = max(scored, key=lambda item: item[1], default=None)
+    if worst is None:
+        raise ValueError("a mechanism needs at least two inputs to have a privacy loss")
+    return worst
+
+
+def renyi(mechanism: Mechanism, alpha: float) -> float:
+    """The Renyi divergence of one report, maximised over pairs of inputs.
+
+    Args:
+        mechanism: any finite channel.
+        alpha: the order, above 1; infinity gives `tight_epsilon`.
+
+    Returns:
+        The divergence in nats, rounded up; infinite if some code gives an input away.
+
+    Raises:
+        ValueError: alpha is not above 1 (or not a number).
+
+    Source: Mironov, "Renyi differential privacy", CSF 2017, Definition 4.
+    """
+    if not alpha > 1:
+        raise ValueError(f"alpha must be above 1, not {alpha}")
+    if alpha == math.inf:
+        return tight_epsilon(mechanism)
+    return max(pair.renyi(alpha) for pair in _pairs(mechanism))

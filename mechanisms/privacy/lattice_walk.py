@@ -1,0 +1,214 @@
+"""The law of a sum of many independent steps, on a lattice that coarsens as the sum spreads.
+
+n-fold convolution by squaring, with three devices that keep it small and certain:
+
+* the law is held tilted, P(s) e^(theta s) up to a constant, with the tilt that centres the sum on
+  0. The far tail that decides a delta of 10^-12 is then the middle of the array, where rounding
+  errors are relative to it;
+* values off the lattice are split between their two neighbours so that the mean is kept. That is
+  a mean-preserving spread: it can only raise the expectation of a convex function of the sum, and
+  it is also something an attacker could do with dice;
+* what is cut off and what the Fourier transforms round is measured and handed to the caller.
+
+Rows of a walk differ in their first step only; row 0 is the walk of everybody else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import fft
+from scipy.optimize import brentq
+
+from mechanisms.channel import Floats
+
+_UNIT = 2.0**-53
+_TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of one size
+_SPARSE = 256  # a kernel with fewer nonzero cells is convolved term by term
+_MANY = 1 << 18  # noise of a block counts as often as there are blocks; beyond this, make none
+_NOISELESS = 1 << 11  # cells, while there are as many blocks as that
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The tilted law of a sum of `users` steps.
+
+    Attributes:
+        rows: (rows, cells) tilted probabilities; cell i stands for
+            users * anchor + (start + i) * step.
+        start: lattice index of the first cell.
+        step: width of a cell.
+        users: how many steps were added up.
+        tilt: theta.
+        cut: tilted probability, summed over the blocks of a whole walk, that was cut off.
+        noise: bound on the Euclidean norm of each row's absolute error.
+        relative: bound on the relative error of each row's entries, besides noise.
+    """
+
+    rows: Floats
+    start: int
+    step: float
+    users: int
+    tilt: float
+    cut: float = 0.0
+    noise: float = 0.0
+    relative: float = 0.0
+
+    def joined(self, other: Walk, noiseless: bool) -> Walk:
+        """The walk followed by another walk's row 0, on the same step.
+
+        Sums of positive terms are relatively exact; Fourier transforms are fast and have noise.
+        """
+        kernel = other.rows[0]
+        support = np.flatnonzero(kernel)
+        users, start = self.users + other.users, self.start + other.start
+        relative = self.relative + other.relative + 4 * _UNIT
+        sums = float(np.max(self.rows.sum(axis=1))), float(kernel.sum())
+        noise = 1.001 * (sums[1] * self.noise + sums[0] * other.noise)
+        length = self.rows.shape[1] + kernel.size - 1
+        if support.size <= _SPARSE:
+            rows = np.zeros((self.rows.shape[0], length))
+            for index in support:
+                rows[:, index : index + self.rows.shape[1]] += kernel[index] * self.rows
+            relative += support.size * _UNIT
+        elif noiseless:
+            rows = np.stack([np.convolve(row, kernel) for row in self.rows])
+            relative += kernel.size * _UNIT
+        else:
+            size = fft.next_fast_len(length, real=True)
+            spectrum = fft.rfft(self.rows, size)
+            factor = spectrum[0] if other is self else fft.rfft(kernel, size)
+            rows = fft.irfft(spectrum * factor, size)
+            rows = np.maximum(rows[:, :length], 0.0)  # the truth is not below 0
+            # Higham, "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2.
+            transform = 8 * _UNIT * math.log2(size)
+            norm = float(np.sqrt(np.max(np.sum(self.rows**2, axis=1))))
+            noise += 4 * transform * max(sums) * max(norm, float(np.linalg.norm(kernel)))
+        return replace(self, rows=rows, start=start, users=users, noise=noise, relative=relative)
+
+    def trimmed(self, total: int) -> Walk:
+        """Without the tails that hardly any walk of `total` users visits."""
+        blocks = total / self.users
+        weights = np.ones(self.rows.shape[0])
+        weights[0] = blocks
+        at_risk = weights @ self.rows
+        below, above = np.cumsum(at_risk), np.cumsum(at_risk[::-1])
+        low = int(np.searchsorted(below, _TRIMMED))
+        high = int(np.searchsorted(above, _TRIMMED))
+        if low + high >= self.rows.shape[1]:
+            return self
+        lost = (below[low - 1] if low else 0.0) + (above[high - 1] if high else 0.0)
+        lost += math.sqrt(low + high) * self.noise * blocks
+        kept = self.rows[:, low : self.rows.shape[1] - high]
+        return replace(self, rows=kept, start=self.start + low, cut=self.cut + float(lost))
+
+    def coarsened(self) -> Walk:
+        """On a lattice of twice the step: odd cells are halved between their even neighbours."""
+        rows = np.pad(self.rows, ((0, 0), (self.start % 2, 0)))
+        rows = np.pad(rows, ((0, 0), (0, 1 - rows.shape[1] % 2)))
+        even, odd = rows[:, 0::2].copy(), rows[:, 1::2]
+        drift = self.tilt * self.step
+        even[:, 1:] += odd * (0.5 * math.exp(drift))
+        even[:, :-1] += odd * (0.5 * math.exp(-drift))
+        return replace(
+            self,
+            rows=even,
+            start=self.start // 2,
+            step=2 * self.step,
+            noise=math.sqrt(2) * math.cosh(drift) * 1.001 * self.noise,
+            relative=self.relative + 8 * _UNIT * (1 + drift),
+        )
+
+
+def repeated(step: Walk, users: int, cells: int) -> Walk:
+    """The walk of many users who all take the same random step.
+
+    Args:
+        step: the walk of one user.
+        users: how many take it, at least 1. In rows other than 0 only one of them does, and the
+            others take the step of row 0.
+        cells: the resolution: the largest size of an array, apart from transforms.
+
+    Returns:
+        The walk of all of them, by squaring.
+    """
+    walk = step
+    for bit in bin(users)[3:]:
+        many = users > _MANY * walk.users
+        walk = walk.joined(walk, many).trimmed(users)
+        if bit == "1":
+            walk = walk.joined(step, many).trimmed(users)
+        while walk.rows.shape[1] > (min(cells, _NOISELESS) if many else cells):
+            walk, step = walk.coarsened(), step.coarsened()
+    return walk
+
+
+def centring_tilt(loss: Floats, chance: Floats, n: int) -> float:
+    """The theta that centres the tilted sum of n losses on 0, kept away from 0.
+
+    Args:
+        loss: (kinds,) values, some positive.
+        chance: (kinds,) their probabilities.
+        n: how many are added up.
+    """
+    top = float(loss.max())
+
+    def drift(theta: float) -> float:
+        exponent = theta * loss
+        weights = chance * np.exp(exponent - exponent.max())
+        return float(weights @ loss) / top
+
+    spread = math.sqrt(float(chance @ loss**2))
+    least = 1 / (spread * math.sqrt(n))
+    high = least
+    while drift(high) < 0:
+        high *= 4
+    return least if high == least else brentq(drift, high / 4, high, rtol=1e-6)
+
+
+def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Walk, float, Floats]:
+    """One user's loss on a lattice, tilted, with a row for each law.
+
+    Args:
+        loss: (kinds,) values that differ.
+        laws: (rows, kinds) probabilities.
+        tilt: theta, positive.
+        cells: resolution: the range of the losses takes this many cells.
+
+    Returns:
+        (the walk of one user; the anchor of its lattice; the logarithm of what each row was
+        divided by).
+    """
+    heaviest = np.argsort(-laws[0])
+    anchor = float(loss[heaviest[0]])
+    place = loss - anchor
+    step = float(np.ptp(loss)) / cells
+    # The two most likely losses lie on the lattice; only rare ones are split.
+    for distance in np.abs(place[heaviest[1:]]):
+        if distance >= step:
+            step = float(distance) / math.ceil(distance / step)
+            break
+    cell = np.floor(place / step)
+    up = np.clip(place / step - cell + 8 * _UNIT * (np.abs(cell) + 1), 0, 1)
+    low = int(cell.min())
+    index = cell.astype(np.int64) - low
+    rows = np.zeros((laws.shape[0], int(index.max()) + 2))
+    for row, law in zip(rows, laws, strict=True):
+        np.add.at(row, index, law * (1 - up))
+        np.add.at(row, index + 1, law * up)
+    exponent = tilt * (anchor + step * (low + np.arange(rows.shape[1])))
+    top = float(exponent[rows.any(axis=0)].max())
+    rows *= np.exp(np.minimum(exponent - top, 0))
+    totals = rows.sum(axis=1)
+    relative = _UNIT * (2 * float(np.abs(exponent).max()) + 4 * abs(top) + 16 + loss.size)
+    walk = Walk(rows / totals[:, None], low, step, 1, tilt, relative=relative)
+    return walk, anchor, np.log(totals) + top
+
+
+def places(walk: Walk, anchor: float) -> tuple[Floats, float]:
+    """Where the cells of a walk are, and how far off that may be."""
+    lattice = walk.step * np.arange(walk.start, walk.start + walk.rows.shape[1], dtype=np.float64)
+    shift = walk.users * anchor
+    return shift + lattice, 8 * _UNIT * (abs(shift) + float(np.abs(lattice).max()))

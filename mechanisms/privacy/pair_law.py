@@ -1,0 +1,226 @@
+"""What sets two neighbouring shuffled batches apart, reduced to a handful of probabilities.
+
+One user reports according to `first` or to `second`; every other user reports according to
+`others`; the batch is shuffled. Upper bounds, lower bounds and dummy messages are all of this
+form and differ only in what `others` is:
+
+* the privacy blanket, a law contained in everybody's report, with a silent code for the rest of
+  the probability: no neighbouring batches can be told apart better;
+* the law of one real input: these batches exist, so no smaller loss can be claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+
+SLACK = 2.0**-48  # more than the rounding of any probability or loss computed here, relatively
+_FAINT = 1e-100  # codes that others send more rarely than this are taken for never sent
+_LARGEST_LOSS = 400.0  # e^epsilon is not followed further
+
+
+def multiplier(epsilon: float) -> float:
+    """e^epsilon for upper bounds: never above the truth by more than SLACK, never infinite."""
+    return math.exp(min(epsilon, _LARGEST_LOSS))
+
+
+@dataclass(frozen=True)
+class PairLaw:
+    """Two laws of one user's report and the law of everybody else's, over kinds of codes.
+
+    Attributes:
+        first: (kinds,) probabilities of the user's report, within 2^-50 relatively.
+        second: (kinds,) the same for the user's other value.
+        others: (kinds,) probabilities of any other user's report; they add up to 1.
+    """
+
+    first: Floats
+    second: Floats
+    others: Floats
+
+    @property
+    def shared(self) -> NDArray[np.bool_]:
+        """(kinds,) which codes the others send, too."""
+        sent: NDArray[np.bool_] = self.others > _FAINT
+        return sent
+
+    def losses(self, epsilon: float) -> tuple[Floats, Floats, float]:
+        """What each kind of code adds to the evidence, rounded up.
+
+        Returns:
+            ((kinds,) (first - e^epsilon second) / others; (kinds,) the probabilities of others;
+            the sum of the positive parts of first - e^epsilon second over kinds that others
+            hardly ever send).
+        """
+        surplus = self.first * (1 + SLACK) - multiplier(epsilon) * self.second * (1 - SLACK)
+        shared = self.shared
+        loss = surplus[shared] / self.others[shared]
+        alone = float(np.maximum(surplus[~shared], 0).sum()) * (1 + SLACK)
+        return loss + np.abs(loss) * SLACK, self.others[shared], alone
+
+    def local_delta(self, epsilon: float) -> float:
+        """The hockey-stick divergence of the one report, rounded up."""
+        surplus = self.first * (1 + SLACK) - multiplier(epsilon) * self.second * (1 - SLACK)
+        return min(1.0, float(np.maximum(surplus, 0).sum()) * (1 + SLACK))
+
+    def spread(self) -> float:
+        """mu of the Gaussian mechanism that n = 1 of this law looks like; divide by sqrt(n)."""
+        shared = self.shared
+        gap = (self.first - self.second)[shared]
+        return float(np.sqrt(np.sum(gap * gap / self.others[shared])))
+
+
+@dataclass(frozen=True)
+class ShuffleLaws:
+    """A mechanism as the shuffle accountant sees it.
+
+    Attributes:
+        dominating: the worst of these is an upper bound on the loss of any neighbouring batches.
+        attained: each of these is the loss (or less) of batches that exist.
+        epsilon: what one report loses at most, in nats; infinite if that is unbounded.
+    """
+
+    dominating: tuple[PairLaw, ...]
+    attained: tuple[PairLaw, ...]
+    epsilon: float
+
+
+_Case = tuple[Fraction, tuple[int, int, int]]
+
+
+def linear_hash_laws(
+    epsilon: float,
+    keep: Fraction,
+    miss: Fraction,
+    hash_range: int,
+    collisions: tuple[Fraction, Fraction],
+    domain_size: int,
+) -> ShuffleLaws:
+    """Randomised response over p symbols on a public random hash, or on the value itself.
+
+    Args:
+        epsilon: the loss of one report, in nats.
+        keep: probability of the true symbol.
+        miss: probability of each of the p - 1 others.
+        hash_range: p.
+        collisions: P(two given values share a symbol), and P(three values do of which no two
+            determine the third); (0, 0) without a hash.
+        domain_size: d, the number of values.
+
+    Returns:
+        The blanket, which is exact: every code has probability `miss` under some value or more
+        under all; and the batches in which all other users hold one third value. On a hash over
+        p >= 3 two kinds of third value exist, and both are tried: one whose symbol the pair's
+        symbols determine, and one that is independent of them.
+
+    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
+        Lemma 5.3 and section 5.1; the collision kinds are counted, not bounded.
+    """
+    pair, triple = collisions
+    third: list[list[_Case]] = []
+    if domain_size == 2:
+        third += [_cases(pair, pair, third=0), _cases(pair, pair, third=1)]
+    if domain_size >= 3 and hash_range >= 3:
+        third.append(_cases(pair, pair, third=2))
+    if pair > 0:
+        third.append(_cases(pair, triple, third=2))
+    attained = tuple(_tabulate(cases, keep, miss, hash_range, None) for cases in third)
+    blanket = _tabulate(_cases(pair, pair, third=0), keep, miss, hash_range, miss)
+    return ShuffleLaws((blanket,), attained, epsilon)
+
+
+def _cases(pair: Fraction, triple: Fraction, third: int) -> list[_Case]:
+    """How the symbols of the pair and of a third value coincide, with the probability of each.
+
+    Symbols are named 0, 1, 2; `third` = 0 or 1 makes the third value a copy of one of the pair.
+    """
+    if third < 2:
+        return [(pair, (0, 0, 0)), (1 - pair, (0, 1, third))]
+    mixed = pair - triple
+    return [
+        (triple, (0, 0, 0)),
+        (mixed, (0, 0, 1)),
+        (mixed, (0, 1, 0)),
+        (mixed, (0, 1, 1)),
+        (1 - 3 * pair + 2 * triple, (0, 1, 2)),
+    ]
+
+
+def _tabulate(
+    cases: list[_Case], keep: Fraction, miss: Fraction, hash_range: int, blanket: Fraction | None
+) -> PairLaw:
+    """The kinds of codes; others hold the third value, or send each code with `blanket`."""
+    rows: list[tuple[Fraction, Fraction, Fraction]] = []
+    for chance, symbols in cases:
+        for name in (0, 1, 2, None):  # None: a symbol that none of the three values has
+            size = Fraction(name in symbols) if name is not None else _rest(hash_range, symbols)
+            if not chance * size > 0:
+                continue
+            one, two, three = ((keep if name == s else miss) * chance * size for s in symbols)
+            rows.append((one, two, three if blanket is None else blanket * chance * size))
+    if blanket is not None:
+        rows.append((Fraction(0), Fraction(0), 1 - hash_range * blanket))
+    first, second, others = np.array([[float(x) for x in row] for row in rows]).T
+    return PairLaw(first, second, others)
+
+
+def _rest(hash_range: int, symbols: tuple[int, int, int]) -> Fraction:
+    """How many symbols none of the values has."""
+    return Fraction(hash_range - len(set(symbols)))
+
+
+def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> ShuffleLaws:
+    """Ideal randomised response, for any real collision probability: to check published numbers.
+
+    Args:
+        epsilon: the loss of one report, in (0, 700), in nats.
+        hash_range: k or g, the number of symbols, at least 2.
+        collision: P(two values share a symbol): 0 for k-ary response, 1/g for a pairwise
+            independent hash (whose triples are taken to be independent too).
+
+    Returns:
+        The laws, for a domain of at least 3 values where that is possible.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    if not 0 < epsilon <= 700:
+        raise ValueError(f"epsilon_local must lie in (0, 700], not {epsilon}")
+    if not hash_range >= 2:
+        raise ValueError(f"hash_range must be at least 2, not {hash_range}")
+    if not 0 <= collision < 1:
+        raise ValueError(f"collision must lie in [0, 1), not {collision}")
+    odds, pair = Fraction(math.exp(epsilon)), Fraction(collision)
+    miss = 1 / (odds + hash_range - 1)
+    size = 2 if collision == 0 and hash_range == 2 else 3
+    return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, pair**2), size)
+
+
+def grouped(first: Floats, second: Floats, others: Floats, blanket: bool = False) -> PairLaw:
+    """A pair law from probabilities per code: codes with the same probabilities are one kind.
+
+    Args:
+        first, second, others: (codes,) probabilities.
+        blanket: whether a silent kind takes what `others` lacks to 1 (rounded up).
+
+    Returns:
+        The law over kinds.
+    """
+    table = np.stack([first, second, others])
+    table = table[:, table.any(axis=0)]
+    order = np.lexsort(table)
+    table = table[:, order]
+    new = np.concatenate([[True], np.any(np.diff(table, axis=1) != 0, axis=0)])
+    starts = np.flatnonzero(new)
+    sizes: NDArray[np.int64] = np.diff(np.append(starts, table.shape[1]))
+    kinds = table[:, starts] * sizes
+    if blanket:
+        silent = max(0.0, 1.0 - math.fsum(kinds[2])) + SLACK
+        kinds = np.concatenate([kinds, [[0.0], [0.0], [silent]]], axis=1)
+    return PairLaw(kinds[0], kinds[1], kinds[2])

@@ -1,0 +1,88 @@
+"""The papers' closed forms, under their own names: valid in a range that is checked, and loose.
+
+Nothing that hushbeam publishes rests on them; the exact accountant is in `amplification`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mechanisms.channel import require_epsilon
+
+
+def require_batch(delta: float, n: int) -> None:
+    """Refuse a delta or a batch size that means nothing in the shuffle model (NaN included)."""
+    if not 0 < delta < 1:
+        raise ValueError(
+            f"delta must lie strictly between 0 and 1 in the shuffle model, not {delta}"
+        )
+    if not n >= 2:
+        raise ValueError(f"a shuffled batch needs at least 2 reports, not {n}")
+
+
+def theorem_1_epsilon(epsilon_local: float, hash_range: int, n: int, delta: float) -> float:
+    """HP-SDP's Theorem 1: the shuffled epsilon of n SRR reports.
+
+    Args:
+        epsilon_local: of one report, in nats.
+        hash_range: g, the number of symbols (d for k-ary response).
+        n: how many reports are shuffled.
+        delta: in (0, 1).
+
+    Returns:
+        sqrt(14 ln(2/delta) (e^epsilon_local + g - 1) / (n - 1)).
+
+    Raises:
+        ValueError: the result is outside the range in which the theorem is proven.
+
+    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
+        Software 2022, Theorem 1, after Balle, Bell, Gascon, Nissim, "The privacy blanket of the
+        shuffle model", CRYPTO 2019, Theorem 3.1: epsilon <= 1, blanket >= 27 g / ((n-1) epsilon).
+    """
+    require_epsilon(epsilon_local)
+    require_batch(delta, n)
+    odds = math.exp(epsilon_local) + hash_range - 1
+    epsilon = math.sqrt(14 * math.log(2 / delta) * odds / (n - 1))
+    if not epsilon <= 1:
+        raise ValueError(
+            f"Theorem 1 is proven for epsilon <= 1 and gives {epsilon:.3g} here; "
+            "more reports or a smaller epsilon_local bring it into range"
+        )
+    if not hash_range / odds >= 27 * hash_range / ((n - 1) * epsilon):
+        raise ValueError("Theorem 1's blanket condition fails: delta is too close to 1")
+    return epsilon
+
+
+def theorem_1_budget(epsilon: float, n: int, delta: float) -> float:
+    """e^epsilon_local + g - 1, the total odds that Theorem 1 allows for a target (its inverse).
+
+    Args:
+        epsilon: the shuffled target; above 1 the theorem is used at 1, where its range ends.
+        n: the least number of reports.
+        delta: in (0, 1).
+    """
+    require_epsilon(epsilon)
+    require_batch(delta, n)
+    return (n - 1) * min(epsilon, 1.0) ** 2 / (14 * math.log(2 / delta))
+
+
+def theorem_1_local_epsilon(epsilon: float, n: int, delta: float, hash_range: int) -> float | None:
+    """The largest epsilon_local for which Theorem 1 reaches a target, or None if none does.
+
+    The returned value meets the target when put back into the theorem.
+    """
+    odds = theorem_1_budget(epsilon, n, delta) - hash_range + 1
+    if not odds > 1:
+        return None
+    # One part in 10^12 down: far more than rounding, far less than anyone can measure.
+    epsilon_local = math.log(odds) * (1 - 1e-12)
+    try:
+        reached = theorem_1_epsilon(epsilon_local, hash_range, n, delta)
+    except ValueError:
+        return None
+    return epsilon_local if reached <= epsilon else None
+
+
+def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
+    """g = (m + 2)/3 rounded, the range with the least error for rare values under Theorem 1."""
+    return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))

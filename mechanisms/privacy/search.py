@@ -1,0 +1,100 @@
+"""Searches that end on the private side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr, ndtri
+
+TOLERANCE = 2e-5  # relative width of the bracket at which a search stops
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """delta(epsilon) of the Gaussian mechanism with sensitivity / sigma = mu.
+
+    Source: Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
+        Theorem 8.
+    """
+    if mu > 30:
+        return float(ndtr(mu / 2 - epsilon / mu))
+    left = float(ndtr(mu / 2 - epsilon / mu))
+    return max(0.0, left - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The epsilon at which that mechanism has a given delta; 0 if it always has: a first guess."""
+    if not mu > 0 or not gaussian_delta(mu, 0.0) > delta:
+        return 0.0
+    if mu > 30:  # delta is then all but a step at mu^2 / 2
+        return mu * mu / 2
+    high = mu * mu / 2 + mu * abs(float(ndtri(delta))) + 1e-9
+    return float(brentq(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, 2 * high))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The mu at which that mechanism has a given (epsilon, delta): a first guess."""
+
+    def gap(mu: float) -> float:
+        return gaussian_delta(mu, epsilon) - delta
+
+    high = 1.0
+    while gap(high) < 0:
+        high *= 2
+    return float(brentq(gap, 1e-12, high))
+
+
+def _straight(delta: float) -> float:
+    """log of the normal quantile of 1 - delta: nearly a line in log epsilon and log n."""
+    return math.log(-float(ndtri(min(max(delta, 1e-300), 0.45))))
+
+
+def private_end(
+    delta_at: Callable[[float], float],
+    delta: float,
+    private: float,
+    exposed: float,
+    guess: float,
+    tolerance: float = TOLERANCE,
+) -> tuple[float, float]:
+    """Where a monotone delta crosses a target, from both sides.
+
+    A secant on a scale on which Gaussian mechanisms are straight lines in log epsilon, kept inside
+    a bracket and aimed just past the crossing from either side. Four or five evaluations.
+
+    Args:
+        delta_at: monotone; evaluated between the two ends only.
+        delta: the target, in (0, 1).
+        private: an end known to meet the target: delta_at(private) <= delta.
+        exposed: the other end, not known to meet it.
+        guess: where to start.
+        tolerance: relative width at which to stop.
+
+    Returns:
+        (private, exposed): points no further apart than the tolerance. The first met the target
+        when evaluated (or is the end given); the second did not (or is the end given).
+    """
+    target = _straight(delta)
+    x, last = guess, (math.nan, math.nan)
+    for attempt in range(200):
+        low, high = sorted((private, exposed))
+        if high - low <= tolerance * high or high <= 1e-12:
+            break
+        if not low < x < high:
+            x = (low + high) / 2
+        found = delta_at(x)
+        if found <= delta:
+            private = x
+        else:
+            exposed = x
+        now = (math.log(x), _straight(found)) if 0 < found else (math.nan, math.nan)
+        slope = (now[1] - last[1]) / (now[0] - last[0]) if now[0] != last[0] else math.nan
+        if math.isnan(slope) or not 0.2 <= abs(slope) <= 20:
+            slope = 1.0 if private > exposed else -x / 2
+        goal = now[0] + (target - now[1]) / slope
+        margin = tolerance * 0.4 * (1 if found > delta else -1) * (1 if private > exposed else -1)
+        regular = attempt < 12 and not math.isnan(goal)
+        x = math.exp(min(goal, 700.0)) * (1 + margin) if regular else (private + exposed) / 2
+        last = now
+    return private, exposed
