@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy import optimize, special
 
 from mechanisms import catalog
-from mechanisms.channel import FrequencyOracle, Guarantee, require_epsilon
-from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.frequency.primes import next_prime, previous_prime
-from mechanisms.privacy import amplification
+from mechanisms.channel import Floats, FrequencyOracle, Guarantee, require_epsilon
+from mechanisms.postprocess.simplex import project
+from mechanisms.privacy import budget
+from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.randomness import SeededRandom
 
 AUTO = "auto"
+
+_HOW_SHUFFLED = (
+    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of the "
+    "exact channel, tails added; batches exist that lose {lower:.6g}"
+)
 
 
 @dataclass(frozen=True)
@@ -47,10 +59,16 @@ class Target:
         for epsilon in (self.epsilon, self.epsilon_local):
             if epsilon is not None:
                 require_epsilon(epsilon)
-        if self.model == "local" and self.delta != 0:
-            raise ValueError(f"delta must be 0 in the local model, not {self.delta}")
+        require_batch(self.n)
         if self.model == "shuffle":
-            amplification.require_batch(self.delta, self.n)
+            require_delta(self.delta)
+        elif self.delta != 0:
+            raise ValueError(f"delta must be 0 in the local model, not {self.delta}")
+
+    @property
+    def cap(self) -> float:
+        """The most a client may spend."""
+        return math.inf if self.epsilon_local is None else self.epsilon_local
 
 
 @dataclass(frozen=True)
@@ -58,78 +76,193 @@ class Design:
     """One way to meet a target.
 
     Attributes:
+        target: what had to hold; errors are predicted for its least batch.
         name: of the mechanism, in the catalogue.
         mechanism: with its parameters.
-        local: what one report reveals to whoever sees it.
-        release: what the published result reveals.
-        mean_squared_error: predicted per value before post-processing, in squared frequency
-            units, for the least batch.
     """
 
+    target: Target
     name: str
     mechanism: FrequencyOracle
-    local: Guarantee
-    release: Guarantee
-    mean_squared_error: float
+
+    @property
+    def local(self) -> Guarantee:
+        """What one report reveals to whoever sees it."""
+        return replace(self.mechanism.guarantee, unit=self.target.unit)
+
+    @cached_property
+    def release(self) -> Guarantee:
+        """What the published result reveals."""
+        if self.target.model == "local":
+            return self.local
+        lower, upper = shuffled_epsilon(self.mechanism, self.target.n, self.target.delta)
+        if self.target.epsilon is not None:
+            # The budget was solved for exactly this epsilon, and both searches end on the
+            # private side: the smaller of two bounds that hold.
+            upper = min(upper, self.target.epsilon)
+        how = _HOW_SHUFFLED.format(lower=lower)
+        return Guarantee("shuffle", upper, self.target.delta, self.target.unit, how)
+
+    @property
+    def mean_squared_error(self) -> float:
+        """Predicted per value before post-processing, in squared frequency units."""
+        return self.mechanism.average_variance(self.target.n)
+
+    @property
+    def bits(self) -> int:
+        """How many bits a message takes on the wire at the least."""
+        return max(1, (self.mechanism.codes - 1).bit_length())
 
 
 def design(target: Target, name: str = AUTO) -> Design:
-    """The design of a mechanism that has the least predicted error, or the best of all of them.
+    """The design with the least predicted error, of one mechanism or of all.
 
     Args:
         target: what must hold.
         name: a frequency mechanism of the catalogue, or "auto".
 
+    Raises:
+        ValueError: the name is unknown, or the target is out of reach.
+    """
+    if name != AUTO:
+        return _design(target, name)
+    return min(designs(target), key=lambda found: found.mean_squared_error)
+
+
+def designs(target: Target) -> list[Design]:
+    """The best design of each mechanism in the catalogue."""
+    return [_design(target, name) for name in catalog.FREQUENCY]
+
+
+def _design(target: Target, name: str) -> Design:
+    """The best parameters of one mechanism."""
+    if target.model == "local" or target.epsilon is None:
+        spent = min(e for e in (target.epsilon, target.epsilon_local) if e is not None)
+        mechanism = catalog.build_frequency(name, epsilon=spent, domain_size=target.domain_size)
+    elif name in _SHUFFLED:
+        mechanism = _SHUFFLED[name](target.epsilon, target)
+    else:
+        raise ValueError(f"{name} is unknown in the shuffle model; there are: {', '.join(_SHUFFLED)}")
+    return Design(target, name, mechanism)
+
+
+def _k_ary(epsilon: float, target: Target) -> FrequencyOracle:
+    return _ranged(epsilon, target, target.domain_size)
+
+
+def _one_bit(epsilon: float, target: Target) -> FrequencyOracle:
+    return _ranged(epsilon, target, 2)
+
+
+def _optimal_local(epsilon: float, target: Target) -> FrequencyOracle:
+    """OLH at the epsilon_local that the batch allows."""
+    p = budget.local_optimal_range(epsilon, target.delta, target.n, target.cap)
+    return _ranged(epsilon, target, p)
+
+
+def _best_hash(epsilon: float, target: Target) -> FrequencyOracle:
+    found = budget.best_histogram(epsilon, target.delta, target.n, target.domain_size, target.cap)
+    return found.k_ary if found.hashed is None else found.hashed
+
+
+def _ranged(epsilon: float, target: Target, hash_range: int) -> FrequencyOracle:
+    """The largest epsilon_local at a given hash range."""
+    p = min(hash_range, target.domain_size)
+    d, cap = target.domain_size, target.cap
+    spent = budget.largest_local_epsilon(epsilon, target.delta, target.n, d, p, cap)
+    return budget.LinearHash(spent, d, p)
+
+
+_SHUFFLED: dict[str, Callable[[float, Target], FrequencyOracle]] = {
+    "grr": _k_ary,
+    "olh": _optimal_local,
+    "srr": _best_hash,
+    "hadamard": _one_bit,
+}
+
+
+def error_after_projection(design: Design, frequencies: Floats, runs: int = 3) -> float:
+    """Predicted mean squared error per value after POP, for a guess of the truth.
+
+    Args:
+        design: the mechanism.
+        frequencies: (domain_size,) the guess; adds up to 1.
+        runs: how many simulated releases are averaged.
+
     Returns:
-        The best design.
+        In squared frequency units. The noise is simulated as independent and normal, with a fixed
+        seed, so that equal questions get equal answers.
+    """
+    rng, d = SeededRandom(0), len(frequencies)
+    scale = np.sqrt(design.mechanism.variance(frequencies, design.target.n))
+    squares = []
+    for _ in range(runs):
+        uniform = (rng.words(d) >> np.uint64(11)) * 2.0**-53 + 2.0**-54
+        released = project(frequencies + scale * special.ndtri(uniform))
+        squares.append(float(np.mean((released - frequencies) ** 2)))
+    return float(np.mean(squares))
+
+
+def zipf(domain_size: int, exponent: float = 1.1) -> Floats:
+    """Zipf frequencies: the usual guess for telemetry."""
+    weights = np.arange(1, domain_size + 1, dtype=np.float64) ** -exponent
+    return np.asarray(weights / weights.sum())
+
+
+def least_epsilon(target: Target, error: float, name: str = AUTO) -> Design:
+    """The most private design whose standard error per value is at most `error`.
+
+    Args:
+        target: its epsilon is ignored.
+        error: root of the mean squared error per value, in frequency units.
+        name: a mechanism, or "auto".
 
     Raises:
-        ValueError: the name is unknown, or nothing meets the target.
+        ValueError: no epsilon up to 30 reaches the error.
     """
-    names = list(catalog.FREQUENCY) if name == AUTO else [name]
-    return min(
-        (found for each in names for found in designs(target, each)),
-        key=lambda found: found.mean_squared_error,
-    )
+
+    def at(log_epsilon: float) -> Design:
+        return design(replace(target, epsilon=math.exp(log_epsilon)), name)
+
+    _require_error(error)
+    return _least(at, error, math.log(1e-4), math.log(30), f"no epsilon up to 30 at n = {target.n:,}")
 
 
-def designs(target: Target, name: str) -> list[Design]:
-    """The parameter choices of one mechanism that are worth comparing; at least one."""
-    limits = [e for e in (target.epsilon, target.epsilon_local) if e is not None]
-    if target.model == "local" or target.epsilon is None:
-        mechanism = catalog.build_frequency(
-            name, epsilon=min(limits), domain_size=target.domain_size
-        )
-        return [_design(target, name, mechanism)]
-    return [
-        _design(target, name, LinearHash(budget, target.domain_size, hash_range))
-        for hash_range in _hash_ranges(target, name)
-        for budget in [_local_budget(target, hash_range)]
-    ]
+def least_reports(target: Target, error: float, name: str = AUTO) -> Design:
+    """The design with the fewest reports whose standard error per value is at most `error`.
+
+    Args:
+        target: its n is ignored.
+        error: root of the mean squared error per value, in frequency units.
+        name: a mechanism, or "auto".
+
+    Raises:
+        ValueError: no n up to 10^12 reaches the error.
+    """
+
+    def at(log_n: float) -> Design:
+        return design(replace(target, n=math.ceil(math.exp(log_n))), name)
+
+    _require_error(error)
+    return _least(at, error, math.log(2), math.log(1e12), "no n up to 10^12")
 
 
-def _design(target: Target, name: str, mechanism: FrequencyOracle) -> Design:
-    """A mechanism with what it guarantees and what it costs."""
-    local = replace(mechanism.guarantee, unit=target.unit)
-    release = local
-    if target.model == "shuffle":
-        epsilon, how = amplification.batch_epsilon(mechanism, target.n, target.delta)
-        release = Guarantee("shuffle", epsilon, target.delta, target.unit, how)
-    return Design(name, mechanism, local, release, mechanism.average_variance(target.n))
+def _require_error(error: float) -> None:
+    if not 0 < error < 1:
+        raise ValueError(f"the error must lie between 0 and 1, not {error}")
 
 
-def _local_budget(target: Target, hash_range: int) -> float:
-    """The most a client may spend at a hash range."""
-    assert target.epsilon is not None
-    cap = math.inf if target.epsilon_local is None else target.epsilon_local
-    return amplification.local_budget(target.epsilon, target.delta, target.n, hash_range, cap)
+def _least(at: Callable[[float], Design], error: float, low: float, high: float, no: str) -> Design:
+    """The least argument whose design reaches an error, to 0.1 %, from the side that reaches it."""
 
+    def excess(x: float) -> float:
+        return 0.5 * math.log(at(x).mean_squared_error) - math.log(error)
 
-def _hash_ranges(target: Target, name: str) -> list[int]:
-    """The ranges a mechanism of this name may use in a shuffled batch."""
-    assert target.epsilon is not None
-    budget = amplification.theorem_1_budget(target.epsilon, target.n, target.delta)
-    centre = {"grr": math.inf, "hadamard": 2, "olh": budget / 2 + 1, "srr": (budget + 2) / 3}[name]
-    if centre >= target.domain_size:
-        return [target.domain_size]
-    return sorted({previous_prime(round(centre)), next_prime(round(centre))})
+    if excess(high) > 0:
+        raise ValueError(f"{no} reaches a standard error of {error:g}")
+    if excess(low) <= 0:
+        return at(low)
+    # Errors fall nearly like powers of epsilon and of n, so in logarithms few steps are needed.
+    root = optimize.brentq(excess, low, high, xtol=3e-4)
+    steps = (root + step * 4e-4 for step in range(1 << 20))
+    return next(found for found in map(at, steps) if found.mean_squared_error <= error**2)

@@ -1,0 +1,175 @@
+"""Is a claim true? From the table, exactly; and from the sampler, by attacking it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.privacy.divergence import tight_delta, tight_epsilon, worst_pair
+from mechanisms.randomness import RandomSource
+
+RISK = 1e-6  # probability that an attack accuses an honest sampler
+
+_LARGEST_ALPHABET = 1 << 24  # codes whose frequencies an attack tabulates
+_EMPIRICAL = 1 << 12  # codes for which ratios are also learnt from the samples themselves
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A mechanism's claim beside what its channel does.
+
+    Attributes:
+        claim: what the mechanism says of itself.
+        epsilon: the exact loss of the channel at delta 0, rounded up; infinite if unbounded.
+        delta: the exact delta at the claimed epsilon, rounded up.
+        pair: the ordered pair of inputs that delta is attained at.
+    """
+
+    claim: Guarantee
+    epsilon: float
+    delta: float
+    pair: tuple[int, int]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is true. No rounding enters: a true claim never fails."""
+        return self.claim.model != "none" and self.delta <= self.claim.delta
+
+
+def audit(mechanism: Mechanism) -> Audit:
+    """Hold the claim of one report's privacy against its channel, by enumeration.
+
+    Args:
+        mechanism: any finite channel.
+
+    Returns:
+        The comparison, over every pair of inputs.
+    """
+    claim = mechanism.guarantee
+    # Without a claim there is nothing to hold delta against; 0 shows the worst.
+    at = claim.epsilon if claim.epsilon < math.inf else 0.0
+    return Audit(
+        claim, tight_epsilon(mechanism), tight_delta(mechanism, at), worst_pair(mechanism, at)
+    )
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What samples of the shipped sampler prove.
+
+    Attributes:
+        epsilon: a lower bound on the loss; exceeds the truth with probability below RISK.
+        pair: the inputs that were told apart.
+        samples: how many reports of each were drawn.
+        follows_channel: False if the samples refute the table, at RISK.
+    """
+
+    epsilon: float
+    pair: tuple[int, int]
+    samples: int
+    follows_channel: bool
+
+
+def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) -> Attack:
+    """Run the optimal distinguisher on real reports.
+
+    For the worst pair of inputs, codes are ranked by likelihood ratio, as the table has it and,
+    for small alphabets, as a first half of the samples has it; the second half bounds from below
+    how much likelier a top set of codes is under one input than under the other.
+
+    Args:
+        mechanism: any finite channel with at most 2^24 codes.
+        rng: draws the reports.
+        samples: of each of the two inputs.
+
+    Returns:
+        The largest bound over all top sets, in both directions.
+
+    Raises:
+        ValueError: the alphabet is too large, or there are too few samples.
+
+    Source: Clopper, Pearson, "The use of confidence or fiducial limits illustrated in the case of
+        the binomial", 1934; Neyman, Pearson 1933 for the optimality of ratio sets.
+    """
+    if not mechanism.codes <= _LARGEST_ALPHABET:
+        raise ValueError(f"an attack tabulates at most {_LARGEST_ALPHABET} codes")
+    if not samples >= 1000:
+        raise ValueError(f"an attack needs at least 1000 samples, not {samples}")
+    claim = mechanism.guarantee
+    pair = worst_pair(mechanism, claim.epsilon if claim.epsilon < math.inf else 0.0)
+    half = samples // 2
+    tables = np.array([mechanism.channel(cell) for cell in pair])
+    learnt, held = (
+        np.array([_draw(mechanism, cell, half, rng) for cell in pair]) for _ in range(2)
+    )
+    rankings = [_by_ratio(tables)]
+    if mechanism.codes <= _EMPIRICAL:
+        rankings.append(_by_ratio((learnt + 1) / half))
+    sets = [
+        (order, cut, first)
+        for ranking in rankings
+        for first, order in ((0, ranking), (1, ranking[::-1]))
+        for cut in _cuts(tables[:, order])
+    ]
+    bound = max(
+        _lower_bound(
+            held[first, order[:cut]].sum(), held[1 - first, order[:cut]].sum(), half,
+            claim.delta, RISK / (2 * len(sets)),
+        )
+        for order, cut, first in sets
+    )  # fmt: skip
+    follows = all(_plausible(a + b, t) for a, b, t in zip(learnt, held, tables, strict=True))
+    return Attack(bound, pair, 2 * half, follows)
+
+
+def _draw(
+    mechanism: Mechanism, cell: int, samples: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """(codes,) how often each code came from one input."""
+    return mechanism.count(mechanism.perturb(np.full(samples, cell), rng))
+
+
+def _by_ratio(laws: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Codes, the ones that speak loudest for the first law first."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.argsort(-np.nan_to_num(laws[0] / laws[1], nan=1.0), kind="stable")
+
+
+def _cuts(ordered: NDArray[np.float64], most: int = 16) -> list[int]:
+    """Where to cut a ranking: after each level of the ratio, or evenly if there are many."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = ordered[0] / ordered[1]
+    levels = np.flatnonzero(~np.isclose(ratio[1:], ratio[:-1], rtol=1e-9)) + 1
+    if not levels.size:
+        levels = np.array([max(1, ordered.shape[1] // 2)])
+    chosen = levels[np.linspace(0, levels.size - 1, min(most, levels.size)).astype(int)]
+    return [int(cut) for cut in chosen]
+
+
+def _lower_bound(hits: int, others: int, n: int, delta: float, risk: float) -> float:
+    """epsilon from below, given how often a set was hit under each of two inputs."""
+    low = float(stats.beta.ppf(risk, hits, n - hits + 1)) if hits else 0.0
+    high = float(stats.beta.isf(risk, others + 1, n - others)) if others < n else 1.0
+    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+
+
+def _plausible(counts: NDArray[np.int64], law: NDArray[np.float64]) -> bool:
+    """Whether counts may come from a law: chi-square over cells of at least 50 expected."""
+    expected = law * counts.sum()
+    if counts[law == 0].any():
+        return False
+    order = np.argsort(law, kind="stable")
+    cells = np.minimum(
+        np.floor(np.cumsum(expected[order]) / 50).astype(np.int64), int(counts.sum()) // 50
+    )
+    observed = np.bincount(cells, counts[order])
+    wanted = np.bincount(cells, expected[order])
+    kept = wanted >= 5
+    statistic = float(((observed - wanted)[kept] ** 2 / wanted[kept]).sum())
+    freedom = max(int(np.count_nonzero(kept)) - 1, 1)
+    return statistic < float(stats.chi2.isf(RISK, freedom))

@@ -1,0 +1,148 @@
+"""`hushbeam plan`: which mechanism to use and what it will cost, before any data is touched."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+from rich.table import Table
+
+from mechanisms import planner
+from pipelines.console import one_line
+from pipelines.errors import DONE, RequestError
+from pipelines.requests import no_more, request
+
+_EXAMPLE = """\
+examples:
+  hushbeam plan --epsilon 0.5 --reports 602325 --domain-size 915
+  hushbeam plan --model local --epsilon 1 --reports 1e6 --domain-size 42178
+  hushbeam plan --reports 1e6 --domain-size 1000 --for-error 1e-4     the least epsilon
+  hushbeam plan --epsilon 1 --domain-size 1000 --for-error 1e-4       the fewest reports
+
+Errors are standard errors of a value's share of the reports: 1e-4 is a hundredth of a percent.
+"""
+
+
+class PlanOptions(BaseModel):
+    """What a person asks a plan for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: Literal["local", "shuffle"] = "shuffle"
+    epsilon: float | None = Field(None, gt=0)
+    delta: float | None = Field(None, ge=0, lt=1)
+    reports: float | None = Field(None, ge=1, le=1e15)
+    domain_size: int = Field(ge=2)
+    epsilon_local: float | None = Field(None, gt=0)
+    max_messages: float = Field(1, ge=1)
+    for_error: float | None = Field(None, gt=0, lt=1)
+    zipf: float = Field(1.1, ge=0, le=10)
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "plan",
+        help="compare mechanisms for a privacy target, before data is touched",
+        description=__doc__,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--model", choices=("local", "shuffle"), default="shuffle")
+    parser.add_argument("--epsilon", help="the privacy loss of the release")
+    parser.add_argument("--delta", help="shuffle model: default 1e-6")
+    parser.add_argument("--reports", metavar="N", help="how many reports to expect at the least")
+    parser.add_argument("--domain-size", required=True, metavar="D", help="how many values")
+    parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
+    parser.add_argument(
+        "--max-messages", metavar="M", help="messages a user may send (default: 1)"
+    )
+    parser.add_argument(
+        "--for-error", metavar="E",
+        help="turn it round: the least epsilon (given --reports) or the fewest reports (given "
+        "--epsilon) with this standard error",
+    )  # fmt: skip
+    parser.add_argument(
+        "--zipf", metavar="S", help="exponent of the guess for the error after POP (default: 1.1)"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Print the comparison."""
+    no_more(beam_arguments)
+    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
+    options = request(PlanOptions, asked)
+    screen = Console()
+    try:
+        target = _target(options)
+        if options.for_error is not None:
+            target = _turned_round(options, target, screen)
+        designs = sorted(planner.designs(target), key=lambda found: found.mean_squared_error)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    guess = planner.zipf(options.domain_size, options.zipf)
+    title = f"{target.n:,} reports, {target.domain_size:,} values"
+    table = Table(title=title, caption=f"POP: error after projection, guessing Zipf({options.zipf:g})")
+    for heading in ("", "mechanism", "parameters", "error", "POP", "bits", "messages", "local", "release"):
+        table.add_column(heading, justify="left" if heading in ("", "mechanism", "parameters") else "right")
+    for place, found in enumerate(designs):
+        constants = found.mechanism.constants()
+        table.add_row(
+            "best" if place == 0 else "",
+            found.name,
+            f"p = {constants['hash_range']}, t = {constants['digits']}",
+            f"{math.sqrt(found.mean_squared_error):.3g}",
+            f"{math.sqrt(planner.error_after_projection(found, guess)):.3g}",
+            str(found.bits),
+            "1",
+            f"{found.local.epsilon:.4g}",
+            _loss(found),
+        )
+    screen.print(table)
+    screen.print(one_line(designs[0].release), highlight=False)
+    screen.print(f"how it is known: {designs[0].release.how}", highlight=False)
+    return DONE
+
+
+def _loss(found: planner.Design) -> str:
+    """epsilon and delta of a release."""
+    delta = f", {found.release.delta:g}" if found.release.delta else ""
+    return f"{found.release.epsilon:.4g}{delta}"
+
+
+def _target(options: PlanOptions) -> planner.Target:
+    """The question as the planner takes it; what is being looked for gets a stand-in."""
+    looked_for = options.for_error is not None
+    if options.reports is None and not (looked_for and options.epsilon is not None):
+        raise RequestError("--reports is missing: say how many reports to expect at the least")
+    if options.epsilon is None and options.epsilon_local is None and not looked_for:
+        raise RequestError("--epsilon is missing: name the privacy loss that you accept")
+    return planner.Target(
+        model=options.model,
+        epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,
+        delta=(1e-6 if options.model == "shuffle" else 0.0) if options.delta is None else options.delta,
+        n=2 if options.reports is None else int(options.reports),
+        domain_size=options.domain_size,
+        epsilon_local=options.epsilon_local,
+        unit="user",
+    )
+
+
+def _turned_round(options: PlanOptions, target: planner.Target, screen: Console) -> planner.Target:
+    """The target that just reaches an error."""
+    error = options.for_error or 0.0
+    if (options.epsilon is None) == (options.reports is None):
+        raise RequestError("--for-error needs either --epsilon or --reports, and finds the other")
+    if options.epsilon is None:
+        found = planner.least_epsilon(target, error)
+        screen.print(f"least epsilon for a standard error of {error:g}: {found.release.epsilon:.4g}", highlight=False)
+        return replace(target, epsilon=found.release.epsilon)
+    found = planner.least_reports(target, error)
+    screen.print(f"fewest reports for a standard error of {error:g}: {found.target.n:,}", highlight=False)
+    return found.target

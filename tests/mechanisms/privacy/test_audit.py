@@ -1,0 +1,175 @@
+"""The auditor: true claims pass, planted faults do not, in the table and in the sampler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mechanisms import catalog
+from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.privacy.audit import attack, audit
+from mechanisms.randomness import SeededRandom
+
+
+class ThresholdOff(LinearHash):
+    """Tells the truth a part in 1000 too often."""
+
+    @property
+    def keep_weight(self) -> int:
+        honest = (1 << 64) - LinearHash.miss_weight.func(self) * (self.hash_range - 1)
+        return honest + honest // 1000
+
+    @property
+    def miss_weight(self) -> int:
+        return ((1 << 64) - self.keep_weight) // (self.hash_range - 1)
+
+
+class Swapped(LinearHash):
+    """Takes the probability of the truth for that of each lie: fine in size, false in claim."""
+
+    def weights(self, cell):
+        numerators, denominator = super().weights(cell)
+        truth = numerators == self.keep_weight
+        swapped = np.where(truth, self.miss_weight // 1000, numerators)
+        spare = (denominator - sum(map(int, swapped))) // int(np.count_nonzero(~truth))
+        return np.where(truth, swapped, swapped + np.uint64(spare)), denominator
+
+
+@dataclass(frozen=True)
+class Window(Mechanism):
+    """A window mechanism on a grid: codes j .. j + width - 1 are likelier by e^epsilon."""
+
+    epsilon: float
+    steps: int = 8
+    width: int = 4
+    excess: int = 0  # how many codes too wide the window is in the sampler and in the table
+
+    @property
+    def inputs(self) -> int:
+        return self.steps + 1
+
+    @property
+    def codes(self) -> int:
+        return self.steps + self.width
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee("local", self.epsilon, 0.0, "report", "by construction")
+
+    def weights(self, cell):
+        low = 1 << 40
+        high = math.floor(low * math.exp(self.epsilon) * (1 - 1e-12))
+        numerators = np.full(self.codes, low, np.uint64)
+        numerators[cell : cell + self.width + self.excess] = high
+        # The size of the honest window normalises, so a wider one must take from the others.
+        total = high * self.width + low * self.steps
+        inside = min(self.width + self.excess, self.codes - cell)
+        rest = (total - high * inside) // (self.codes - inside)
+        numerators[numerators == low] = rest
+        numerators[-1 if cell == 0 else 0] += np.uint64(total - int(numerators.sum()))
+        return numerators, total
+
+    def perturb(self, cells, rng):
+        tables = [np.cumsum(self.channel(cell)) for cell in range(self.inputs)]
+        draws = rng.words(len(cells)) / 2.0**64
+        found = [np.searchsorted(tables[c], u) for c, u in zip(cells, draws, strict=True)]
+        return np.array(found, np.uint64)
+
+    def estimate(self, counts: Any, n: int | None = None) -> Any:
+        raise NotImplementedError
+
+
+CASES = [
+    catalog.build(name, epsilon=epsilon, domain_size=d)
+    for name in catalog.names()
+    for epsilon, d in [(0.5, 2), (1.0, 30), (3.0, 12)]
+]
+
+
+@pytest.mark.parametrize("mechanism", CASES, ids=repr)
+def test_true_claims_hold(mechanism):
+    found = audit(mechanism)
+    assert found.holds
+    assert found.delta == 0
+    assert found.epsilon == pytest.approx(mechanism.guarantee.epsilon, rel=1e-6)
+
+
+def test_a_window_holds_and_one_code_more_does_not():
+    assert audit(Window(1.0)).holds
+    wide = audit(Window(1.0, excess=1))
+    assert not wide.holds
+    assert wide.epsilon > 1.0
+
+
+@pytest.mark.parametrize("fault", [ThresholdOff, Swapped])
+@pytest.mark.parametrize("hash_range", [3, 12])
+def test_planted_faults_are_rejected(fault, hash_range):
+    found = audit(fault(1.0, 12, hash_range))
+    assert not found.holds
+    assert found.epsilon > 1.0
+    assert found.delta > 0
+
+
+def test_a_claim_of_nothing_does_not_hold():
+    class Unclaimed(LinearHash):
+        guarantee = Guarantee.none("published with a false proof")
+
+    assert not audit(Unclaimed(1.0, 5, 5)).holds
+
+
+@pytest.mark.parametrize("mechanism", CASES, ids=repr)
+def test_an_honest_sampler_survives_the_attack(mechanism):
+    result = attack(mechanism, SeededRandom(1), 200_000)
+    assert result.follows_channel
+    assert result.epsilon <= mechanism.guarantee.epsilon
+
+
+def test_the_attack_comes_close_to_the_truth():
+    mechanism = catalog.build("grr", epsilon=1.0, domain_size=4)
+    assert attack(mechanism, SeededRandom(2), 2_000_000).epsilon > 0.97
+
+
+class LoudSampler(LinearHash):
+    """An honest table beside a sampler that spends 1.3 times the epsilon."""
+
+    def perturb(self, cells, rng):
+        return LinearHash(1.3 * self.epsilon, self.domain_size, self.hash_range).perturb(cells, rng)
+
+
+@pytest.mark.parametrize("hash_range", [2, 3, 12])
+def test_a_sampler_that_is_louder_than_its_table_is_caught(hash_range):
+    mechanism = LoudSampler(1.0, 12, hash_range)
+    assert audit(mechanism).holds
+    result = attack(mechanism, SeededRandom(3), 1_000_000)
+    assert not result.follows_channel
+    assert result.epsilon > 1.0
+
+
+def test_a_sampler_that_marks_one_value_is_caught():
+    class Marker(LinearHash):
+        def perturb(self, cells, rng):
+            messages = super().perturb(cells, rng)
+            marked = (np.asarray(cells) == 0) & rng.bernoulli(1 << 59, len(cells))
+            messages[marked] = 7
+            return messages
+
+    result = attack(Marker(1.0, 12, 12), SeededRandom(4), 1_000_000)
+    assert not result.follows_channel
+
+
+@pytest.mark.parametrize("samples", [0, 10, -1])
+def test_too_few_samples_are_refused(samples):
+    with pytest.raises(ValueError, match="samples"):
+        attack(CASES[0], SeededRandom(1), samples)
+
+
+def test_the_pair_named_is_a_worst_pair():
+    mechanism = replace(Window(1.0, excess=1))
+    x, y = audit(mechanism).pair
+    p, q = mechanism.channel(x), mechanism.channel(y)
+    assert np.maximum(p - math.e * q, 0).sum() == pytest.approx(audit(mechanism).delta, rel=1e-6)

@@ -1,0 +1,136 @@
+"""The planner: what it proposes meets the target, and nothing in the catalogue is better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mechanisms import catalog, planner
+from mechanisms.planner import Target, design, designs, least_epsilon, least_reports
+from mechanisms.privacy.amplification import shuffled_delta
+from mechanisms.randomness import SeededRandom
+from tests.oracles import population
+
+IPUMS = Target("shuffle", 0.5, 1e-6, 602_325, 915)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0.05, 3), st.sampled_from([1e-9, 1e-6, 1e-3]), st.integers(100, 10**7),
+    st.integers(2, 5000), st.sampled_from([None, 0.5, 3.0]), st.sampled_from(catalog.names()),
+)  # fmt: skip
+def test_every_design_meets_its_target(epsilon, delta, n, d, cap, name):
+    found = design(Target("shuffle", epsilon, delta, n, d, cap), name)
+    assert found.mechanism.domain_size == d
+    assert found.release.model == "shuffle"
+    assert found.release.epsilon <= epsilon
+    assert found.release.delta == delta
+    assert found.local.epsilon <= (cap or math.inf)
+    assert shuffled_delta(found.mechanism, n, found.release.epsilon)[1] <= delta
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        (IPUMS, 6.9e-10),
+        (Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178), 1.70e-10),
+        (Target("shuffle", 0.1, 1e-6, 602_325, 915), 1.0081995606688277e-08 * 1.02),
+    ],
+)
+def test_the_error_is_the_best_a_single_message_allows(target, error):
+    assert design(target).mean_squared_error <= error
+
+
+def test_auto_is_the_best_of_the_catalogue():
+    for target in (IPUMS, replace(IPUMS, epsilon_local=3.0), Target("local", 1.0, 0, 1000, 50)):
+        best = design(target)
+        assert best.mean_squared_error == min(d.mean_squared_error for d in designs(target))
+        assert {d.name for d in designs(target)} == set(catalog.FREQUENCY)
+
+
+def test_a_cap_is_kept_and_costs_accuracy():
+    free, capped = design(IPUMS), design(replace(IPUMS, epsilon_local=3.0))
+    assert capped.local.epsilon <= 3.0 < free.local.epsilon
+    assert capped.mean_squared_error > free.mean_squared_error
+
+
+def test_epsilon_local_alone_sets_what_clients_spend():
+    found = design(Target("shuffle", None, 1e-6, 100_000, 50, epsilon_local=2.0), "grr")
+    assert found.local.epsilon == 2.0
+    assert 0 < found.release.epsilon < 2.0
+
+
+def test_local_designs_spend_the_target():
+    found = design(Target("local", 1.0, 0, 1000, 915, unit="user"))
+    assert found.release == found.local
+    assert (found.local.epsilon, found.local.unit) == (1.0, "user")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "central"}, "model"),
+        ({"epsilon": None}, "epsilon is missing"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon_local": -1.0}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": math.nan}, "delta"),
+        ({"model": "local"}, "delta must be 0"),
+        ({"n": 0}, "n must"),
+    ],
+)
+def test_targets_that_mean_nothing_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(IPUMS, **change)
+
+
+def test_unknown_mechanisms_are_refused():
+    for target in (IPUMS, Target("local", 1.0, 0, 1000, 50)):
+        with pytest.raises(ValueError, match="unknown"):
+            design(target, "krr")
+
+
+@pytest.mark.parametrize("target", [IPUMS, Target("local", 1.0, 0, 100_000, 300)])
+def test_error_turned_round(target):
+    error = 2 * math.sqrt(design(target).mean_squared_error)
+    cheaper = least_epsilon(target, error)
+    assert math.sqrt(cheaper.mean_squared_error) <= error
+    assert cheaper.release.epsilon < target.epsilon
+    almost = replace(target, epsilon=cheaper.target.epsilon * 0.995)
+    assert math.sqrt(design(almost).mean_squared_error) > error
+    fewer = least_reports(target, error)
+    assert math.sqrt(fewer.mean_squared_error) <= error
+    assert fewer.target.n < target.n
+    almost = replace(target, n=int(fewer.target.n * 0.995))
+    assert math.sqrt(design(almost).mean_squared_error) > error
+
+
+@pytest.mark.parametrize("error", [0, 1, -1, math.nan])
+def test_errors_that_mean_nothing_are_refused(error):
+    with pytest.raises(ValueError, match="error"):
+        least_epsilon(IPUMS, error)
+
+
+def test_errors_out_of_reach_say_so():
+    with pytest.raises(ValueError, match="no epsilon"):
+        least_epsilon(Target("local", 1.0, 0, 100, 50), 1e-9)
+
+
+def test_error_after_projection_is_what_a_release_has():
+    """20 seeded releases on the guessed truth; their mean varies by a few percent."""
+    target = Target("local", 1.0, 0, 50_000, 300)
+    found, frequencies = design(target), planner.zipf(300)
+    cells = population(frequencies, target.n)
+    truth = np.bincount(cells, minlength=300) / target.n
+    rng, squares = SeededRandom(3), []
+    for _ in range(20):
+        counts = found.mechanism.count(found.mechanism.perturb(cells, rng))
+        squares.append(np.mean((planner.project(found.mechanism.estimate(counts)) - truth) ** 2))
+    predicted = planner.error_after_projection(found, truth, runs=20)
+    assert predicted == pytest.approx(np.mean(squares), rel=0.2)
+    assert predicted < found.mean_squared_error / 2
