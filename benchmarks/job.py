@@ -7,6 +7,7 @@ the pipeline to its release, and `process`, which adds starting Python and impor
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -81,7 +82,8 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     ended = time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(json.dumps({"job": ended - imported, "process": ended, "import": imported - started,
-                      "peak": peak}))  # fmt: skip
+                      "peak": peak}), flush=True)  # fmt: skip
+    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
 
 
 def main() -> None:
