@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("mechanisms", "job", "accuracy")
+NAMES = ("mechanisms", "accounting", "accuracy", "job")
 
 
 def main() -> None:

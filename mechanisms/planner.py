@@ -12,6 +12,7 @@ from scipy import optimize, special
 
 from mechanisms import catalog
 from mechanisms.channel import Floats, FrequencyOracle, Guarantee, require_epsilon
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.postprocess.simplex import project
 from mechanisms.privacy import budget
 from mechanisms.privacy.amplification import shuffled_epsilon
@@ -156,7 +157,8 @@ def _one_bit(epsilon: float, target: Target) -> FrequencyOracle:
 
 def _optimal_local(epsilon: float, target: Target) -> FrequencyOracle:
     """OLH at the epsilon_local that the batch allows."""
-    p = budget.local_optimal_range(epsilon, target.delta, target.n, target.cap)
+    d, cap = target.domain_size, target.cap
+    p = budget.local_optimal_range(epsilon, target.delta, target.n, d, cap)
     return _ranged(epsilon, target, p)
 
 
@@ -167,10 +169,9 @@ def _best_hash(epsilon: float, target: Target) -> FrequencyOracle:
 
 def _ranged(epsilon: float, target: Target, hash_range: int) -> FrequencyOracle:
     """The largest epsilon_local at a given hash range."""
-    p = min(hash_range, target.domain_size)
     d, cap = target.domain_size, target.cap
-    spent = budget.largest_local_epsilon(epsilon, target.delta, target.n, d, p, cap)
-    return budget.LinearHash(spent, d, p)
+    spent = budget.largest_local_epsilon(epsilon, target.delta, target.n, d, hash_range, cap)
+    return LinearHash(spent, d, hash_range)
 
 
 _SHUFFLED: dict[str, Callable[[float, Target], FrequencyOracle]] = {

@@ -87,22 +87,33 @@ def _used(epsilon_local: float, hash_range: int) -> float:
     return odds * odds / (odds + hash_range)
 
 
-def local_optimal_range(epsilon: float, delta: float, n: int, cap: float = math.inf) -> int:
-    """The prime nearest to e^epsilon_local + 1 (OLH's optimum) for what the batch lets clients spend.
+def local_optimal_range(
+    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
+) -> int:
+    """The range nearest to OLH's optimum, e^epsilon_local + 1, for what a batch lets clients spend.
 
     Args:
         epsilon: of the batch, positive, in nats.
         delta: of the batch, in (0, 1).
         n: the least batch the shuffler lets through.
+        domain_size: d, the number of values.
         cap: the most a client may spend whatever the shuffler adds.
 
     Returns:
-        p, from the normal approximation: with r = p - 1 its budget B = (p - 2)^2 / (2 p - 2).
+        A prime below d whose collector state fits, or d itself; from the normal approximation,
+        in which p = e^epsilon_local + 1 spends the budget B if (p - 2)^2 / (2 p - 2) = B.
     """
     _require(epsilon, delta, n, cap)
     half = 2 + _odds_budget(epsilon, delta, n)
-    target = min(half + math.sqrt(half * half - 2 * half), math.exp(min(cap, 40)) + 1)
-    return previous_prime(round(max(target, math.exp(min(epsilon, cap, 40)) + 1)))
+    least = math.exp(min(epsilon, cap, 40)) + 1
+    most = math.exp(min(cap, 40)) + 1
+    target = min(max(half + math.sqrt(half * half - 2 * half), least), most)
+    if target >= domain_size:
+        return domain_size
+    p = previous_prime(round(target))
+    while _alphabet(p, domain_size) > _LARGEST_ALPHABET:
+        p = previous_prime(p - 1)
+    return p
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""The shuffle accountant: seconds per question, width of its bracket, and error at a target."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import DATA, seconds
+from mechanisms import planner
+from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
+from mechanisms.privacy.budget import best_histogram
+
+CASES = [(10**6, 4.0, 100), (10**6, 8.0, 1000), (10**9, 8.0, 1000), (10**9, 12.0, 42_178)]
+
+
+def main() -> None:
+    """Print the three tables."""
+    screen = Console(width=150)
+    screen.print(_queries())
+    screen.print(_commands())
+    anchors = DATA.parent / "anchors.json"
+    if anchors.exists():
+        screen.print(_anchors(json.loads(anchors.read_text())))
+
+
+def _queries() -> Table:
+    table = Table(title="one question on one core, CPU seconds (delta 1e-6)")
+    for heading in ("n", "mechanism", "epsilon", "width %", "epsilon s", "delta s", "inverse s"):
+        table.add_column(heading, justify="right")
+    for n, local, d in CASES:
+        for p in (d, 2 if d < 1000 else 31):
+            mechanism = LinearHash(local, d, p)
+            lower, upper = shuffled_epsilon(mechanism, n, 1e-6)
+            table.add_row(
+                f"{n:.0e}", f"p = {p}, d = {d}, local {local:g}", f"{upper:.5f}",
+                f"{100 * (upper / lower - 1):.3f}",
+                f"{seconds(lambda m=mechanism, n=n: shuffled_epsilon(m, n, 1e-6), 3):.3f}",
+                f"{seconds(lambda m=mechanism, n=n, e=upper: shuffled_delta(m, n, e), 3):.3f}",
+                f"{seconds(lambda n=n, d=d: best_histogram(0.5, 1e-6, n, d), 3):.3f}",
+            )  # fmt: skip
+    return table
+
+
+def _commands() -> Table:
+    table = Table(title="planner, wall seconds")
+    table.add_column("question")
+    table.add_column("s", justify="right")
+    target = planner.Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178)
+    for name, ask in {
+        "compare all mechanisms": lambda: [d.release for d in planner.designs(target)],
+        "least epsilon for an error": lambda: planner.least_epsilon(target, 1e-4).release,
+        "fewest reports for an error": lambda: planner.least_reports(target, 1e-4).release,
+    }.items():
+        started = time.perf_counter()
+        ask()
+        table.add_row(name, f"{time.perf_counter() - started:.2f}")
+    return table
+
+
+def _anchors(anchors: dict[str, list[dict[str, float]]]) -> Table:
+    """Every reference row: the best published single-message error at the same guarantee."""
+    table = Table(title="predicted error over reference error, and the bracket's width")
+    for heading in ("data", "epsilon", "delta", "ours", "reference", "ratio", "width %"):
+        table.add_column(heading, justify="right")
+    hashed = {
+        (row["data"], row["eps_c"], row["delta"]): row["mse"]
+        for row in anchors["solh_blanket_best_g"]
+    }
+    for row in anchors["shuffle_histogram"]:
+        n, d, delta, epsilon = row["n"], row["d"], row["delta"], row["eps_c"]
+        design = planner.design(planner.Target("shuffle", epsilon, delta, n, d))
+        options = (row["SH_tight"], hashed.get((row["data"], epsilon, delta)))
+        reference = min(option for option in options if option is not None)
+        lower, upper = shuffled_epsilon(design.mechanism, n, delta)
+        table.add_row(
+            str(row["data"]), f"{epsilon:g}", f"{delta:g}", f"{design.mean_squared_error:.3g}",
+            f"{reference:.3g}", f"{design.mean_squared_error / reference:.4f}",
+            f"{100 * (upper / lower - 1):.3f}",
+        )  # fmt: skip
+    return table
