@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
@@ -17,6 +19,25 @@ from mechanisms.randomness import RandomSource
 Generator = Callable[[], RandomSource]
 
 _BUFFER = 1 << 20  # rows a worker holds before it sends them on: few, large pieces
+
+
+@dataclass
+class GroupOnce(beam.PTransform):
+    """GroupByKey, for windows that are grouped once and whole.
+
+    Early and late firings would release a window in parts: smaller batches than the guarantee
+    counts on, and one more value of each user in every part.
+    """
+
+    def expand(self, pieces: beam.PCollection) -> beam.PCollection:
+        windowing = pieces.windowing
+        once = windowing.triggerfn in (DefaultTrigger(), AfterWatermark())
+        if not (once and windowing.allowed_lateness == 0):
+            raise ValueError(
+                "a window must be grouped once and whole, with no early or late firings and no "
+                f"allowed lateness, not {windowing.triggerfn} with {windowing.allowed_lateness}"
+            )
+        return pieces | beam.GroupByKey()
 
 
 def partition(rows: NDArray[Any], buckets: NDArray[Any], size: int) -> Iterator[tuple[int, bytes]]:
@@ -42,9 +63,10 @@ def partition(rows: NDArray[Any], buckets: NDArray[Any], size: int) -> Iterator[
 
 
 class PartitionDoFn(beam.DoFn):
-    """Gathers the blocks of a window and sends their rows on by bucket.
+    """Gathers the blocks of each window and sends their rows on by bucket.
 
-    Subclasses say what a row is and which bucket it goes to.
+    Pieces carry their window's end as their time, and nothing of when their rows came. Subclasses
+    say what a row is and which bucket it goes to.
     """
 
     def __init__(self, buckets: int) -> None:
@@ -62,20 +84,18 @@ class PartitionDoFn(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[NDArray[Any]]] = {}
+        self._pending = 0
 
-    def process(
-        self, block: Any, window: Any = beam.DoFn.WindowParam
-    ) -> Iterator[tuple[int, bytes]]:
-        waiting = self._waiting.setdefault(window, [])
-        waiting.append(self.rows(block))
-        if sum(map(len, waiting)) >= _BUFFER:
-            yield from self._split(self._waiting.pop(window))
+    def process(self, block: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
+        rows = self.rows(block)
+        self._waiting.setdefault(window, []).append(rows)
+        self._pending += len(rows)
+        if self._pending >= _BUFFER:
+            yield from self.finish_bundle()
+            self.start_bundle()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            for piece in self._split(waiting):
+            rows = np.concatenate(waiting)
+            for piece in partition(rows, self.assign(rows), self._buckets):
                 yield WindowedValue(piece, window.max_timestamp(), [window])
-
-    def _split(self, waiting: list[NDArray[Any]]) -> Iterator[tuple[int, bytes]]:
-        rows = np.concatenate(waiting)
-        return partition(rows, self.assign(rows), self._buckets)

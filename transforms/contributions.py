@@ -11,7 +11,7 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from transforms.blocks import Generator, PartitionDoFn
+from transforms.blocks import Generator, GroupOnce, PartitionDoFn
 from transforms.encode import CellBlock
 
 _ROW = np.dtype([("user", np.uint64), ("cell", np.uint32)])
@@ -38,7 +38,7 @@ class OneValuePerUser(beam.PTransform):
         return (
             blocks
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
-            | "Group by user bucket" >> beam.GroupByKey()
+            | "Group by user bucket" >> GroupOnce()
             | "Choose one row per user" >> beam.ParDo(ChooseDoFn(self.open_rng))
         )
 

@@ -24,6 +24,7 @@ OUTSIDE_DOMAIN = "outside the domain"
 NULL_USER = "null user"
 
 _BLOCK = 1 << 16  # rows encoded at a time
+_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 
 
 class CellBlock(NamedTuple):
@@ -69,7 +70,7 @@ class Domain(ABC):
         """Cells of one column.
 
         Args:
-            column: n values of a type that `accepts` admits.
+            column: n values of a type that `accepts` admits; nulls, if any, outside its dictionary.
 
         Returns:
             (n,) int64: a cell, -1 for a null, or -2 for a value outside the domain. With `other`
@@ -85,7 +86,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True)
 class IntegerRange(Domain):
-    """The integers low .. high, both included.
+    """The integers low .. high, both included and both within -2^62 .. 2^62.
 
     >>> IntegerRange(3, 5).encode(pa.array([3, 5, None, 6])).tolist()
     [0, 2, -1, -2]
@@ -135,9 +136,10 @@ class DeclaredValues(Domain):
 
     @cached_property
     def _integers(self) -> pa.Array | None:
-        """The values as integers, or None if one of them is not."""
+        """The values as integers, or None if one of them is not, or two are the same one."""
         try:
-            return pa.array([int(value) for value in self.values], pa.int64())
+            integers = [int(value) for value in self.values]
+            return pa.array(integers, pa.int64()) if len({*integers}) == len(integers) else None
         except (ValueError, OverflowError):
             return None
 
@@ -157,7 +159,9 @@ class DeclaredValues(Domain):
             # Look up each distinct value once, then follow the indices.
             return self._indices(column.dictionary)[column.indices.to_numpy()]
         if pa.types.is_integer(column.type):
-            column, values = column.cast(pa.int64(), safe=False), self._integers
+            if pa.types.is_uint64(column.type):  # what int64 cannot hold was not declared
+                column = pc.if_else(pc.greater(column, _LARGEST), None, column)
+            column, values = column.cast(pa.int64()), self._integers
         else:
             column, values = column.cast(pa.string()), self.labels()
         found = pc.fill_null(pc.index_in(column, value_set=values), self.declared)
@@ -189,10 +193,10 @@ class EncodeDoFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
 
     def _encode(self, batch: pa.RecordBatch, counted: Counter[str]) -> CellBlock:
-        cells = self._domain.encode(batch.column(self._column))
+        cells = self._domain.encode(_plain(batch.column(self._column)))
         users, known = None, None
         if self._users is not None:
-            ids = batch.column(self._users.column)
+            ids = _plain(batch.column(self._users.column))
             users = self._users(ids)
             known = ids.is_valid().to_numpy(zero_copy_only=False) if ids.null_count else None
         counted.update(self._reasons(cells, known))
@@ -214,6 +218,16 @@ class EncodeDoFn(beam.DoFn):
             OUTSIDE_DOMAIN: int(np.count_nonzero(kept == -2)),
         }
         return {name: amount for name, amount in counts.items() if amount}
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column, without a dictionary that hides nulls or is longer than the column itself."""
+    if pa.types.is_dictionary(column.type):
+        dictionary = column.dictionary
+        # An empty one serves a column of nulls alone, and has no entry to stand for them.
+        if dictionary.null_count or not 0 < len(dictionary) <= len(column):
+            return column.dictionary_decode()
+    return column
 
 
 def integer_range(text: str) -> tuple[int, int] | None:

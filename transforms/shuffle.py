@@ -20,7 +20,7 @@ from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
-from transforms.blocks import Generator, PartitionDoFn
+from transforms.blocks import Generator, GroupOnce, PartitionDoFn
 from transforms.progress import WITHHELD, tally
 
 
@@ -30,7 +30,8 @@ class Shuffle(beam.PTransform):
 
     Attributes:
         min_reports: a batch (of a window) with fewer messages is withheld whole.
-        codes: messages are below this; they travel in the narrowest words that hold them.
+        codes: messages are below this, and travel in the narrowest words that hold it. What is
+            not below it does not count for `min_reports`, and stays impossible.
         buckets: how many groups; each is ordered in one worker's memory. At most 65,536.
         open_rng: opens the generator on each worker.
     """
@@ -41,22 +42,31 @@ class Shuffle(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        dtype = np.min_scalar_type(self.codes - 1).str
         size = (
             messages
-            | "Size of block" >> beam.Map(len).with_output_types(int)
+            | "Size of block" >> beam.Map(_possible, self.codes).with_output_types(int)
             | "Size of batch" >> beam.CombineGlobally(sum).without_defaults()
         )
         return (
             messages
-            | "Draw buckets" >> beam.ParDo(DrawBucketsDoFn(self.buckets, dtype, self.open_rng))
-            | "Group by bucket" >> beam.GroupByKey()
+            | "Draw buckets" >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng))
+            | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
-                OrderDoFn(self.min_reports, dtype, self.open_rng),
+                OrderDoFn(self.min_reports, self.codes, self.open_rng),
                 size=AsSingleton(size, default_value=0),
             )
         )
+
+
+def _possible(messages: np.ndarray, codes: int) -> int:
+    """How many messages of a block a client could have sent."""
+    return int(np.count_nonzero(messages < codes))
+
+
+def _largest(codes: int) -> np.uint64:
+    """The largest word that travels; it stands for all that no client sends, if there are such."""
+    return np.uint64(min(codes, (1 << 64) - 1))
 
 
 @typehints.with_input_types(np.ndarray)
@@ -64,15 +74,17 @@ class Shuffle(beam.PTransform):
 class DrawBucketsDoFn(PartitionDoFn):
     """Sends each message to a random bucket; messages of many blocks leave together."""
 
-    def __init__(self, buckets: int, dtype: str, open_rng: Generator) -> None:
+    def __init__(self, buckets: int, codes: int, open_rng: Generator) -> None:
         super().__init__(buckets)
-        self._dtype, self._open_rng = dtype, open_rng
+        self._largest, self._open_rng = _largest(codes), open_rng
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def rows(self, block: NDArray[np.uint64]) -> NDArray[Any]:
-        return block.astype(self._dtype, copy=False)
+        # Cut to fewer bits, a message that no client sends could become one that clients do.
+        messages = np.minimum(block, self._largest)
+        return messages.astype(np.min_scalar_type(self._largest), copy=False)
 
     def assign(self, rows: NDArray[Any]) -> NDArray[np.uint64]:
         return self._rng.integers(self._buckets, rows.size)
@@ -83,8 +95,9 @@ class DrawBucketsDoFn(PartitionDoFn):
 class OrderDoFn(beam.DoFn):
     """Puts a bucket into uniform random order, or withholds it with the whole batch."""
 
-    def __init__(self, min_reports: int, dtype: str, open_rng: Generator) -> None:
-        self._min_reports, self._dtype, self._open_rng = min_reports, dtype, open_rng
+    def __init__(self, min_reports: int, codes: int, open_rng: Generator) -> None:
+        self._min_reports, self._open_rng = min_reports, open_rng
+        self._dtype = np.min_scalar_type(_largest(codes))
 
     def setup(self) -> None:
         self._rng = self._open_rng()

@@ -59,7 +59,7 @@ class UserDigest:
         """One digest per row; equal ids get equal digests on every worker.
 
         Args:
-            ids: n ids of a type that `accepts` admits.
+            ids: n ids of a type that `accepts` admits; nulls, if any, outside its dictionary.
 
         Returns:
             (n,) uint64; the digest of a null means nothing.
@@ -70,24 +70,29 @@ class UserDigest:
             filled = ids.fill_null(0) if ids.null_count else ids
             # Through int64, so that a column's width does not change a user's digest.
             words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-            return _mix(words ^ np.uint64(self.key))
+            return self._seal(_mix(words ^ np.uint64(self.key)))
         return self._digest_bytes(ids.cast(pa.large_binary()))
 
     def _digest_bytes(self, ids: pa.Array) -> Digests:
         """Absorb eight bytes at a time from all strings at once, shortest dropping out first."""
         _, offset_buffer, data = ids.buffers()
         offsets = np.frombuffer(offset_buffer, np.int64)[ids.offset : ids.offset + len(ids) + 1]
-        starts, lengths = offsets[:-1], np.diff(offsets)
-        padded = np.zeros((data.size if data else 0) + 8, np.uint8)
-        if data:
-            padded[:-8] = np.frombuffer(data, np.uint8)
+        starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+        # Of the data only what these rows hold: slices share the buffer of a whole row group.
+        held = data[offsets[0] : offsets[-1]].to_pybytes() if data else b""
+        padded = np.frombuffer(held + bytes(8), np.uint8)
         state = _mix(lengths.astype(np.uint64) ^ np.uint64(self.key))
+        active = np.arange(len(ids))
         for position in range(0, int(lengths.max(initial=0)), 8):
-            active = np.flatnonzero(lengths > position)
+            active = active[lengths[active] > position]
             at = starts[active] + position
             words = padded[at[:, None] + np.arange(8)].view(np.uint64)[:, 0]
             # Bytes beyond the end belong to the next string: shift them out.
             spare = np.maximum(8 - (lengths[active] - position), 0).astype(np.uint64)
             words = (words << (spare * np.uint64(8))) >> (spare * np.uint64(8))
             state[active] = _mix(state[active] ^ words)
-        return state
+        return self._seal(state)
+
+    def _seal(self, words: Digests) -> Digests:
+        """Keyed once more: one round can be undone up to the key, and shows how two ids differ."""
+        return _mix(words + np.uint64(self.key))

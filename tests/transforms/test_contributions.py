@@ -1,0 +1,286 @@
+"""Contribution bounding: one row per user, whatever it came with, and every row as likely."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import partial
+from unittest import mock
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.transforms.window import FixedWindows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mechanisms.randomness import SecureRandom, SeededRandom
+from tests.oracles import follows, sample_size
+from tests.oracles_transforms import drive, grouped, run, source, window_end
+from transforms import contributions
+from transforms.contributions import (
+    _ROW,
+    ChooseDoFn,
+    OneValuePerUser,
+    PartitionUsersDoFn,
+    choose_one_per_user,
+)
+from transforms.encode import CellBlock, EncodeDoFn, IntegerRange
+from transforms.telemetry import ReadTelemetry
+from transforms.users import UserDigest
+
+OWN = 1 << 10  # in tests a cell is user * OWN + row, so that it tells whose it is
+
+
+def packed(users, cells) -> np.ndarray:
+    rows = np.empty(len(users), _ROW)
+    rows["user"], rows["cell"] = users, cells
+    return rows
+
+
+def split(rows: np.ndarray, cuts) -> list[bytes]:
+    return [piece.tobytes() for piece in np.split(rows, sorted(cuts))]
+
+
+def block(users, cells) -> CellBlock:
+    return CellBlock(np.array(cells, np.uint32), np.array(users, np.uint64))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, 2, 2**63, 2**64 - 1]), st.integers(0, 9))),
+    st.data(),
+    st.sampled_from([1, 2, 5, 1 << 18]),
+)
+def test_each_user_keeps_one_of_their_own_rows(rows, data, compact_at):
+    cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=5))
+    owned = defaultdict(set)
+    for user, cell in rows:
+        owned[user].add(cell)
+    names = sorted(owned)
+    # Give each user cells of their own, so that the output tells them apart.
+    cells = [names.index(user) * OWN + cell for user, cell in rows]
+    pieces = split(packed([user for user, _ in rows], cells), cuts)
+    with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
+        kept = choose_one_per_user(pieces, SeededRandom(1))
+    assert kept.dtype == np.uint32
+    assert sorted(kept // OWN) == list(range(len(names)))
+    assert all(cell % OWN in owned[names[cell // OWN]] for cell in kept.tolist())
+
+
+# ---- the choice is uniform -----------------------------------------------------------------------
+
+ROWS = 6  # of each user
+FAIR = np.full(ROWS, 1 / ROWS)
+FAVOURED = np.r_[1.3, np.full(ROWS - 1, 1 - 0.3 / (ROWS - 1))] / ROWS  # the first, by 30 %
+SAMPLE = sample_size(FAIR, FAVOURED)
+
+
+def interleaved(users: int) -> np.ndarray:
+    """Row after row of all users in turn; a cell is the place of its row among the user's."""
+    return packed(np.tile(np.arange(users), ROWS), np.repeat(np.arange(ROWS), users))
+
+
+def first(users, priorities):
+    """A chooser that keeps the first row it meets."""
+    return np.unique(users, return_index=True)[1]
+
+
+def last(users, priorities):
+    """A chooser that lets every row replace the one before."""
+    return len(users) - 1 - np.unique(users[::-1], return_index=True)[1]
+
+
+def sometimes_first(users, priorities):
+    """A chooser that keeps the first row of one user in 17, and is fair to the others."""
+    least, earliest = np.lexsort((priorities, users)), first(users, priorities)
+    starts = np.unique(users[least], return_index=True)[1]
+    biased = users[earliest] % np.uint64(17) == 0
+    return np.where(biased, earliest, least[starts])
+
+
+def chosen(rows: np.ndarray, cuts=(), seed=1) -> np.ndarray:
+    return np.bincount(choose_one_per_user(split(rows, cuts), SeededRandom(seed)), minlength=ROWS)
+
+
+def test_sample_size_follows_from_the_gap():
+    """A row favoured by 30 % is to be seen; `sometimes_first` favours it by (6 - 1) / 17."""
+    assert 5 / 17 <= 0.3
+    assert 3000 < SAMPLE < 30_000
+
+
+@pytest.mark.parametrize("compact_at", [1, 1000, 1 << 18])
+@pytest.mark.parametrize("pieces", [1, 2, ROWS, 100])
+def test_choice_is_uniform_however_the_rows_arrive(pieces, compact_at):
+    rows = interleaved(SAMPLE)
+    cuts = np.linspace(0, len(rows), pieces + 1)[1:-1].astype(int)
+    with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
+        counts = chosen(rows, cuts, seed=pieces + compact_at)
+    assert counts.sum() == SAMPLE
+    assert follows(counts, FAIR)
+
+
+@pytest.mark.parametrize("biased", [first, last, sometimes_first])
+def test_biased_choosers_are_caught(biased):
+    with mock.patch.object(contributions, "_least_per_group", biased):
+        counts = chosen(interleaved(int(1.1 * SAMPLE)))
+    assert counts.sum() == int(1.1 * SAMPLE)
+    assert not follows(counts, FAIR)
+
+
+def test_a_survivor_that_draws_again_is_caught():
+    """Were priorities drawn anew at each compaction, late rows would win: the classic mistake."""
+
+    def redrawn(users, priorities):
+        return fair(users, rng.words(len(users)))
+
+    fair, rng = contributions._least_per_group, SeededRandom(2)
+    rows = interleaved(SAMPLE)
+    cuts = np.arange(1, ROWS) * SAMPLE
+    with (
+        mock.patch.object(contributions, "_COMPACT_AT", 1),
+        mock.patch.object(contributions, "_least_per_group", redrawn),
+    ):
+        counts = chosen(rows, cuts)
+    assert not follows(counts, FAIR)
+    law = np.r_[2.0 ** (1 - ROWS), 2.0 ** np.arange(1 - ROWS, 0)]
+    assert follows(counts, law)  # as two rows meet at each compaction, for even chances
+
+
+def test_users_choose_independently():
+    """The joint law of two users' choices is a product: no priority serves two."""
+    rows = interleaved(2 * SAMPLE)
+    users = packed(rows["user"], rows["user"] * ROWS + rows["cell"])
+    kept = np.sort(choose_one_per_user([users.tobytes()], SeededRandom(5))) % ROWS
+    pairs = kept[0::2] * ROWS + kept[1::2]
+    assert follows(np.bincount(pairs, minlength=ROWS**2), np.full(ROWS**2, ROWS**-2.0))
+
+
+def test_equal_priorities_still_leave_one_row():
+    class Constant:
+        def words(self, size):
+            return np.zeros(size, np.uint64)
+
+    for compact_at in (1, 1 << 18):
+        with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
+            kept = choose_one_per_user(split(interleaved(50), [70, 120]), Constant())
+        assert len(kept) == 50
+
+
+def test_memory_is_in_users_not_in_rows():
+    """200,000 rows of 50 users: no compaction sees more than what waited and the users."""
+    rows = packed(np.arange(200_000) % 50, np.zeros(200_000))
+    pieces = split(rows, np.arange(100, 200_000, 100))
+    seen = []
+
+    def watched(users, priorities):
+        seen.append(len(users))
+        return plain(users, priorities)
+
+    plain = contributions._least_per_group
+    with (
+        mock.patch.object(contributions, "_COMPACT_AT", 1000),
+        mock.patch.object(contributions, "_least_per_group", watched),
+    ):
+        kept = choose_one_per_user(iter(pieces), SeededRandom(1))
+    assert len(kept) == 50
+    assert max(seen) <= 1000 + 100 + 50
+
+
+def test_work_is_near_linear_in_users():
+    """A bucket with more users than _COMPACT_AT is not sorted again for every few rows."""
+    rows = packed(np.arange(20_000), np.zeros(20_000))
+    sorted_rows = []
+
+    def watched(users, priorities):
+        sorted_rows.append(len(users))
+        return plain(users, priorities)
+
+    plain = contributions._least_per_group
+    with (
+        mock.patch.object(contributions, "_COMPACT_AT", 10),
+        mock.patch.object(contributions, "_least_per_group", watched),
+    ):
+        choose_one_per_user(iter(split(rows, range(10, 20_000, 10))), SeededRandom(1))
+    assert sum(sorted_rows) <= 5 * 20_000
+
+
+# ---- across blocks, bundles, files and windows ---------------------------------------------------
+
+
+def test_all_rows_of_a_user_meet_in_one_bucket():
+    users = UserDigest("user", 7)(pa.array(range(1000)))
+    dofn = PartitionUsersDoFn(64)
+    bundles = [[block(users[i::3], np.zeros(len(users[i::3])))] for i in range(3)] * 2
+    buckets = defaultdict(set)
+    for bucket, pieces in grouped(drive(dofn, bundles)).items():
+        assert 0 <= bucket < 64
+        for user in np.frombuffer(b"".join(pieces), _ROW)["user"].tolist():
+            buckets[user].add(bucket)
+    assert len(buckets) == 1000
+    assert set(map(len, buckets.values())) == {1}
+    assert len(set.union(*buckets.values())) == 64
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 65536])
+def test_bucket_numbers_span_their_range(buckets):
+    rows = packed([0, 2**63, 2**64 - 1], [0, 0, 0])
+    ends = PartitionUsersDoFn(buckets).assign(rows).tolist()
+    assert ends == [0, buckets // 2, buckets - 1]
+
+
+def test_rows_of_a_user_in_several_files_and_row_groups_leave_one_value(tmp_path):
+    """And the choice between files is as fair as within one."""
+    for file in range(ROWS):
+        users = np.roll(np.arange(SAMPLE), file * 1000)
+        table = pa.table({"user": users, "value": np.full(SAMPLE, file)})
+        pq.write_table(table, tmp_path / f"{file}.parquet", row_group_size=3000)
+
+    def build(pipeline):
+        return (
+            pipeline
+            | ReadTelemetry((str(tmp_path / "*.parquet"),), ("user", "value"))
+            | beam.ParDo(EncodeDoFn("value", IntegerRange(0, ROWS - 1), UserDigest("user", 3)))
+            | OneValuePerUser(buckets=8, open_rng=partial(SeededRandom, 11))
+        )
+
+    blocks = run(build).elements
+    assert len(blocks) == 8
+    assert all(b.users is None for b in blocks)
+    counts = np.bincount(np.concatenate([b.cells for b in blocks]), minlength=ROWS)
+    assert counts.sum() == SAMPLE
+    assert follows(counts, FAIR)
+
+
+def test_one_value_per_user_and_window():
+    blocks = [block([1, 1, 2], [10, 11, 20]), block([1, 2], [12, 21]), block([2, 3], [22, 30])]
+
+    def build(pipeline):
+        return (
+            pipeline
+            | source(blocks, CellBlock, spread=6)  # at 0, 6 and 12 seconds
+            | beam.WindowInto(FixedWindows(10))
+            | OneValuePerUser(buckets=2)
+        )
+
+    users = Counter()
+    for kept in run(build).kept:
+        assert window_end(kept)
+        users.update((int(kept.window.start), cell // 10) for cell in kept.element.cells.tolist())
+    assert users == {(0, 1): 1, (0, 2): 1, (10, 2): 1, (10, 3): 1}
+
+
+def test_no_rows_no_values():
+    assert choose_one_per_user([], SeededRandom(1)).tolist() == []
+    assert run(lambda p: p | source([], CellBlock) | OneValuePerUser()).elements == []
+
+
+def test_workers_choose_with_their_own_randomness():
+    dofns = [ChooseDoFn(SecureRandom) for _ in range(2)]
+    rows = interleaved(100).tobytes()
+    choices = []
+    for dofn in dofns:
+        dofn.setup()
+        (chosen_block,) = dofn.process((0, [rows]))
+        choices.append(chosen_block.cells.tolist())
+    assert choices[0] != choices[1]

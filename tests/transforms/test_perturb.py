@@ -1,0 +1,98 @@
+"""Perturbation: every cell through its own noise, and nothing but messages goes on."""
+
+from __future__ import annotations
+
+import pickle
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms.window import FixedWindows
+
+from mechanisms.catalog import build_frequency
+from mechanisms.randomness import SecureRandom
+from tests.oracles import follows, sample_size, tilted
+from tests.oracles_transforms import fresh_stream, restart, run, source
+from transforms.contributions import ChooseDoFn
+from transforms.encode import CellBlock
+from transforms.perturb import Perturb, PerturbDoFn
+from transforms.progress import REPORTS
+from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
+
+GRR = build_frequency("grr", epsilon=1.0, domain_size=4)
+
+
+def cells(values, users=None) -> CellBlock:
+    return CellBlock(np.array(values, np.uint32), users)
+
+
+def test_messages_follow_the_channel_of_each_cell():
+    restart(1)
+    laws = [GRR.channel(cell) for cell in range(4)]
+    n = max(sample_size(law, tilted(law)) for law in laws)
+    blocks = [cells(np.full(n, cell)) for cell in range(4)]
+    outcome = run(lambda p: p | source(blocks, CellBlock) | Perturb(GRR, fresh_stream))
+    assert outcome.counters == {REPORTS: 4 * n}
+    for law, messages in zip(laws, outcome.elements, strict=True):
+        assert messages.dtype == np.uint64
+        assert follows(GRR.count(messages), law)
+        assert not follows(GRR.count(messages), tilted(law))
+
+
+def test_users_go_no_further():
+    users = np.array([0x1122334455667788] * 3, np.uint64)
+    (kept,) = run(lambda p: p | source([cells([0, 1, 2], users)], CellBlock) | Perturb(GRR)).kept
+    assert type(kept.element) is np.ndarray
+    assert kept.element.shape == (3,)
+    assert not np.isin(users, kept.element).any()
+
+
+def test_windows_are_kept():
+    blocks = [cells([0] * size) for size in (1, 2, 3)]
+
+    def build(pipeline):
+        windows = beam.WindowInto(FixedWindows(10))
+        return pipeline | source(blocks, CellBlock, spread=10) | windows | Perturb(GRR)
+
+    kept = run(build).kept
+    assert [(int(k.window.start), k.element.size) for k in kept] == [(0, 1), (10, 2), (20, 3)]
+
+
+def test_errors_never_hold_a_cell():
+    dofn = PerturbDoFn(GRR, SecureRandom)
+    dofn.setup()
+    with pytest.raises(ValueError, match="outside") as caught:
+        list(dofn.process(cells([77123])))
+    assert "77123" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dofn",
+    [
+        PerturbDoFn(GRR, SecureRandom),
+        ChooseDoFn(SecureRandom),
+        DrawBucketsDoFn(64, 100, SecureRandom),
+        OrderDoFn(1, 1000, SecureRandom),
+    ],
+    ids=lambda dofn: type(dofn).__name__,
+)
+def test_each_worker_opens_its_own_generator(dofn):
+    """A generator that travelled with its DoFn would repeat its noise on every worker."""
+    copies = [pickle.loads(pickle.dumps(dofn)) for _ in range(4)]
+    for copy in copies:
+        assert not hasattr(copy, "_rng")
+        copy.setup()
+    draws = np.stack([copy._rng.words(100) for copy in copies])
+    assert len(np.unique(draws)) == draws.size
+    with pytest.raises(TypeError, match="must not be pickled"):
+        pickle.dumps(copies[0])
+
+
+def test_copies_of_a_step_draw_different_noise():
+    dofn = PerturbDoFn(GRR, SecureRandom)
+    noise = []
+    for _ in range(2):
+        copy = pickle.loads(pickle.dumps(dofn))
+        copy.setup()
+        noise.append(np.concatenate(list(copy.process(cells([0] * 1000)))))
+    assert (noise[0] != noise[1]).mean() > 0.4  # 1 - sum of squares of the channel is 0.7

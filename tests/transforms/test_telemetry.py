@@ -1,0 +1,84 @@
+"""Parquet in and out: the named columns alone are read, and messages alone are written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.oracles_transforms import run, source
+from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
+
+N = 4000
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two files of several row groups with a column that no job asks for."""
+    for file in range(2):
+        rows = np.arange(N) + file * N
+        table = pa.table(
+            {"user": rows % 100, "value": rows, "secret": [f"secret {row}" for row in rows]}
+        )
+        pq.write_table(table, tmp_path / f"{file}.parquet", row_group_size=N // 4)
+    return tmp_path
+
+
+def read(*columns, files) -> list[pa.Table]:
+    files = tuple(map(str, files))
+    return run(lambda p: p | ReadTelemetry(files, columns)).elements
+
+
+def test_row_groups_of_all_files_arrive_once(log):
+    tables = read("value", files=[log / "0.parquet", log / "1.parquet"])
+    assert len(tables) == 8
+    assert sorted(pa.concat_tables(tables)["value"].to_pylist()) == list(range(2 * N))
+
+
+def test_patterns_are_followed(log):
+    assert sum(table.num_rows for table in read("value", files=[log / "*.parquet"])) == 2 * N
+
+
+def test_only_named_columns_are_read(log):
+    """The bytes of the third column are ruined on disk: whoever decoded them would fail."""
+    path = log / "0.parquet"
+    whole = bytearray(path.read_bytes())
+    metadata = pq.ParquetFile(path).metadata
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(2)
+        assert chunk.path_in_schema == "secret"
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        whole[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(whole)
+    with pytest.raises(OSError):  # noqa: PT011 - the message is Parquet's
+        pq.read_table(path)
+
+    tables = read("value", "user", files=[path])
+    assert {tuple(table.column_names) for table in tables} == {("value", "user")}
+    assert sorted(v for table in tables for v in table["value"].to_pylist()) == list(range(N))
+
+
+def test_messages_are_written_as_one_bare_column_and_read_back(tmp_path):
+    messages = [np.array([0, 1, 2**63, 2**64 - 1], np.uint64), np.arange(5, dtype=np.uint64)]
+    run(lambda p: p | source(messages) | WriteMessages(str(tmp_path / "shuffled")))
+    (path,) = tmp_path.iterdir()
+    schema = pq.read_schema(path)
+    assert schema.names == ["message"]
+    assert schema.field("message").type == pa.uint64()
+    assert schema.metadata is None
+    assert schema.field("message").metadata is None or set(schema.field("message").metadata) <= {
+        b"PARQUET:field_id"
+    }
+
+    out = run(lambda p: p | ReadMessages(str(tmp_path / "shuffled*"))).elements
+    assert all(block.dtype == np.uint64 for block in out)
+    everything = sorted(m for block in messages for m in block.tolist())
+    assert sorted(m for block in out for m in block.tolist()) == everything
+
+
+def test_no_messages_make_an_empty_file(tmp_path):
+    run(lambda p: p | source([]) | WriteMessages(str(tmp_path / "none")))
+    assert sum(pq.read_metadata(path).num_rows for path in tmp_path.iterdir()) == 0
+    out = run(lambda p: p | ReadMessages(str(tmp_path / "none*"))).elements
+    assert sum(len(block) for block in out) == 0
