@@ -15,13 +15,14 @@ import numpy as np
 
 from mechanisms.privacy.divergence import require_loss
 from mechanisms.privacy.lattice_walk import centring_tilt, first_step, places, repeated
-from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws
+from mechanisms.privacy.pair_law import LARGEST_LOSS, SLACK, PairLaw, ShuffleLaws
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 
 FINE = 1 << 15  # cells for one delta
 COARSE = 1 << 13  # cells for each step of a search for epsilon
 _UNIT = 2.0**-53
 _LEAST = math.ulp(0.0)
+_STEEPEST = 2e4  # theta times the range of losses: beyond, epsilon is all but the local one
 
 
 def require_batch(n: int) -> None:
@@ -64,6 +65,8 @@ def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> 
     unit = float(np.abs(loss).max())  # losses may be as large as e^700
     loss = loss / unit
     tilt = centring_tilt(loss, chance, n)
+    if not tilt * float(np.ptp(loss)) < _STEEPEST:
+        return ceiling
     step, anchor, scale = first_step(loss, chance[None, :], tilt, cells)
     walk = repeated(step, n, cells)
     if not walk.relative < 1:  # losses that differ by little more than rounding: nothing to gain
@@ -100,7 +103,7 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
     """
     require_batch(n)
     require_loss(epsilon)
-    if epsilon > 400:
+    if epsilon > LARGEST_LOSS:
         return 0.0  # always valid; such a loss is no guarantee anyway
     odds = math.exp(epsilon) * (1 + 4 * _UNIT)
     loss, chance, _ = law.losses(epsilon)
@@ -111,6 +114,8 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
         return alone
     loss = loss / float(np.abs(loss).max())
     tilt = centring_tilt(loss, chance, n)
+    if not tilt * float(np.ptp(loss)) < _STEEPEST:
+        return alone
     laws = np.stack([chance, law.first[shared], law.second[shared]])
     used = laws.any(axis=1)  # a value whose reports the others never send has no row
     step, anchor, scale = first_step(loss, laws[used], tilt, cells)
@@ -187,12 +192,15 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
     if not laws.attained:
         return 0.0, upper
     best = max(laws.attained, key=PairLaw.spread)
+    top = min(upper, LARGEST_LOSS)
+    if upper == math.inf and attained_delta(best, n, top, COARSE) >= delta:
+        return top, upper
     lower = private_end(
         lambda epsilon: attained_delta(best, n, epsilon, COARSE),
         delta,
-        private=upper,
+        private=top,
         exposed=0.0,
-        guess=upper * (1 - 1e-3),
+        guess=top * (1 - 1e-3),
     )[1]
     return min(lower, upper), upper
 

@@ -26,6 +26,7 @@ from mechanisms.channel import Floats
 
 _UNIT = 2.0**-53
 _TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of one size
+_STEEP = 0.2  # theta times the step, beyond which splitting a cell would cost too much
 _SPARSE = 256  # a kernel with fewer nonzero cells is convolved term by term
 _MANY = 1 << 18  # noise of a block counts as often as there are blocks; beyond this, make none
 _NOISELESS = 1 << 11  # cells, while there are as many blocks as that
@@ -57,36 +58,54 @@ class Walk:
     relative: float = 0.0
 
     def joined(self, other: Walk, noiseless: bool) -> Walk:
-        """The walk followed by another walk's row 0, on the same step.
+        """The walk followed by another on the same step.
 
-        Sums of positive terms are relatively exact; Fourier transforms are fast and have noise.
+        In rows other than 0 the one user who differs is as likely to be any user of either walk,
+        as in a shuffled batch. Sums of positive terms are relatively exact; Fourier transforms
+        are fast and have noise.
         """
-        kernel = other.rows[0]
-        support = np.flatnonzero(kernel)
-        users, start = self.users + other.users, self.start + other.start
-        relative = self.relative + other.relative + 4 * _UNIT
-        sums = float(np.max(self.rows.sum(axis=1))), float(kernel.sum())
-        noise = 1.001 * (sums[1] * self.noise + sums[0] * other.noise)
-        length = self.rows.shape[1] + kernel.size - 1
+        users = self.users + other.users
+        rows, noise, relative = self._followed(other.rows[:1], noiseless, other is self)
+        if other is not self and len(rows) > 1:
+            alone = replace(self, rows=self.rows[:1])
+            late, late_noise, late_relative = alone._followed(other.rows[1:], noiseless, False)
+            share = self.users / users
+            rows[1:] = share * rows[1:] + (1 - share) * late
+            noise, relative = max(noise, late_noise), max(relative, late_relative) + 4 * _UNIT
+        noise += 1.001 * _largest_sum(other.rows) * self.noise
+        noise += 1.001 * _largest_sum(self.rows) * other.noise
+        return replace(
+            self,
+            rows=rows,
+            start=self.start + other.start,
+            users=users,
+            noise=noise,
+            relative=self.relative + other.relative + relative,
+        )
+
+    def _followed(
+        self, steps: Floats, noiseless: bool, squared: bool
+    ) -> tuple[Floats, float, float]:
+        """Rows convolved with one row, or one row with rows, and the errors that this adds."""
+        length = self.rows.shape[1] + steps.shape[1] - 1
+        support = np.flatnonzero(steps.any(axis=0))
         if support.size <= _SPARSE:
-            rows = np.zeros((self.rows.shape[0], length))
+            rows = np.zeros((max(len(self.rows), len(steps)), length))
             for index in support:
-                rows[:, index : index + self.rows.shape[1]] += kernel[index] * self.rows
-            relative += support.size * _UNIT
-        elif noiseless:
-            rows = np.stack([np.convolve(row, kernel) for row in self.rows])
-            relative += kernel.size * _UNIT
-        else:
-            size = fft.next_fast_len(length, real=True)
-            spectrum = fft.rfft(self.rows, size)
-            factor = spectrum[0] if other is self else fft.rfft(kernel, size)
-            rows = fft.irfft(spectrum * factor, size)
-            rows = np.maximum(rows[:, :length], 0.0)  # the truth is not below 0
-            # Higham, "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2.
-            transform = 8 * _UNIT * math.log2(size)
-            norm = float(np.sqrt(np.max(np.sum(self.rows**2, axis=1))))
-            noise += 4 * transform * max(sums) * max(norm, float(np.linalg.norm(kernel)))
-        return replace(self, rows=rows, start=start, users=users, noise=noise, relative=relative)
+                rows[:, index : index + self.rows.shape[1]] += steps[:, index, None] * self.rows
+            return rows, 0.0, (support.size + 4) * _UNIT
+        if noiseless:
+            pairs = ((row, step) for row in self.rows for step in steps)
+            return np.stack([np.convolve(*pair) for pair in pairs]), 0.0, steps.size * _UNIT
+        size = fft.next_fast_len(length, real=True)
+        spectrum = fft.rfft(self.rows, size)
+        factor = spectrum[:1] if squared else fft.rfft(steps, size)
+        rows = np.maximum(fft.irfft(spectrum * factor, size)[:, :length], 0.0)  # as the truth is
+        # Higham, "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2.
+        transform = 8 * _UNIT * math.log2(size)
+        sums = max(_largest_sum(self.rows), _largest_sum(steps))
+        norm = math.sqrt(max(float(np.max(np.sum(x * x, axis=1))) for x in (self.rows, steps)))
+        return rows, 4 * transform * sums * norm, 4 * _UNIT
 
     def trimmed(self, total: int) -> Walk:
         """Without the tails that hardly any walk of `total` users visits."""
@@ -122,6 +141,11 @@ class Walk:
         )
 
 
+def _largest_sum(rows: Floats) -> float:
+    """The largest total of a row."""
+    return float(np.max(rows.sum(axis=1)))
+
+
 def repeated(step: Walk, users: int, cells: int) -> Walk:
     """The walk of many users who all take the same random step.
 
@@ -129,7 +153,7 @@ def repeated(step: Walk, users: int, cells: int) -> Walk:
         step: the walk of one user.
         users: how many take it, at least 1. In rows other than 0 only one of them does, and the
             others take the step of row 0.
-        cells: the resolution: the largest size of an array, apart from transforms.
+        cells: the resolution: the usual size of an array.
 
     Returns:
         The walk of all of them, by squaring.
@@ -140,7 +164,8 @@ def repeated(step: Walk, users: int, cells: int) -> Walk:
         walk = walk.joined(walk, many).trimmed(users)
         if bit == "1":
             walk = walk.joined(step, many).trimmed(users)
-        while walk.rows.shape[1] > (min(cells, _NOISELESS) if many else cells):
+        most = min(cells, _NOISELESS) if many else cells
+        while walk.rows.shape[1] > most and walk.tilt * walk.step < _STEEP:
             walk, step = walk.coarsened(), step.coarsened()
     return walk
 
@@ -184,7 +209,8 @@ def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Wal
     heaviest = np.argsort(-laws[0])
     anchor = float(loss[heaviest[0]])
     place = loss - anchor
-    step = float(np.ptp(loss)) / cells
+    span = float(np.ptp(loss))
+    step = min(span / cells, _STEEP / tilt)
     # The two most likely losses lie on the lattice; only rare ones are split.
     for distance in np.abs(place[heaviest[1:]]):
         if distance >= step:

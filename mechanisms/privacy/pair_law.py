@@ -22,12 +22,12 @@ from mechanisms.channel import Floats
 
 SLACK = 2.0**-48  # more than the rounding of any probability or loss computed here, relatively
 _FAINT = 1e-100  # codes that others send more rarely than this are taken for never sent
-_LARGEST_LOSS = 400.0  # e^epsilon is not followed further
+LARGEST_LOSS = 400.0  # e^epsilon is not followed further
 
 
 def multiplier(epsilon: float) -> float:
     """e^epsilon for upper bounds: never above the truth by more than SLACK, never infinite."""
-    return math.exp(min(epsilon, _LARGEST_LOSS))
+    return math.exp(min(epsilon, LARGEST_LOSS))
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,17 @@ def linear_hash_laws(
 
     Returns:
         The blanket, which is exact: every code has probability `miss` under some value or more
-        under all; and the batches in which all other users hold one third value. On a hash over
-        p >= 3 two kinds of third value exist, and both are tried: one whose symbol the pair's
-        symbols determine, and one that is independent of them.
+        under all; and the batches in which all other users hold one third value (or one of the
+        pair's, where two symbols or values are all there is). On a hash over p >= 3 symbols two
+        kinds of third value exist, and both are tried: one whose symbol the pair's symbols
+        determine, and one that is independent of them.
 
     Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
         Lemma 5.3 and section 5.1; the collision kinds are counted, not bounded.
     """
     pair, triple = collisions
     third: list[list[_Case]] = []
-    if domain_size == 2:
+    if domain_size == 2 or hash_range == 2:
         third += [_cases(pair, pair, third=0), _cases(pair, pair, third=1)]
     if domain_size >= 3 and hash_range >= 3:
         third.append(_cases(pair, pair, third=2))
@@ -194,12 +195,14 @@ def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> Sh
         raise ValueError(f"epsilon_local must lie in (0, 700], not {epsilon}")
     if not hash_range >= 2:
         raise ValueError(f"hash_range must be at least 2, not {hash_range}")
-    if not 0 <= collision < 1:
-        raise ValueError(f"collision must lie in [0, 1), not {collision}")
+    if not (collision == 0 or 1 / 3 <= collision < 1 if hash_range == 2 else 0 <= collision <= 0.5):
+        raise ValueError(f"no hash over {hash_range} symbols collides with chance {collision}")
     odds, pair = Fraction(math.exp(epsilon)), Fraction(collision)
     miss = 1 / (odds + hash_range - 1)
+    # Of three values, two at least share one of two symbols.
+    triple = max((3 * pair - 1) / 2, Fraction(0)) if hash_range == 2 else pair**2
     size = 2 if collision == 0 and hash_range == 2 else 3
-    return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, pair**2), size)
+    return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, triple), size)
 
 
 def grouped(first: Floats, second: Floats, others: Floats, blanket: bool = False) -> PairLaw:

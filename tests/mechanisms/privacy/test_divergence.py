@@ -111,7 +111,9 @@ def test_renyi_of_binary_response() -> None:
 
 def test_roundings_are_tight() -> None:
     assert double_up(Fraction(1, 2)) == 0.5
-    assert double_up(Fraction(1, 3)) >= Fraction(1, 3) > math.nextafter(double_up(Fraction(1, 3)), 0)
+    assert (
+        double_up(Fraction(1, 3)) >= Fraction(1, 3) > math.nextafter(double_up(Fraction(1, 3)), 0)
+    )
     assert log_up(Fraction(1)) == 0
     tiny = 1 + Fraction(1, 10**12)
     assert exponential_bounds(log_up(tiny))[0] >= tiny

@@ -1,0 +1,185 @@
+"""Dummy messages: enumeration, 40-digit sums and the reference tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, nbinom
+from scipy.stats import poisson as scipy_poisson
+
+from mechanisms.privacy.dummies_accounting import (
+    DummyLaw,
+    binomial,
+    dummies_delta,
+    dummies_epsilon,
+    least_binomial_chance,
+    least_poisson_mean,
+    poisson,
+)
+from mechanisms.privacy.uniform_dummies import uniform_dummies_delta, uniform_dummies_epsilon
+from tests.oracles_privacy import poisson_dummies_delta
+
+# epsilon, delta, least mean. Two references were about 1e-4 off their own target; the 40-digit
+# sums below decide.
+POISSON = [
+    (0.1, 1e-6, 2641.1320149413195), (0.1, 1e-9, 5052.9087891878335),
+    (0.2, 1e-6, 726.6883955959767), (0.2, 1e-9, 1337.6344723307734),
+    (0.3, 1e-6, 343.438116504295), (0.3, 1e-9, 618.7415521655454),
+    (0.5, 1e-6, 136.09632782612587), (0.5, 1e-9, 238.72226391435152),
+    (0.7, 1e-6, 75.87285730918687), (0.7, 1e-9, 130.68461860466283),
+    (1.0, 1e-6, 42.65467169295416), (1.0, 1e-9, 72.05492307003567),
+]  # fmt: skip
+
+
+def plain_delta(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
+    """The hockey-stick of (X + 1, Y) from (X, Y + 1) over the whole grid."""
+    with_one, without = np.append(0.0, first), np.append(second, 0.0)
+    gap = np.outer(with_one, without) - math.exp(epsilon) * np.outer(without, with_one)
+    return float(np.maximum(gap, 0).sum())
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "mean"), POISSON)
+def test_least_poisson_means(epsilon: float, delta: float, mean: float) -> None:
+    found = least_poisson_mean(epsilon, delta)
+    assert found == pytest.approx(mean, rel=3e-4)
+    assert dummies_delta(poisson(found), epsilon) <= delta
+    assert dummies_delta(poisson(found * (1 - 1e-6)), epsilon) > delta
+
+
+@pytest.mark.parametrize(
+    ("mean", "epsilon"), [("136.1", "0.5"), ("42.7", "1.0"), ("3.7", "0.25"), ("0.01", "2.0"),
+                          ("726.7", "0.2"), ("5052.9", "0.1")]
+)  # fmt: skip
+def test_poisson_against_40_digits(mean: str, epsilon: str) -> None:
+    truth = float(poisson_dummies_delta(mean, epsilon))
+    found = dummies_delta(poisson(float(mean)), float(epsilon))
+    assert truth * (1 - 1e-15) <= found <= truth * (1 + 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n", "chance", "epsilon", "delta"),
+    [
+        (5, 0.6, 0.5, 0.35173161176031215),
+        (8, 0.8, 1.0, 0.25067446357956236),
+        (2000, 0.9, 0.5, 4.186147413596657e-08),
+    ],
+)
+def test_binomial_references(n: int, chance: float, epsilon: float, delta: float) -> None:
+    found = dummies_delta(binomial(n, chance), epsilon)
+    assert delta * (1 - 1e-9) <= found <= delta * (1 + 1e-8)
+
+
+@given(st.integers(1, 60), st.floats(0.01, 0.99), st.floats(0, 2))
+def test_binomial_by_the_grid(n: int, chance: float, epsilon: float) -> None:
+    pmf = binom.pmf(np.arange(n + 1), n, chance)
+    plain = plain_delta(pmf, pmf, epsilon)
+    found = dummies_delta(binomial(n, chance), epsilon)
+    assert plain * (1 - 1e-11) <= found <= plain * (1 + 1e-9) + 1e-30
+
+
+def test_windows_hold_the_laws() -> None:
+    for mean in (0.001, 1.0, 17.3, 5e4):
+        law = poisson(mean)
+        counts = law.first + np.arange(law.pmf.size)
+        np.testing.assert_allclose(law.pmf, scipy_poisson.pmf(counts, mean), rtol=1e-8, atol=1e-300)
+        assert law.mean == pytest.approx(mean)
+        assert law.variance == pytest.approx(mean)
+    assert binomial(1000, 0.25).variance == pytest.approx(187.5)
+
+
+def test_any_law_will_do() -> None:
+    """Negative binomial dummies, cut off where little is missing; and one without a mode."""
+    pmf = nbinom.pmf(np.arange(4000), 3, 0.05)
+    law = DummyLaw(0, pmf, missing=1e-12)
+    found, plain = dummies_delta(law, 0.3), plain_delta(pmf, pmf, 0.3)
+    assert plain <= found <= plain + 3e-12
+    jagged = np.array([0.3, 0.0, 0.3, 0.1, 0.3])
+    assert dummies_delta(DummyLaw(2, jagged), 0.4) == pytest.approx(
+        plain_delta(jagged, jagged, 0.4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bins", "n", "each", "epsilon", "delta"),
+    [(50, 10000, 10, 0.1, 7.1635161084790044e-06), (100, 1000, 100, 0.1, 0.00020872515383569675)],
+)
+def test_uniform_dummies_references(
+    bins: int, n: int, each: int, epsilon: float, delta: float
+) -> None:
+    lower, upper = uniform_dummies_delta(bins, n * each, epsilon)
+    assert delta * (1 - 2e-4) <= lower <= delta * (1 + 1e-9)
+    assert delta * (1 - 1e-9) <= upper <= delta * (1 + 1e-4)
+    low, high = uniform_dummies_epsilon(bins, n * each, delta)
+    assert low <= high == pytest.approx(epsilon, rel=1e-4)
+
+
+def test_uniform_dummies_by_multinomial_sums() -> None:
+    bins, dummies, epsilon = 4, 12, 0.3
+    chance = np.zeros((dummies + 2, dummies + 2))
+    for x in range(dummies + 1):
+        for y in range(dummies + 1 - x):
+            ways = math.comb(dummies, x) * math.comb(dummies - x, y)
+            chance[x, y] = ways * (bins - 2) ** (dummies - x - y) / bins**dummies
+    one, other = np.roll(chance, 1, axis=0), np.roll(chance, 1, axis=1)
+    plain = np.maximum(one - math.exp(epsilon) * other, 0).sum()
+    lower, upper = uniform_dummies_delta(bins, dummies, epsilon)
+    assert lower * (1 - 1e-10) <= plain <= upper * (1 + 1e-10)
+    assert upper <= lower * 1.001
+
+
+def test_the_published_dump_bound_is_loose() -> None:
+    """At its nominal 0.5, delta 1e-6, pureDUMP reaches 0.188."""
+    bins = 915
+    dummies = round(14 * bins * math.log(2e6) / 0.25) + 1
+    assert uniform_dummies_epsilon(bins, dummies, 1e-6)[1] == pytest.approx(0.188, abs=1e-3)
+
+
+def test_aue_needs_136_where_its_paper_adds_12161() -> None:
+    n = 10**6
+    assert least_binomial_chance(0.5, 1e-6, n) * n == pytest.approx(136.1, rel=1e-3)
+    law = binomial(n, 1 - 200 * math.log(4e6) / (0.25 * n))
+    assert law.variance == pytest.approx(12161, rel=0.02)
+    assert dummies_epsilon(law, 1e-6) == pytest.approx(0.044, abs=1e-3)
+
+
+@settings(deadline=None)
+@given(st.floats(0.05, 3.0), st.floats(1e-12, 1e-2), st.floats(1.1, 3.0))
+def test_inverses_are_private_and_monotone(epsilon: float, delta: float, factor: float) -> None:
+    mean = least_poisson_mean(epsilon, delta)
+    assert dummies_delta(poisson(mean), epsilon) <= delta
+    assert dummies_epsilon(poisson(mean), delta) <= epsilon * (1 + 1e-6)
+    assert least_poisson_mean(epsilon * factor, delta) <= mean * (1 + 1e-6)
+    assert dummies_delta(poisson(mean * factor), epsilon) <= delta
+
+
+REFUSED: list[tuple[str, Callable[[], object]]] = [
+    ("mean must", lambda: poisson(0.0)),
+    ("mean must", lambda: poisson(math.nan)),
+    ("mean must", lambda: poisson(math.inf)),
+    ("chance must", lambda: binomial(10, 1.0)),
+    ("chance must", lambda: binomial(10, math.nan)),
+    ("n must", lambda: binomial(0, 0.5)),
+    ("epsilon must", lambda: dummies_delta(poisson(1.0), math.nan)),
+    ("epsilon must", lambda: dummies_delta(poisson(1.0), -1.0)),
+    ("epsilon must", lambda: least_poisson_mean(0.0, 1e-6)),
+    ("delta must", lambda: least_poisson_mean(1.0, 0.0)),
+    ("delta must", lambda: least_poisson_mean(1.0, math.nan)),
+    ("delta must", lambda: dummies_epsilon(poisson(1.0), 1.0)),
+    ("too few", lambda: least_binomial_chance(0.1, 1e-9, 10)),
+    ("bins", lambda: uniform_dummies_delta(1, 10, 0.5)),
+    ("n must", lambda: uniform_dummies_delta(10, 0, 0.5)),
+    ("pmf", lambda: DummyLaw(0, np.array([0.5, math.nan]))),
+    ("pmf", lambda: DummyLaw(0, np.array([0.5, 0.4]))),
+    ("missing", lambda: DummyLaw(0, np.array([1.0]), missing=math.nan)),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_refusals(message: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,144 @@
+"""Slow and obvious: shuffled batches by enumeration, the blanket and the dummies by plain sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from itertools import combinations_with_replacement, permutations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
+from mechanisms.randomness import RandomSource
+
+
+@dataclass(frozen=True)
+class Tabulated(Mechanism):
+    """A channel given by its table of integer weights; it cannot be run, only audited."""
+
+    table: tuple[tuple[int, ...], ...]
+
+    @property
+    def inputs(self) -> int:
+        return len(self.table)
+
+    @property
+    def codes(self) -> int:
+        return len(self.table[0])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.none("a table for tests")
+
+    def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
+        return np.array(self.table[cell], np.uint64), sum(self.table[cell])
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        raise NotImplementedError
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        raise NotImplementedError
+
+
+def hockey_stick(first: Floats, second: Floats, epsilon: float) -> float:
+    """sum (first - e^epsilon second)_+."""
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+
+@lru_cache(maxsize=64)
+def _insertions(codes: int, size: int) -> tuple[NDArray[np.int64], int]:
+    """(codes, multisets of size - 1) where each multiset goes when a code joins it."""
+    bigger = {m: i for i, m in enumerate(combinations_with_replacement(range(codes), size))}
+    smaller = list(combinations_with_replacement(range(codes), size - 1))
+    where = [[bigger[tuple(sorted((*m, code)))] for m in smaller] for code in range(codes)]
+    return np.array(where), len(bigger)
+
+
+def _joined(law: Floats, report: Floats, size: int) -> Floats:
+    """The law of the multiset after one more report."""
+    where, length = _insertions(report.size, size)
+    result = np.zeros(length)
+    for code, chance in enumerate(report):
+        result += np.bincount(where[code], law * chance, minlength=length)
+    return result
+
+
+def shuffled_batches(channel: Floats, n: int) -> Iterator[tuple[Floats, Floats]]:
+    """Every two neighbouring batches: the laws of the multiset of their codes.
+
+    Args:
+        channel: (inputs, codes) probabilities.
+        n: how many users; one of them changes its value, the others hold anything.
+    """
+    inputs = range(len(channel))
+    laws: dict[tuple[int, ...], Floats] = {(): np.ones(1)}
+    for size in range(1, n):
+        laws = {
+            held: _joined(laws[held[:-1]], channel[held[-1]], size)
+            for held in combinations_with_replacement(inputs, size)
+        }
+    for others in laws.values():
+        batches = [_joined(others, channel[value], n) for value in inputs]
+        for one, other in permutations(inputs, 2):
+            yield batches[one], batches[other]
+
+
+def exact_shuffled_delta(mechanism: Mechanism, n: int, epsilon: float) -> float:
+    """The largest hockey-stick divergence over all neighbouring shuffled batches."""
+    channel = np.array([mechanism.channel(cell) for cell in range(mechanism.inputs)])
+    return max(hockey_stick(p, q, epsilon) for p, q in shuffled_batches(channel, n))
+
+
+def exact_pair_delta(
+    first: Floats, second: Floats, others: Floats, n: int, epsilon: float
+) -> float:
+    """The divergence of one report among n - 1 others, by enumeration of the multisets."""
+    rest = np.ones(1)
+    for size in range(1, n):
+        rest = _joined(rest, others, size)
+    return hockey_stick(_joined(rest, first, n), _joined(rest, second, n), epsilon)
+
+
+def k_ary_blanket_delta(epsilon_local: float, k: int, n: int, epsilon: float) -> float:
+    """The privacy blanket of k-ary response: plain sums over N1 and N2, two cdfs for N3."""
+    odds, e = math.exp(epsilon_local), math.exp(epsilon)
+    miss = 1 / (odds + k - 1)
+    reach = min(n, math.ceil(n * miss + 14 * math.sqrt(n * miss) + 60))
+    one = np.arange(reach + 1)
+    total = 0.0
+    for n1 in one:
+        n2 = one[one <= n - n1]
+        chance = binom.pmf(n1, n, miss) * binom.pmf(n2, n - n1, miss / (1 - miss))
+        gain = n1 * (odds - e) - n2 * (odds * e - 1)
+        rest, share = n - n1 - n2, (k - 2) * miss / (1 - 2 * miss)
+        if e == 1:
+            inner = np.maximum(gain, 0)
+        else:
+            most = np.floor(gain / (e - 1))
+            mean = rest * share * binom.cdf(most - 1, np.maximum(rest - 1, 0), share)
+            inner = gain * binom.cdf(most, rest, share) - (e - 1) * mean
+        total += float(chance @ np.where(gain > 0, inner, 0))
+    return total / n
+
+
+def poisson_dummies_delta(mean: str, epsilon: str) -> Decimal:
+    """E[(1 - e^epsilon Y / (X + 1))_+] for Poisson X and Y, in 40 digits."""
+    with localcontext() as context:
+        context.prec = 40
+        c, e = Decimal(mean), Decimal(epsilon).exp()
+        pmf = [(-c).exp()]
+        for k in range(1, int(c + 16 * c.sqrt()) + 60):
+            pmf.append(pmf[-1] * c / k)
+        cdf = [Decimal(0)]
+        for chance in pmf:
+            cdf.append(cdf[-1] + chance)
+        total = Decimal(0)
+        for x, chance in enumerate(pmf[:-1]):
+            most = min(int((x + 1) / e), len(pmf) - 2)
+            total += chance * (cdf[most + 1] - e * c * cdf[most] / (x + 1))
+        return total
