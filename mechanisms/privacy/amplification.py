@@ -1,5 +1,129 @@
-"""What shuffling adds: the guarantee of a whole batch, from that of one report."""
+"""The guarantee of a shuffled batch of any mechanism's reports, from below and from above."""
 
-from mechanisms.privacy.shuffled import shuffled_delta, shuffled_epsilon
+from __future__ import annotations
 
-__all__ = ["shuffled_delta", "shuffled_epsilon"]
+import math
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from mechanisms.channel import Floats, Mechanism
+from mechanisms.privacy import blanket
+from mechanisms.privacy.clones import clone_laws
+from mechanisms.privacy.divergence import tight_epsilon
+from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, grouped
+
+_PAIRS = 1 << 9  # more pairs of inputs than this are not enumerated
+_LARGEST_TABLE = 1 << 25  # nor are channels with more entries
+
+
+@runtime_checkable
+class Shuffleable(Protocol):
+    """A mechanism that states its own laws, because it has too many codes to tabulate."""
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """The pair laws between which its shuffled batches lie."""
+
+
+def laws_of(mechanism: Mechanism) -> ShuffleLaws:
+    """How the shuffle accountant sees a mechanism.
+
+    Args:
+        mechanism: any finite channel. One with a method `shuffle_laws` speaks for itself; others
+            are tabulated from `weights`.
+
+    Returns:
+        The exact blanket (the code-wise least probability over all inputs) for every
+        representative pair, and batches whose other users all hold one value: for each pair the
+        value that hides least. A channel too large to tabulate gets the clones bound, which needs
+        its exact epsilon only.
+
+    Raises:
+        ValueError: the channel is too large, and no epsilon bounds a report.
+    """
+    if isinstance(mechanism, Shuffleable):
+        return mechanism.shuffle_laws()
+    epsilon = tight_epsilon(mechanism)
+    pairs = list(islice(mechanism.pairs(), _PAIRS + 1))
+    if len(pairs) > _PAIRS or mechanism.inputs * mechanism.codes > _LARGEST_TABLE:
+        if not epsilon <= 700:
+            raise ValueError(
+                f"a channel of {mechanism.inputs} inputs and {mechanism.codes} codes is too large "
+                "to tabulate, and no finite epsilon bounds one report"
+            )
+        return clone_laws(epsilon)
+    table = np.stack([mechanism.channel(cell) for cell in range(mechanism.inputs)])
+    least = table.min(axis=0)
+    dominating = [grouped(table[i], table[j], least, blanket=True) for i, j in pairs]
+    attained = [grouped(table[i], table[j], table[_revealing(table, i, j)]) for i, j in pairs]
+    return ShuffleLaws(_distinct(dominating), _widest(attained), epsilon)
+
+
+def _revealing(table: Floats, one: int, other: int) -> int:
+    """The input that hides a pair least when everyone else holds it."""
+    gap = (table[one] - table[other]) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shown = np.where(gap > 0, gap / table, 0.0)
+    return int(np.argmax(shown.sum(axis=1)))
+
+
+def _distinct(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
+    """Without the laws that a symmetry makes equal."""
+    seen = {np.concatenate([law.first, law.second, law.others]).tobytes(): law for law in laws}
+    return tuple(seen.values())
+
+
+def _widest(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
+    """The laws that differ most, of which any one is a valid lower bound."""
+    return tuple(sorted(_distinct(laws), key=_gap, reverse=True)[:4])
+
+
+def _gap(law: PairLaw) -> float:
+    """How far apart the batches are; codes that others never send come first."""
+    return math.inf if law.first[law.others == 0].any() else law.spread()
+
+
+def shuffled_delta(mechanism: Mechanism, n: int, epsilon: float) -> tuple[float, float]:
+    """delta of a shuffled batch at a given epsilon.
+
+    Args:
+        mechanism: any finite channel.
+        n: how many reports are shuffled, at least 1. One user's value may be replaced.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        (lower, upper), between which the truth lies. Publish `upper`.
+
+    Raises:
+        ValueError: n or epsilon is out of range, or not a number.
+
+    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> lower, upper = shuffled_delta(k_ary(2.0, 4), n=1000, epsilon=0.3)
+    >>> f"{lower:.3e} {upper:.3e}"
+    '1.013e-05 1.020e-05'
+    """
+    return blanket.delta_bounds(laws_of(mechanism), n, epsilon)
+
+
+def shuffled_epsilon(mechanism: Mechanism, n: int, delta: float) -> tuple[float, float]:
+    """epsilon of a shuffled batch at a given delta.
+
+    Args:
+        mechanism: any finite channel.
+        n: how many reports are shuffled, at least 1. One user's value may be replaced.
+        delta: in (0, 1).
+
+    Returns:
+        (lower, upper), between which the truth lies. Publish `upper`; it is never above what one
+        report alone guarantees.
+
+    Raises:
+        ValueError: n or delta is out of range, or not a number.
+
+    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> lower, upper = shuffled_epsilon(k_ary(4.0, 100), n=10**6, delta=1e-6)
+    >>> f"{lower:.4f} {upper:.4f}"
+    '0.0198 0.0198'
+    """
+    return blanket.epsilon_bounds(laws_of(mechanism), n, delta)

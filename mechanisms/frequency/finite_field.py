@@ -1,0 +1,158 @@
+"""Arithmetic of the finite field GF(q), q a prime or a power of two, as tables.
+
+Over a prime p the elements are 0 .. p - 1 and everything is mod p. Over 2^k an element is a
+polynomial over GF(2) of degree below k, bit i standing for x^i; addition is XOR, and products
+are taken modulo the least irreducible polynomial of degree k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.frequency.primes import is_prime
+
+LARGEST_ORDER = 512  # the table of products has the square of it
+Elements = NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class FiniteField:
+    """The field with q elements, named 0 .. q - 1; 0 and 1 are its zero and its one.
+
+    Attributes:
+        order: q, a prime or a power of two, at most 512.
+
+    Raises:
+        ValueError: there is no such field here.
+
+    >>> four = FiniteField(4)
+    >>> four.products[2].tolist(), four.inverses.tolist()
+    ([0, 2, 3, 1], [0, 1, 3, 2])
+    >>> int(four.add(np.uint16(2), np.uint16(3)))
+    1
+    """
+
+    order: int
+
+    def __post_init__(self) -> None:
+        if not is_order(self.order):
+            raise ValueError(
+                f"the order must be a prime or a power of two in 2 .. {LARGEST_ORDER}, "
+                f"not {self.order}"
+            )
+
+    @property
+    def characteristic(self) -> int:
+        """p: adding an element to itself p times gives 0."""
+        return self.order if self.order % 2 else 2
+
+    @property
+    def degree(self) -> int:
+        """k with q = p^k."""
+        return 1 if self.order % 2 else self.order.bit_length() - 1
+
+    def add(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        """Sums, element by element.
+
+        Args:
+            left: elements, of any unsigned type that holds 2 q, and of any shape.
+            right: the same; the shapes broadcast.
+
+        Returns:
+            The sums, of the common type and shape.
+        """
+        if self.characteristic == 2:
+            return left ^ right
+        total = left + right
+        # Where q is too much to subtract, the difference wraps to a huge one.
+        residue: NDArray[Any] = np.minimum(total, total - total.dtype.type(self.order))
+        return residue
+
+    @cached_property
+    def negatives(self) -> Elements:
+        """(q,) minus each element."""
+        elements = np.arange(self.order, dtype=np.uint16)
+        return elements if self.characteristic == 2 else (self.order - elements) % self.order
+
+    @cached_property
+    def products(self) -> Elements:
+        """(q, q) the product of each pair of elements."""
+        elements = np.arange(self.order, dtype=np.uint32)
+        if self.characteristic > 2:
+            return (np.outer(elements, elements) % self.order).astype(np.uint16)
+        modulus = irreducible(self.degree)
+        total, shifted = np.zeros((self.order, self.order), np.uint32), elements
+        for power in range(self.degree):  # shifted = x^power times each element
+            total ^= np.outer(shifted, elements >> power & 1)
+            shifted = shifted << 1
+            shifted ^= modulus * (shifted >> self.degree)
+        return total.astype(np.uint16)
+
+    @cached_property
+    def inverses(self) -> Elements:
+        """(q,) what each element must be multiplied with to give 1; 0 for 0, which has none."""
+        return (self.products == 1).argmax(axis=1).astype(np.uint16)
+
+    @cached_property
+    def traces(self) -> Elements:
+        """(q,) x + x^p + ... + x^(p^(k-1)), an additive map onto 0 .. p - 1 that is not zero."""
+        conjugates = np.arange(self.order, dtype=np.uint16)
+        total = np.zeros(self.order, np.uint16)
+        for _ in range(self.degree):  # a degree above 1 means that p = 2
+            total = self.add(total, conjugates)
+            conjugates = self.products[conjugates, conjugates]
+        return total
+
+    @cached_property
+    def characters(self) -> NDArray[np.float64] | NDArray[np.complex128]:
+        """(q, q) exp(2 pi i trace(x y) / p): real, +1 or -1, for a power of two.
+
+        Row by row these are the q homomorphisms of addition into the unit circle: the matrix of
+        the field's Fourier transform.
+        """
+        traces = self.traces[self.products]
+        if self.characteristic == 2:
+            return 1.0 - 2.0 * traces
+        return np.exp(2j * np.pi / self.order * np.arange(self.order))[traces]
+
+
+def is_order(number: int) -> bool:
+    """Whether `FiniteField` knows a field with so many elements.
+
+    >>> [q for q in range(-1, 20) if is_order(q)]
+    [2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 19]
+    """
+    if not 2 <= number <= LARGEST_ORDER:
+        return False
+    return number & (number - 1) == 0 or is_prime(number)
+
+
+def irreducible(degree: int) -> int:
+    """The least irreducible polynomial over GF(2), bit i being the coefficient of x^i.
+
+    Found by trial division: a factor of degree at most half of it exists, or none at all.
+
+    Args:
+        degree: at least 1.
+
+    Returns:
+        The polynomial.
+
+    >>> [bin(irreducible(k)) for k in (2, 3, 8)]
+    ['0b111', '0b1011', '0b100011011']
+    """
+    candidates = range(1 << degree | 1, 2 << degree)
+    factors = range(2, 2 << degree // 2)
+    return next(f for f in candidates if all(_remainder(f, g) for g in factors if g != f))
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    """Of polynomials over GF(2): long division in which subtraction is XOR."""
+    while (excess := dividend.bit_length() - divisor.bit_length()) >= 0:
+        dividend ^= divisor << excess
+    return dividend
