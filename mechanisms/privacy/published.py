@@ -86,3 +86,100 @@ def theorem_1_local_epsilon(epsilon: float, n: int, delta: float, hash_range: in
 def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
     """g = (m + 2)/3 rounded, the range with the least error for rare values under Theorem 1."""
     return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))
+
+
+def k_ary_epsilon(epsilon_local: float, domain_size: int, n: int, delta: float) -> float:
+    """BBGN's bound for shuffled k-ary randomised response (SH): Theorem 1 with g = d.
+
+    Args, Returns, Raises: as `theorem_1_epsilon`.
+
+    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
+        Theorem 3.1.
+    """
+    return theorem_1_epsilon(epsilon_local, domain_size, n, delta)
+
+
+def clones_epsilon_closed_form(epsilon_local: float, n: int, delta: float) -> float:
+    """The closed form of amplification by shuffling for any local randomiser.
+
+    Args:
+        epsilon_local: of one report, in nats.
+        n: how many reports are shuffled.
+        delta: in (0, 1).
+
+    Returns:
+        The shuffled epsilon.
+
+    Raises:
+        ValueError: epsilon_local > ln(n / (16 ln(4/delta))), beyond which nothing is proven.
+
+    Source: Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021, Theorem 3.1, with the
+        probability of a clone as its proof has it.
+    """
+    require_epsilon(epsilon_local)
+    require_batch(delta, n)
+    limit = n / (16 * math.log(4 / delta))
+    if not math.exp(min(epsilon_local, 700)) <= limit:
+        raise ValueError(
+            f"the clones bound is proven for epsilon_local <= {math.log(max(limit, 1)):.3g} here; "
+            "more reports raise that limit"
+        )
+    odds = math.exp(epsilon_local)
+    spread = 8 * math.sqrt(odds * math.log(4 / delta) / n) + 8 * odds / n
+    told_apart = (1 - 1 / odds) / (1 + 1 / (odds * (1 + spread)))
+    return math.log1p(told_apart * spread)
+
+
+def puredump_epsilon(dummies: int, domain_size: int, delta: float) -> float:
+    """pureDUMP's bound: sqrt(14 d ln(2/delta) / (S - 1)) for S uniform dummy messages in all.
+
+    Args:
+        dummies: S, by all users together.
+        domain_size: d, the number of values.
+        delta: in (0, 0.2907], where the theorem's other condition follows.
+
+    Raises:
+        ValueError: the result is above 1, or delta out of range.
+
+    Source: Li, Liu, Ren et al., "Privacy enhancement via dummy points in the shuffle model", IEEE
+        TDSC 2023; the constant is quoted from later work, the original was not at hand.
+    """
+    if not 0 < delta <= 0.2907:
+        raise ValueError(f"delta must lie in (0, 0.2907] for pureDUMP's bound, not {delta}")
+    if not dummies >= 2:
+        raise ValueError(f"pureDUMP needs at least 2 dummies, not {dummies}")
+    epsilon = math.sqrt(14 * domain_size * math.log(2 / delta) / (dummies - 1))
+    if not epsilon <= 1:
+        raise ValueError(
+            f"pureDUMP's bound is proven for epsilon <= 1 and gives {epsilon:.3g}; "
+            f"{math.ceil(14 * domain_size * math.log(2 / delta)) + 1} dummies bring it into range"
+        )
+    return epsilon
+
+
+def aue_noise(epsilon: float, delta: float, n: int) -> float:
+    """1 - p of AUE: how often a user leaves a bucket's extra message out, by the paper's bound.
+
+    Args:
+        epsilon: of the whole histogram, at most 2.
+        delta: of the whole histogram, in (0, 1).
+        n: how many users report.
+
+    Returns:
+        200 ln(4/delta) / (epsilon^2 n), for which each of the two changed buckets is
+        (epsilon/2, delta/2)-private.
+
+    Raises:
+        ValueError: there are too few users for the bound.
+
+    Source: Balcer, Cheu, "Separating local and shuffled differential privacy via histograms",
+        ITC 2020.
+    """
+    require_epsilon(epsilon)
+    require_batch(delta, n)
+    least = 400 * math.log(4 / delta) / epsilon**2
+    if not (epsilon <= 2 and n >= least):
+        raise ValueError(
+            f"AUE's bound is proven for epsilon <= 2 and n >= {math.ceil(least):,} here, not {n:,}"
+        )
+    return 200 * math.log(4 / delta) / (epsilon**2 * n)

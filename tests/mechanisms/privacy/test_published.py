@@ -10,7 +10,12 @@ import pytest
 
 from mechanisms.frequency.linear_hash import LinearHash, support_variance
 from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.published import (
+    aue_noise,
+    clones_epsilon_closed_form,
+    k_ary_epsilon,
+    puredump_epsilon,
     theorem_1_budget,
     theorem_1_epsilon,
     theorem_1_hash_range,
@@ -67,3 +72,48 @@ def test_delta_must_mean_something(delta):
         theorem_1_epsilon(1.0, 10, 1000, delta)
     with pytest.raises(ValueError, match="reports"):
         theorem_1_epsilon(1.0, 10, 1, 1e-6)
+
+
+def test_clones_closed_form():
+    closed = clones_epsilon_closed_form(4.0, 100_000, 1e-6)
+    assert closed == pytest.approx(0.5378040, abs=1e-7)
+    assert clones_epsilon(4.0, 100_000, 1e-6) < closed / 3
+    with pytest.raises(ValueError, match="epsilon_local <= "):
+        clones_epsilon_closed_form(8.0, 100_000, 1e-6)
+    with pytest.raises(ValueError, match="epsilon"):
+        clones_epsilon_closed_form(math.nan, 100_000, 1e-6)
+
+
+def test_k_ary_bound_is_theorem_1_on_the_domain():
+    assert k_ary_epsilon(6.0, 100, 10**6, 1e-6) == theorem_1_epsilon(6.0, 100, 10**6, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("users", "each", "d", "delta", "epsilon"),
+    [(10_000, 10, 50, 1e-6, 0.31868733860300663), (1000, 100, 100, 1e-4, 0.37235764022996515)],
+)
+def test_puredump_vectors(users, each, d, delta, epsilon):
+    assert puredump_epsilon(users * each, d, delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_puredump_out_of_range():
+    with pytest.raises(ValueError, match="dummies bring it into range"):
+        puredump_epsilon(1000, 1000, 1e-6)
+    with pytest.raises(ValueError, match="delta"):
+        puredump_epsilon(10**6, 10, 0.5)
+    with pytest.raises(ValueError, match="dummies"):
+        puredump_epsilon(1, 10, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n", "noise"),
+    [(0.5, 1e-6, 100_000, 0.12161443935267335), (1.0, 1e-9, 600_000, 0.007369853399355475)],
+)
+def test_aue_vectors(epsilon, delta, n, noise):
+    assert aue_noise(epsilon, delta, n) == pytest.approx(noise, rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 24_322), (2.1, 10**9)])
+def test_aue_out_of_range(epsilon, n):
+    with pytest.raises(ValueError, match="proven for"):
+        aue_noise(epsilon, 1e-6, n)
