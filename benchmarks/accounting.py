@@ -13,8 +13,13 @@ from mechanisms import planner
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.budget import best_histogram
+from mechanisms.privacy.composition import compose_releases
+from mechanisms.privacy.loss import PrivacyLoss
 
 CASES = [(10**6, 4.0, 100), (10**6, 8.0, 1000), (10**9, 8.0, 1000), (10**9, 12.0, 42_178)]
+
+
+_RELEASE = PrivacyLoss.from_channel(LinearHash(1.0, 20, 20))
 
 
 def main() -> None:
@@ -46,7 +51,7 @@ def _queries() -> Table:
 
 
 def _commands() -> Table:
-    table = Table(title="planner, wall seconds")
+    table = Table(title="planner and composition, wall seconds")
     table.add_column("question")
     table.add_column("s", justify="right")
     target = planner.Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178)
@@ -54,6 +59,7 @@ def _commands() -> Table:
         "compare all mechanisms": lambda: [d.release for d in planner.designs(target)],
         "least epsilon for an error": lambda: planner.least_epsilon(target, 1e-4).release,
         "fewest reports for an error": lambda: planner.least_reports(target, 1e-4).release,
+        "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
     }.items():
         started = time.perf_counter()
         ask()
