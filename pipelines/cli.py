@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
+import os
 import sys
+import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from pipelines.errors import RUN_FAILED, WITHHELD, WRONG_REQUEST, RequestError, WithheldError
+from pipelines import audit_command, histogram_command, plan_command
+from pipelines.errors import (
+    RUN_FAILED,
+    WITHHELD,
+    WRONG_REQUEST,
+    FailedError,
+    RequestError,
+    WithheldError,
+)
+
+# True however a run ends, also one that published and then failed to show what.
+_PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,14 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
-    _quiet(debug)
     try:
-        parser = _parser()
-        known, rest = parser.parse_known_args([word for word in arguments if word != "--debug"])
-        if "command" not in known:
-            parser.print_help()
-            return WRONG_REQUEST
-        return int(known.command(known, rest))
+        with _loud() if debug else _quiet():
+            return _run([word for word in arguments if word != "--debug"])
     except RequestError as error:
         _complain(str(error))
         return WRONG_REQUEST
@@ -46,17 +55,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(f"withheld: {error}")
         return WITHHELD
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was published")
+        _complain(f"interrupted; {_PUBLISHED_OR_NOT}")
+        return RUN_FAILED
+    except FailedError as error:
+        _complain(str(error))
         return RUN_FAILED
     except Exception as error:
-        if debug:
-            raise
+        if debug:  # raised further, it would end the process with 1, which means withheld
+            traceback.print_exc()
+            return RUN_FAILED
         # The text of a stranger's exception may quote the data, so only its type is shown.
         _complain(
-            f"the run failed with {type(error).__name__}; nothing was published. "
+            f"the run failed with {type(error).__name__}; {_PUBLISHED_OR_NOT}. "
             "--debug shows the traceback, which may quote the data: keep it private"
         )
         return RUN_FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    """One command, and its exit code."""
+    parser = _parser()
+    known, rest = parser.parse_known_args(arguments)
+    if "command" not in known:
+        parser.print_help()
+        return WRONG_REQUEST
+    return int(known.command(known, rest))
+
+
+def entry() -> NoReturn:
+    """The process behind the `hushbeam` command."""
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Leave without taking the interpreter apart: Arrow's reader threads can still be alive and
+    # then abort the process (apache/arrow#34314), which would turn a published release into a
+    # failure for whoever reads the exit code. Seen once in some 60 runs.
+    os._exit(code)
 
 
 def _parser() -> Parser:
@@ -67,18 +102,39 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    # Imported here so that `hushbeam --version` and complaints do not wait for Beam.
-    from pipelines import histogram_command
-
-    histogram_command.add_to(commands)
+    for command in (histogram_command, plan_command, audit_command):
+        command.add_to(commands)
     return parser
 
 
-def _quiet(debug: bool) -> None:
-    """Beam logs with its root logger, tracebacks included; they could quote the data."""
-    logging.getLogger().setLevel(logging.INFO if debug else logging.CRITICAL)
-    if not debug:
+@contextlib.contextmanager
+def _loud() -> Iterator[None]:
+    """Show Beam's log."""
+    logging.basicConfig(level=logging.INFO)
+    yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Let nobody but us speak on stderr: a traceback in Beam's log could quote the data.
+
+    Beam logs with the root logger; worker processes inherit our stderr and log on their own.
+    """
+    root = logging.getLogger()
+    level = root.level
+    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
         warnings.simplefilter("ignore")
+        root.setLevel(logging.CRITICAL)
+        sys.stderr.flush()
+        stderr = os.dup(2)
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            root.setLevel(level)
 
 
 def _complain(line: str) -> None:
@@ -86,4 +142,4 @@ def _complain(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

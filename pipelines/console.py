@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -12,18 +14,32 @@ from apache_beam.metrics import MetricsFilter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from mechanisms.channel import Guarantee
-from pipelines.report import OTHER_LABEL
-from transforms.progress import NAMESPACE, REPORTS, ROWS, live
+from pipelines.report import labels
+from transforms.progress import NAMESPACE, REPORTS, ROWS, WITHHELD, live
 
-_EVERY = 0.2  # seconds between two looks at the counters
+_EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
+
+
+class Screen(Console):
+    """A console that does not mind when its reader has seen enough, as in `hushbeam ... | head`."""
+
+    def on_broken_pipe(self) -> None:
+        """Say no more; the exit code is that of the job."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""
     found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     return {entry.key.metric.name: int(entry.result or 0) for entry in found}
+
+
+def rejects(counted: Mapping[str, int]) -> dict[str, int]:
+    """Among the counters, how many rows could not be used, by reason."""
+    return {name: n for name, n in counted.items() if name not in (ROWS, REPORTS, WITHHELD)}
 
 
 @contextmanager
@@ -43,19 +59,23 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[Any], None]]:
     )  # fmt: skip
     results: list[Any] = []
     stop = threading.Event()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:
+        yield results.append
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rows", total=rows, said="starting")
 
         def look() -> None:
             counted = live() or (counters(results[0]) if results else {})
-            read, reports = counted.get(ROWS, 0), counted.get(REPORTS, 0)
-            rejected = {k: v for k, v in counted.items() if k not in (ROWS, REPORTS)}
-            said = f"{reports:,} reports" + "".join(f", {v:,} {k}" for k, v in rejected.items())
-            bar.update(task, completed=read, said=said if counted else "starting")
+            said = f"{counted.get(REPORTS, 0):,} reports"
+            said += "".join(f", {n:,} {name}" for name, n in rejects(counted).items())
+            bar.update(task, completed=counted.get(ROWS, 0), said=said if counted else "starting")
 
         def watch() -> None:
-            while not stop.wait(_EVERY):
-                look()
+            while not stop.wait(_EVERY if live() or not results else _EVERY_REMOTE):
+                # What a remote runner cannot say now it may say at the next look.
+                with suppress(Exception):
+                    look()
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -70,26 +90,15 @@ def show_top(console: Console, table: pa.Table, rows: int, confidence: float) ->
     """The largest estimates, as a table."""
     shown = Table(title=f"the {min(rows, len(table))} largest of {len(table):,} values")
     shown.add_column("value")
-    for heading in ("share %", "± s.e.", f"{100 * confidence:.4g} % interval"):
+    for heading in ("share %", "± s.e.", f"{100 * confidence:g} % interval"):
         shown.add_column(heading, justify="right")
     order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
-    for row in order.slice(0, rows).to_pylist():
+    top = order.slice(0, rows)
+    for label, row in zip(labels(top), top.to_pylist(), strict=True):
         shown.add_row(
-            OTHER_LABEL if row["value"] is None else str(row["value"]),
+            Text(label),  # a plain string would be read as markup
             f"{100 * row['estimate']:.3f}",
             f"{100 * row['standard_error']:.3f}",
             f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
         )
     console.print(shown)
-
-
-def one_line(guarantee: Guarantee) -> str:
-    """A guarantee as people quote it.
-
-    >>> one_line(Guarantee("local", 1.0, 0.0, "row", "enumeration"))
-    'local: epsilon 1, delta 0, per row'
-    """
-    return (
-        f"{guarantee.model}: epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}, "
-        f"per {guarantee.unit}"
-    )

@@ -11,3 +11,13 @@ class RequestError(Exception):
 
 class WithheldError(Exception):
     """Too few reports to publish anything: not a fault, but no release either."""
+
+
+class FailedError(Exception):
+    """The run failed, in words of our own: unlike a stranger's they cannot quote the data."""
+
+
+def reason(error: BaseException) -> str:
+    """An error about options or file names, which hold no data, in one line."""
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(told.split())

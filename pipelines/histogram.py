@@ -24,7 +24,7 @@ from mechanisms.postprocess.intervals import intervals, largest_error_bound, sta
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release, report
 from pipelines.errors import RequestError
-from pipelines.wording import meaning
+from pipelines.wording import RAW_ROWS, meaning, upward
 from transforms.blocks import Generator
 from transforms.collect import CollectFrequencies, Frequencies
 from transforms.contributions import OneValuePerUser
@@ -37,6 +37,7 @@ from transforms.users import UserDigest
 
 TABLE = "histogram.parquet"
 
+_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 _BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 
@@ -48,13 +49,13 @@ class HistogramOptions(BaseModel):
 
     input: tuple[str, ...] = Field(min_length=1)
     column: str
-    domain: str
-    output: str
+    domain: str = Field(min_length=1)
+    output: str = Field(min_length=1)
     user_column: str | None = None
     model: Literal["local", "shuffle"] = "shuffle"
-    epsilon: float | None = Field(None, gt=0)
+    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     delta: float | None = Field(None, ge=0, lt=1)
-    epsilon_local: float | None = Field(None, gt=0)
+    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     min_reports: int | None = Field(None, ge=1)
     mechanism: str = planner.AUTO
     out_of_domain: Literal["drop", "other"] = "drop"
@@ -119,6 +120,12 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
         design = planner.design(target, options.mechanism)
     except ValueError as error:
         raise RequestError(str(error)) from None
+    proven = design.release.epsilon
+    if options.epsilon is not None and not proven <= options.epsilon:
+        raise RequestError(
+            f"--epsilon: {options.epsilon:g} is less than what can be proven of these reports, "
+            f"{upward(proven, 3):g}; ask for that much, or have more of them"
+        )
     return HistogramJob(options, telemetry, domain, design, min_reports, open_rng)
 
 
@@ -152,13 +159,13 @@ class PublishHistogram(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         job, options = self.job, self.job.options
-        users, columns = None, (options.column,)
+        users, columns = None, {options.column}
         if options.user_column is not None:
             users = UserDigest(options.user_column, int(SecureRandom().words(1)[0]))
-            columns = tuple(dict.fromkeys((options.user_column, options.column)))
+            columns.add(options.user_column)
         encoded = (
             begin
-            | "Read" >> ReadTelemetry(job.telemetry.files, columns)
+            | "Read" >> ReadTelemetry(job.telemetry.files, tuple(sorted(columns)))
             | "Encode"
             >> beam.ParDo(EncodeDoFn(options.column, job.domain, users)).with_outputs(
                 EncodeDoFn.TALLIES, main="cells"
@@ -231,16 +238,14 @@ def histogram_statement(
     """What was asked, what was done, and what it guarantees."""
     options, design = job.options, job.design
     local, released = design.local, design.release
-    in_words = [meaning(released, job.min_reports)]
-    if released != local:
-        in_words.append(meaning(local, job.min_reports))
+    in_words = [meaning(each, job.min_reports) for each in dict.fromkeys((released, local))]
     n, mechanism = frequencies.n, design.mechanism
     return {
         "statement_version": 1,
         "release": "histogram",
         "release_id": release_id,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": in_words,
+        "in_words": [*in_words, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "neighbours": f"one {job.unit}'s value is replaced by any other value of the domain",
         "published_exactly": "the number of reports, of rows read and of rejects by reason",

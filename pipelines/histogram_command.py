@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import io
 from typing import Any
 
-import pyarrow.parquet as pq
-from rich.console import Console
-
 from mechanisms import catalog, planner
-from pipelines import console, histogram, release
-from pipelines.errors import DONE, WithheldError
-from pipelines.run import request, run_beam
-from transforms.progress import REPORTS
 
 _EXAMPLE = """\
 example, with the files of the repository:
@@ -21,7 +13,8 @@ example, with the files of the repository:
       --domain examples/airports.txt --epsilon 1 --output flights-histogram
 
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
-exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong; 3 the run failed.
+exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong;
+3 the run failed.
 """
 
 
@@ -30,7 +23,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "histogram",
         help="how often each value of a declared domain occurs",
-        description=histogram.__doc__,
+        description="How often each value of a declared domain occurs in a telemetry log.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -43,8 +36,9 @@ def add_to(commands: Any) -> None:
     what.add_argument("--column", required=True, help="the column whose values are counted")
     what.add_argument(
         "--domain", required=True, metavar="FILE|LOW..HIGH",
-        help="the values that may occur: a text file with one a line, or a range of integers. "
-        "It must be public knowledge, not taken from the data",
+        help="the values that may occur: a text file with one a line, or a range of integers "
+        "(--domain=-60..60, with an equals sign, if it starts below 0). It must be public "
+        "knowledge, not taken from the data",
     )  # fmt: skip
     what.add_argument(
         "--user-column", metavar="COLUMN",
@@ -102,24 +96,9 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a histogram, and show the top of it."""
+    # Beam takes a second to import, and warns while it does: other commands need not wait, and
+    # by now logs are silent.
+    from pipelines.histogram_run import run as publish
+
     asked = {k: v for k, v in vars(arguments).items() if k not in ("command", "debug")}
-    options = request(histogram.HistogramOptions, asked)
-    job = histogram.prepare(options)
-    screen = Console()
-    counted = run_beam(
-        histogram.PublishHistogram(job), beam_arguments, screen, job.telemetry.rows
-    )
-    if counted is None:
-        screen.print("submitted; the release will appear in the output folder")
-        return DONE
-    if not release.holds_release(options.output):
-        raise WithheldError(
-            f"{counted.get(REPORTS, 0):,} reports came, fewer than --min-reports "
-            f"{job.min_reports:,}; nothing was published"
-        )
-    table = pq.read_table(io.BytesIO(release.read(options.output, histogram.TABLE)))
-    console.show_top(screen, table, 10, options.confidence)
-    for guarantee in dict.fromkeys((job.design.release, job.design.local)):
-        screen.print(console.one_line(guarantee), highlight=False)
-    screen.print(f"report: {options.output}/report.html", highlight=False, soft_wrap=True)
-    return DONE
+    return publish(asked, beam_arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,11 +12,12 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, reason
 from transforms.encode import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.users import UserDigest
 
 _LARGEST_DOMAIN_FILE = 1 << 28  # bytes
+_LARGEST_DOMAIN = 1 << 26  # values; more could be neither decoded nor published
 _FOOTER_READERS = 16
 
 
@@ -25,7 +28,7 @@ class Telemetry:
     Attributes:
         files: every file, in a fixed order.
         rows: how many rows they hold together.
-        schema: the columns of the first file; the columns a job asks for are checked in all.
+        schemas: the columns of each file; those that a job asks for are checked in all.
     """
 
     files: tuple[str, ...]
@@ -36,13 +39,13 @@ class Telemetry:
         """The type of a column that every file must have, alike.
 
         Raises:
-            RequestError: a file lacks it, or two files disagree.
+            RequestError: a file lacks it or has two of that name, or two files disagree.
         """
         kinds = []
         for file, schema in zip(self.files, self.schemas, strict=True):
-            if column not in schema.names:
+            if schema.get_field_index(column) < 0:  # none, or more than one
                 known = ", ".join(schema.names)
-                raise RequestError(f"{flag}: {file} has no column {column!r}; it has: {known}")
+                raise RequestError(f"{flag}: {file} has no one column {column!r}; it has: {known}")
             kinds.append(schema.field(column).type)
             if kinds[-1] != kinds[0]:
                 raise RequestError(
@@ -61,7 +64,9 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
     Raises:
         RequestError: a pattern matches nothing, or a file is not Parquet.
     """
-    files = tuple(dict.fromkeys(file for pattern in patterns for file in _match(pattern)))
+    # A file that is named twice, by whatever path, must not have its rows counted twice.
+    found = (file for pattern in patterns for file in _match(pattern))
+    files = tuple({os.path.realpath(file): file for file in found}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         footers = list(pool.map(_footer, files))
     rows = sum(count for count, _ in footers)
@@ -75,7 +80,7 @@ def _match(pattern: str) -> list[str]:
     try:
         found = sorted(entry.path for entry in FileSystems.match([pattern])[0].metadata_list)
     except (BeamIOError, ValueError) as error:
-        raise RequestError(f"--input: cannot look for {pattern}: {_reason(error)}") from None
+        raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not found:
         raise RequestError(f"--input: no file matches {pattern}")
     return found
@@ -115,9 +120,17 @@ def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
     else:
         domain = DeclaredValues(_domain_lines(text), other)
     if not domain.size >= 2:
-        raise RequestError("--domain: a histogram needs at least 2 values (or --out-of-domain other)")
+        raise RequestError(
+            "--domain: a histogram needs at least 2 values (or --out-of-domain other)"
+        )
+    if not domain.size <= _LARGEST_DOMAIN:
+        raise RequestError(
+            f"--domain: {domain.size:,} values are more than the {_LARGEST_DOMAIN:,} that can be "
+            "counted; declare a coarser domain"
+        )
     if not domain.accepts(column):
-        wanted = "integers" if bounds is not None else "text (or integers, if every line is one)"
+        text_or_integers = "text (or integers, if every line is one and none comes twice)"
+        wanted = "integers" if bounds is not None else text_or_integers
         raise RequestError(
             f"--domain: the column holds {column}, but the domain declares {wanted}; "
             "choose a column of that type or declare the domain in the column's"
@@ -137,9 +150,11 @@ def _domain_lines(path: str) -> tuple[str, ...]:
     if len(raw) > _LARGEST_DOMAIN_FILE:
         raise RequestError(f"--domain: {path} is larger than {_LARGEST_DOMAIN_FILE >> 20} MiB")
     try:
-        lines = raw.decode("utf-8-sig").splitlines()
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise RequestError(f"--domain: {path} is not UTF-8 text") from None
+    # As a text file is read, for str.splitlines would also cut values at form feeds and the like.
+    lines = [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -157,8 +172,3 @@ def check_user_column(telemetry: Telemetry, column: str) -> None:
     kind = telemetry.column_type(column, "--user-column")
     if not UserDigest.accepts(kind):
         raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error about a file name."""
-    return str(error).splitlines()[0]

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms import planner
-from pipelines.console import one_line
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import no_more, request
+from pipelines.wording import one_line
 
 _EXAMPLE = """\
 examples:

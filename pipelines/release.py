@@ -11,7 +11,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, reason
 
 # Readers take a folder without a statement for no release, so it is written last.
 STATEMENT = "statement.json"
@@ -21,20 +21,46 @@ def require_vacant(folder: str) -> None:
     """Refuse a folder in which something has been published, or that is no place to publish.
 
     Raises:
-        RequestError: the folder holds files, or its name is a file's.
+        RequestError: the folder holds files, or its name is a file's, or it cannot be written.
     """
-    if _is_local(folder):
-        if os.path.isdir(folder) and not os.listdir(folder):
-            return
-        taken = os.path.lexists(folder)
-    else:
-        taken = bool(FileSystems.match([_join(folder, "*")])[0].metadata_list)
+    try:
+        local = _is_local(folder)
+        taken = _is_taken(folder) if local else bool(_objects(folder))
+        held = "a release" if taken and holds_release(folder) else "files"
+        if local and not taken:
+            _try_to_make(folder)
+    except (OSError, ValueError, ImportError) as error:
+        raise RequestError(f"--output: cannot publish in {folder}: {reason(error)}") from None
     if taken:
-        held = "a release" if holds_release(folder) else "files"
         raise RequestError(
             f"--output: {folder} already holds {held}; name a new folder (a release is never "
             "overwritten: publishing the same data twice spends its privacy twice)"
         )
+
+
+def _is_taken(folder: str) -> bool:
+    """Whether a local name is a file's, or that of a folder with something in it."""
+    return os.path.lexists(folder) and (not os.path.isdir(folder) or bool(os.listdir(folder)))
+
+
+def _objects(folder: str) -> list[Any]:
+    """What a folder of an object store holds."""
+    return list(FileSystems.match([_join(folder, "*")])[0].metadata_list)
+
+
+def _try_to_make(folder: str) -> None:
+    """Fail now rather than after the work, if a local folder cannot be made or replaced."""
+    if os.path.isdir(folder) and (os.path.ismount(folder) or os.path.samefile(folder, os.curdir)):
+        raise OSError("it is in use and cannot be replaced whole; name a new folder inside it")
+    parent, name = os.path.split(os.path.realpath(folder))
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    os.rmdir(tempfile.mkdtemp(prefix=_partial(name), dir=parent))
+
+
+def _partial(name: str) -> str:
+    """How the names of folders begin that are to become a release."""
+    return f".{name}.partial-"
 
 
 def holds_release(folder: str) -> bool:
@@ -79,9 +105,10 @@ def _published_id(folder: str) -> str | None:
 
 
 def _write_local(folder: str, content: Mapping[str, bytes]) -> None:
-    parent, name = os.path.split(os.path.abspath(folder))
+    target = os.path.realpath(folder)  # behind a link, it is the folder itself that is replaced
+    parent, name = os.path.split(target)
     os.makedirs(parent, exist_ok=True)
-    partial = tempfile.mkdtemp(prefix=f".{name}.partial-", dir=parent)
+    partial = tempfile.mkdtemp(prefix=_partial(name), dir=parent)
     try:
         for file, data in content.items():
             with open(os.path.join(partial, file), "wb") as stream:
@@ -89,7 +116,7 @@ def _write_local(folder: str, content: Mapping[str, bytes]) -> None:
                 stream.flush()
                 os.fsync(stream.fileno())
         os.chmod(partial, 0o755)  # mkdtemp keeps others out; a release is to be read
-        os.rename(partial, folder)  # fails if someone put files there meanwhile
+        os.rename(partial, target)  # fails if someone put files there meanwhile
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from collections.abc import Mapping
 from importlib import resources
 from string import Template
@@ -13,6 +14,20 @@ import numpy as np
 import pyarrow as pa
 
 OTHER_LABEL = "(any other value)"
+
+# What the bars of the picture are, and how to read them.
+_POSTPROCESSED = {
+    "pop": (
+        "the estimate",
+        "Projecting on nonnegative shares that add up to 1 (POP) makes the whole histogram more "
+        "accurate and each single bar slightly biased: large ones down, small ones up. The "
+        "intervals belong to the unbiased estimate.",
+    ),
+    "none": (
+        "the estimate, here the unbiased one",
+        "The shares are as they were decoded: some may lie below 0, and they need not add up to 1.",
+    ),
+}
 
 _BARS = 30  # more than these cannot be told apart in a picture
 _ROWS = 50
@@ -28,6 +43,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     top = _largest(table, _ROWS)
     template = Template(resources.files("pipelines").joinpath("report.html").read_text("utf-8"))
     asked = statement["asked"]
+    drawn, advice = _POSTPROCESSED[asked["postprocess"]]
     filled = template.substitute(
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
@@ -36,7 +52,9 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         chart=_chart(top.slice(0, _BARS), asked["confidence"]),
         shown=min(_BARS, len(table)),
         domain=f"{len(table):,}",
-        confidence=f"{asked['confidence']:.4g}",
+        confidence=f"{asked['confidence']:g}",
+        drawn=drawn,
+        advice=advice,
         promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
         facts="".join(_fact(name, text) for name, text in _facts(statement)),
         rows="".join(_row(row) for row in top.to_pylist()),
@@ -62,17 +80,29 @@ def _chart(top: pa.Table, confidence: float) -> str:
     from matplotlib.figure import Figure  # the object interface: no global state, no display
 
     height = 0.6 + 0.24 * len(top)
-    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "hushbeam"}):
+    style = rc_context(
+        {
+            "font.family": "sans-serif",
+            "svg.fonttype": "none",
+            "svg.hashsalt": "hushbeam",  # equal releases give equal pictures
+            "text.parse_math": False,  # values may hold dollar signs
+            "text.usetex": False,
+        }
+    )
+    with style, warnings.catch_warnings():
+        # Glyphs that are missing here do not matter: the reader's browser draws the text.
+        warnings.simplefilter("ignore")
         figure = Figure(figsize=(8.4, height), layout="constrained")
         axes = figure.subplots()
         y = np.arange(len(top))
         unbiased = top["unbiased"].to_numpy()
         lower, upper = top["lower"].to_numpy(), top["upper"].to_numpy()
         axes.barh(y, top["estimate"].to_numpy() * 100, color="#8fb3d9", height=0.7)
-        reach = np.abs(np.vstack([unbiased - lower, upper - unbiased])) * 100
+        # Intervals are cut to [0, 1], estimates are not: one of the two arms may have no length.
+        reach = np.maximum(np.vstack([unbiased - lower, upper - unbiased]), 0) * 100
         axes.errorbar(
             unbiased * 100, y, xerr=reach, fmt="o", color="#1c3f66", markersize=3, linewidth=1.2,
-            capsize=2, label=f"unbiased estimate, {100 * confidence:.4g} % interval",
+            capsize=2, label=f"unbiased estimate, {100 * confidence:g} % interval",
         )  # fmt: skip
         axes.set_yticks(y, [_shortened(label) for label in labels(top)])
         axes.set_ylim(len(top) - 0.4, -0.6)
@@ -83,8 +113,9 @@ def _chart(top: pa.Table, confidence: float) -> str:
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         buffer = io.StringIO()
-        # No date: the page says when it was made, and equal releases give equal pictures.
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        # No metadata: the page says when it was made and by what, and needs no addresses.
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = buffer.getvalue()
     return svg[svg.index("<svg") :]
 
@@ -121,6 +152,5 @@ def _row(row: Mapping[str, Any]) -> str:
 
 
 def _shortened(label: str, width: int = 28) -> str:
-    """Labels that fit beside a bar; `$` would start a formula in matplotlib."""
-    text = label if len(label) <= width else label[: width - 1] + "…"
-    return text.replace("$", r"\$")
+    """A label that fits beside a bar."""
+    return label if len(label) <= width else label[: width - 1] + "…"

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+import argparse
+import contextlib
+import io
+from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
-from pydantic import BaseModel, ValidationError
 from rich.console import Console
 
 from pipelines.console import counters, progress
-from pipelines.errors import RequestError
+from pipelines.errors import FailedError, RequestError, reason
 from transforms.progress import reset
-
-_Options = TypeVar("_Options", bound=BaseModel)
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
 _LOCAL_RUNNER = "FnApiRunner"
 
-
-def request(kind: type[_Options], asked: Mapping[str, Any]) -> _Options:
-    """Validated options, or the first thing that is wrong with them in one line.
-
-    Raises:
-        RequestError: an option is malformed or out of range.
-    """
-    given = {name: value for name, value in asked.items() if value is not None}
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        flag = "--" + str(first["loc"][0]).replace("_", "-")
-        raise RequestError(f"{flag}: {first['msg']}, not {first['input']!r}") from None
+# Runners that were seen to give wrong results without a word, and what they lose.
+_WRONG_RUNNERS = {
+    "DaskRunner": "side outputs, and one of two sinks",
+    "PySparkRunner": "side outputs, and what a bundle ends with",
+}
 
 
 def beam_options(arguments: Sequence[str]) -> PipelineOptions:
     """Beam's options, with a local runner by default.
 
     Raises:
-        RequestError: an option is neither hushbeam's nor Beam's.
+        RequestError: an option is neither hushbeam's nor Beam's, or its value is not one, or the
+            runner is known to be wrong.
     """
     options = PipelineOptions(list(arguments))
-    kept = options.get_all_options(retain_unknown_options=True)
-    unknown = sorted(set(kept) - set(options.get_all_options()))
-    stray = [word for word in arguments[:1] if not word.startswith("-")]
-    if unknown or stray:
-        names = ", ".join([*stray, *(f"--{name}" for name in unknown)])
-        raise RequestError(f"neither hushbeam nor Beam knows {names}; see --help")
+    parsers: list[argparse.ArgumentParser] = []
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            options.get_all_options(add_extra_args_fn=parsers.append)
+            _, unknown = parsers[0].parse_known_args(arguments)
+    except SystemExit:  # Beam's parser has printed its usage, and the reason in the last line
+        raise RequestError(said.getvalue().rpartition(": error: ")[2]) from None
+    if unknown:
+        raise RequestError(f"neither hushbeam nor Beam knows {' '.join(unknown)}; see --help")
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or _LOCAL_RUNNER
+    name = standard.runner.rpartition(".")[2]
+    if name in _WRONG_RUNNERS:
+        raise RequestError(
+            f"--runner: {name} loses {_WRONG_RUNNERS[name]}, and says nothing; choose another"
+        )
     return options
 
 
@@ -69,11 +69,15 @@ def run_beam(
         hushbeam's counters; None if the job was only submitted, or its graph only written.
 
     Raises:
-        RequestError: an option is unknown.
-        RuntimeError: the job failed or was cancelled.
+        RequestError: an option is unknown, or the options do not make a pipeline.
+        FailedError: the job failed elsewhere, or was cancelled.
+        Exception: it failed here, with whatever its steps raised.
     """
     options = beam_options(arguments)
-    pipeline = beam.Pipeline(options=options)
+    try:
+        pipeline = beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
     reset()
     pipeline | job
     with progress(screen, rows) as follow:
@@ -83,5 +87,5 @@ def run_beam(
     if state is None or not PipelineState.is_terminal(state):
         return None
     if state != PipelineState.DONE:
-        raise RuntimeError(f"the job ended in state {state}")
+        raise FailedError(f"the job ended in state {state}; its runner's log has the reason")
     return counters(result)

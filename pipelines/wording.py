@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 
 from mechanisms.channel import Guarantee
+
+# What no guarantee of a job that reads the log itself can say, so every one of its releases does.
+RAW_ROWS = (
+    "The job that made this release read the rows as they were recorded. These promises are about "
+    "what left the job. They say nothing about who can read the log itself, or who operates the "
+    "machines on which the job ran."
+)
+
+_PLAIN = 20.0  # above this epsilon a factor has too many digits to be read
 
 
 def meaning(guarantee: Guarantee, min_reports: int) -> str:
@@ -15,27 +25,49 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
         min_reports: the least batch for which a shuffle guarantee was computed.
     """
     who = {
-        "local": "anyone who sees a single report, the operator of this job included",
+        "local": "anyone who sees the randomised reports themselves and knows whose each one is",
         "shuffle": f"anyone who sees this release, or the shuffled batch of {min_reports:,} or "
         "more reports it was made from",
     }[guarantee.model]
     what = (
-        f"For {who}, had one {guarantee.unit}'s value been any other, the probability of whatever "
-        f"they see would have changed by a factor of at most {factor(guarantee.epsilon)}"
+        f"For {who}: had any one {guarantee.unit}'s value been another value of the domain, the "
+        "probability of whatever they see would have changed by a factor of at most "
+        f"{factor(guarantee.epsilon)}"
     )
-    if guarantee.delta:
-        what += f", but for outcomes of total probability at most {guarantee.delta:g}"
-    return f"{what}. (epsilon = {guarantee.epsilon:.6g}, delta = {guarantee.delta:g}; {guarantee.how}.)"
+    epsilon, delta = upward(guarantee.epsilon, 6), upward(guarantee.delta, 6)
+    if delta:
+        what += f", but for outcomes of total probability at most {delta:g}"
+    return f"{what}. (epsilon = {epsilon:g}, delta = {delta:g}; {guarantee.how}.)"
 
 
 def factor(epsilon: float) -> str:
     """e^epsilon, rounded up.
 
-    >>> factor(1.0), factor(12.0)
-    ('2.72', '163,000')
+    >>> factor(1.0), factor(12.0), factor(100.0)
+    ('2.72', '163,000', 'e^100')
     """
-    value = math.exp(min(epsilon, 700))
-    digits = 2 - math.floor(math.log10(value))
-    scale = 10.0**digits
-    rounded = math.ceil(value * scale * (1 - 1e-12)) / scale
-    return f"{rounded:,.0f}" if digits <= 0 else f"{rounded:.{digits}f}"
+    if epsilon > _PLAIN:
+        return f"e^{upward(epsilon, 6):g}"
+    return f"{upward(math.exp(epsilon), 3):,.10g}"
+
+
+def upward(value: float, digits: int) -> float:
+    """A number to so many significant digits, rounded up: what is said is never less than what is.
+
+    >>> upward(0.12341, 3), upward(0.1, 3)
+    (0.124, 0.1)
+    """
+    # By its shortest decimals: the double that stands for 0.1 is a little above it.
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value))))
+
+
+def one_line(guarantee: Guarantee) -> str:
+    """A guarantee as people quote it.
+
+    >>> one_line(Guarantee("local", 1.0, 0.0, "row", "enumeration"))
+    'local: epsilon 1, delta 0, per row'
+    """
+    return (
+        f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
+        f"delta {upward(guarantee.delta, 4):g}, per {guarantee.unit}"
+    )

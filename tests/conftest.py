@@ -1,0 +1,69 @@
+"""Fixtures of the job floor: a log, a domain, and the command run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import canaries
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A log of three files with three row groups each; the glob that matches them."""
+    return canaries.write(tmp_path_factory.mktemp("log"), canaries.table())
+
+
+@pytest.fixture(scope="session")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The declared values of the log's `value`, a line each."""
+    path = tmp_path_factory.mktemp("domain") / "values.txt"
+    path.write_text("\n".join(canaries.DECLARED) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which a test works: current, and with the temporary files inside."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+Run = Callable[..., canaries.Outcome]
+
+
+@pytest.fixture
+def run(
+    workspace: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """The command, in process. `loud` lets everything be logged that the command would silence."""
+    from pipelines import cli
+
+    def run(words: list[str], loud: bool = False) -> canaries.Outcome:
+        capfd.readouterr()
+        caplog.clear()
+        if loud:
+            monkeypatch.setattr(cli, "_quiet", contextlib.nullcontext)
+            caplog.set_level(logging.DEBUG)
+        try:
+            code = cli.main(words)
+        except SystemExit as ending:  # --help, --version
+            code = int(ending.code or 0)
+        out, err = capfd.readouterr()
+        return canaries.Outcome(code, out, err, caplog.text)
+
+    return run

@@ -1,0 +1,164 @@
+"""A job that dies, wherever it does, leaves no release and no leftovers, and quotes no data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.catalog import build
+from tests import canaries
+
+ROOT = Path(__file__).parents[2]
+
+# The road of one value, by the functions that a stranger's exception could come out of.
+STEPS = [
+    "transforms.encode.EncodeDoFn._encode",
+    "transforms.users.UserDigest.__call__",
+    "transforms.contributions.choose_one_per_user",
+    "mechanism.perturb",
+    "mechanisms.randomness.SecureRandom.permutation",
+    "mechanism.count",
+    "mechanism.estimate",
+    "pipelines.histogram.histogram_table",
+    "pipelines.histogram.histogram_statement",
+    "pipelines.report.page",
+    "pipelines.release.publish",
+    "pipelines.release.os.fsync",
+    "pipelines.release.os.rename",
+]
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def request(log: str, domain: str, **changes: object) -> list[str]:
+    asked = {"domain": domain, "user_column": "user", "min_reports": 100}
+    return canaries.request(log, **(asked | changes))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_leaves_nothing_and_says_nothing(
+    step: str, run, log, domain, workspace, monkeypatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
+
+    before = listing(workspace)
+    owner, _, name = step.rpartition(".")
+    if owner == "mechanism":
+        monkeypatch.setattr(type(build("grr", epsilon=1.0, domain_size=4)), name, crash)
+    else:
+        monkeypatch.setattr(step, crash)
+    outcome = run(request(log, domain, mechanism="grr"))
+    assert outcome.code == 3
+    assert outcome.out == ""
+    assert outcome.err.startswith("hushbeam: the run failed with ")
+    assert outcome.err.count("\n") == 1
+    assert "there is a release only if the output folder holds statement.json" in outcome.err
+    assert not canaries.found(outcome.said)
+    assert listing(workspace) == before
+
+
+def test_a_crash_shows_its_traceback_to_who_asks_for_it(
+    run, log, domain, workspace, monkeypatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise ValueError("what exactly went wrong")
+
+    monkeypatch.setattr("pipelines.report.page", crash)
+    outcome = run([*request(log, domain), "--debug"])
+    assert outcome.code == 3  # not Python's own 1, which would mean withheld
+    assert "what exactly went wrong" in outcome.err
+    assert not (workspace / "out").exists()
+
+
+def test_an_interrupted_run_says_so(run, log, domain, workspace, monkeypatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.histogram_run.run_beam", interrupt)
+    outcome = run(request(log, domain))
+    assert outcome.code == 3
+    assert outcome.err.startswith("hushbeam: interrupted; there is a release only if")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_failure_to_show_a_release_does_not_deny_it(
+    run, log, domain, workspace, monkeypatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise ValueError("no such terminal")
+
+    monkeypatch.setattr("pipelines.console.show_top", crash)
+    outcome = run(request(log, domain))
+    assert outcome.code == 3
+    assert "nothing was published" not in outcome.err
+    assert (workspace / "out" / "statement.json").exists()
+
+
+def test_a_job_whose_workers_wrote_elsewhere_is_not_called_withheld(
+    run, log, domain, workspace, monkeypatch
+) -> None:
+    monkeypatch.setattr("pipelines.release.publish", lambda *_: None)
+    outcome = run(request(log, domain))
+    assert outcome.code == 3
+    assert outcome.err == (
+        "hushbeam: the job came to its end, but out holds no release; if its workers "
+        "write to disks of their own, name a folder that they share\n"
+    )
+
+
+# Runs the command until it reaches the function named first, and stops there for good.
+STALLED = """
+import importlib, pathlib, sys, time
+from pipelines import cli
+
+def stall(*_):
+    pathlib.Path("reached").touch()
+    time.sleep(600)
+
+module, _, name = sys.argv[1].rpartition(".")
+setattr(importlib.import_module(module), name, stall)
+sys.exit(cli.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "leftovers"),
+    [
+        ("pipelines.report.page", 0),  # between the shuffle and the release
+        ("os.rename", 1),  # all is written, under a hidden name that nobody takes for a release
+    ],
+)
+def test_a_killed_job_leaves_no_release(
+    step: str, leftovers: int, run, log, domain, workspace
+) -> None:
+    words = request(log, domain)
+    job = subprocess.Popen(
+        [sys.executable, "-c", STALLED, step, *words],
+        cwd=workspace,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (workspace / "reached").exists():
+            assert job.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        job.kill()
+        job.wait()
+    assert not (workspace / "out").exists()
+    left = [path.name for path in workspace.iterdir() if path.name not in ("reached", "tmp")]
+    assert len(left) == leftovers
+    assert all(name.startswith(".out.partial-") for name in left)
+    # The same request then publishes where the dead one would have.
+    assert run(words).code == 0
+    assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4

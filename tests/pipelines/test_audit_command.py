@@ -1,0 +1,91 @@
+"""`hushbeam audit`: exit codes that a pipeline can be gated on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mechanisms import catalog
+from mechanisms.frequency.linear_hash import LinearHash
+from pipelines.cli import main
+from tests.mechanisms.privacy.test_audit import LoudSampler, Swapped, ThresholdOff, Window
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    """A catalogue with one true and several false claims in it."""
+    faults = {
+        "threshold-off": lambda epsilon, domain_size: ThresholdOff(epsilon, domain_size, 3),
+        "swapped": lambda epsilon, domain_size: Swapped(epsilon, domain_size, domain_size),
+        "window": lambda epsilon: Window(epsilon),
+        "wide-window": lambda epsilon: Window(epsilon, excess=1),
+        "loud": lambda epsilon, domain_size: LoudSampler(epsilon, domain_size, domain_size),
+    }
+    monkeypatch.setattr(catalog, "_ALL", {**catalog._ALL, **faults})
+
+
+@pytest.mark.parametrize("name", ["grr", "olh", "srr", "hadamard"])
+def test_true_claims_hold(capsys, name):
+    assert main(["audit", name, "--epsilon", "1", "--domain-size", "50"]) == 0
+    said = capsys.readouterr().out
+    assert "the claim holds" in said
+    assert "worst pair of inputs: 0 and 1" in said
+
+
+@pytest.mark.parametrize("name", ["threshold-off", "swapped"])
+def test_planted_faults_are_rejected(capsys, planted, name):
+    assert main(["audit", name, "--epsilon", "1", "--domain-size", "9"]) == 1
+    assert "THE CLAIM IS FALSE" in capsys.readouterr().out
+
+
+def test_a_window_one_code_too_wide_is_rejected(capsys, planted):
+    assert main(["audit", "window", "--epsilon", "1"]) == 0
+    assert main(["audit", "wide-window", "--epsilon", "1"]) == 1
+
+
+def test_the_attack_finds_what_the_table_hides(capsys, planted):
+    words = ["--epsilon", "1", "--domain-size", "9"]
+    assert main(["audit", "loud", *words]) == 0
+    assert main(["audit", "loud", *words, "--attack"]) == 1
+    assert "the samples refute the channel" in capsys.readouterr().out
+    assert main(["audit", "grr", *words, "--attack", "--samples", "100000"]) == 0
+
+
+def test_shuffle_prints_the_bracket(capsys):
+    words = ["--epsilon", "4", "--domain-size", "100", "--shuffle", "1000000"]
+    assert main(["audit", "grr", *words]) == 0
+    low, high = re.search(r"epsilon in \[([\d.]+), ([\d.]+)\]", capsys.readouterr().out).groups()
+    assert float(low) <= float(high) == pytest.approx(0.01979, abs=2e-5)
+
+
+def test_other_parameters(capsys):
+    words = ["--epsilon", "1", "--domain-size", "100", "--parameter", "hash_range=11"]
+    assert main(["audit", "srr", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["krr", "--epsilon", "1"], "there are: grr"),
+        (["grr", "--epsilon", "1"], "domain_size"),
+        (["grr", "--epsilon", "0", "--domain-size", "9"], "epsilon"),
+        (["grr", "--epsilon", "nan", "--domain-size", "9"], "epsilon"),
+        (["srr", "--epsilon", "1", "--domain-size", "9", "--parameter", "hash_range"], "NAME=NUMBER"),
+        (["srr", "--epsilon", "1", "--domain-size", "99", "--parameter", "hash_range=4"], "3 and 5"),
+        (["grr", "--epsilon", "1", "--domain-size", "9", "--shuffle", "0"], "--shuffle"),
+        (["grr", "--epsilon", "1", "--domain-size", "9", "--delta", "1"], "--delta"),
+        (["grr", "--epsilon", "1", "--domain-size", "9", "--attack", "--samples", "9"], "--samples"),
+        (["grr", "--epsilon", "1", "--domain-size", "9", "--banana"], "--banana"),
+    ],
+)  # fmt: skip
+def test_bad_requests_get_one_line(capsys, words, said):
+    assert main(["audit", *words]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert said in line
+
+
+def test_the_planted_catalogue_is_the_real_one_again():
+    assert "loud" not in catalog.names()
+    assert isinstance(catalog.build("grr", epsilon=1.0, domain_size=3), LinearHash)

@@ -1,0 +1,155 @@
+"""The `hushbeam` command itself: its help, its exit codes, its manners."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli
+from pipelines.histogram import HistogramOptions
+from tests import canaries
+
+ROOT = Path(__file__).parents[2]
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def options_of(command: str) -> dict[str, argparse.Action]:
+    """The options of a command, as its parser has them."""
+    parser = cli._parser()
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    actions = commands.choices[command]._actions
+    return {name: action for action in actions for name in action.option_strings}
+
+
+def test_help_names_the_commands(run) -> None:
+    outcome = run(["--help"])
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert "histogram" in outcome.out
+    assert "--version" in outcome.out
+
+
+def test_without_a_command_there_is_help_and_a_wrong_request(run) -> None:
+    outcome = run([])
+    assert outcome.code == 2
+    assert outcome.out == run(["--help"]).out
+    assert outcome.err == ""
+
+
+def test_version(run) -> None:
+    outcome = run(["--version"])
+    assert (outcome.code, outcome.out) == (0, f"hushbeam {version('hushbeam')}\n")
+
+
+def test_help_explains_every_option(run) -> None:
+    outcome = run(["histogram", "--help"])
+    assert outcome.code == 0
+    assert outcome.err == ""
+    for name, action in options_of("histogram").items():
+        assert name in outcome.out
+        assert action.help
+        for choice in action.choices or ():
+            assert choice in outcome.out
+    asked = {f"--{name.replace('_', '-')}" for name in HistogramOptions.model_fields}
+    assert asked <= options_of("histogram").keys()
+    for promised in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
+        assert promised in outcome.out
+    assert "goes to Beam" in outcome.out
+
+
+def test_the_defaults_of_help_are_those_of_the_options() -> None:
+    defaults = {n: f.default for n, f in HistogramOptions.model_fields.items()}
+    for name, action in options_of("histogram").items():
+        field = name.removeprefix("--").replace("-", "_")
+        if field in defaults and action.default is not None:
+            assert str(defaults[field]) == str(action.default)
+
+
+def test_the_example_of_help_runs_as_it_stands(run, workspace, monkeypatch) -> None:
+    shown = run(["histogram", "--help"]).out
+    example = re.search(r"^  (hushbeam histogram .*?)\n\n", shown, re.DOTALL | re.MULTILINE)
+    assert example is not None
+    words = shlex.split(example[1].replace("\\\n", " "))
+    (workspace / "examples").symlink_to(ROOT / "examples")
+    outcome = run(words[1:])
+    assert outcome.code == 0, outcome.said
+    assert (workspace / "flights-histogram" / "report.html").exists()
+
+
+def test_what_is_printed_off_a_terminal_is_plain_text(run, log, domain) -> None:
+    outcome = run(canaries.request(log, domain=domain, model="local"))
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert not CONTROL.search(outcome.out)
+    assert outcome.out.count("report: out/report.html\n") == 1
+    assert "local: epsilon 1, delta 0, per row\n" in outcome.out
+
+
+def test_markup_in_the_name_of_the_output_is_text(run, log, domain, workspace) -> None:
+    outcome = run(canaries.request(log, domain=domain, model="local", output="[red]out[/red]"))
+    assert outcome.code == 0
+    assert "report: [red]out[/red]/report.html\n" in outcome.out
+
+
+def test_the_callers_logging_and_warnings_are_left_as_they_were(run, log) -> None:
+    root = logging.getLogger()
+    before = root.level, list(warnings.filters), os.fstat(2)
+    run(canaries.request(log, epsilon="0"))
+    assert (root.level, list(warnings.filters), os.fstat(2)) == before
+
+
+def test_a_complaint_is_one_line_whatever_is_in_it(run, log) -> None:
+    outcome = run(canaries.request(log, column="two\nlines\r\tand \x0b\x0c more"))
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [outcome.err.rstrip("\n")]
+
+
+# ---- as a process of its own -------------------------------------------------------------------
+
+
+def process(words: list[str], folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", *words],
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "complaint"),
+    [
+        ({"model": "local"}, 0, ""),
+        ({"min_reports": 9_999_999}, 1, "hushbeam: withheld: 1,900 reports came, fewer than "),
+        ({"epsilon": "0"}, 2, "hushbeam: --epsilon: Input should be greater than 0"),
+    ],
+)
+def test_exit_codes_and_stderr_of_a_process(
+    log, domain, tmp_path, changes: dict[str, object], code: int, complaint: str
+) -> None:
+    done = process(canaries.request(log, **({"domain": domain} | changes)), tmp_path)
+    assert done.returncode == code
+    assert done.stderr.startswith(complaint)
+    assert len(done.stderr.splitlines()) == (1 if complaint else 0)
+
+
+def test_a_reader_that_leaves_early_does_not_change_the_exit_code(log, domain, tmp_path) -> None:
+    """`hushbeam ... | head -1` has published; 1 would say that it withheld."""
+    job = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *canaries.request(log, domain=domain)],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    job.stdout.close()  # before a word came
+    assert (job.wait(timeout=60), job.stderr.read()) == (0, b"")
+    job.stderr.close()
+    assert (tmp_path / "out" / "statement.json").exists()

@@ -1,0 +1,71 @@
+"""What a person sees: a moving line on a terminal, plain text anywhere else."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from pipelines import console
+from transforms import progress as counting
+
+ROWS = {
+    "value": ["[/red] x", None, "[bold]b[/bold]", ":smile:"],
+    "estimate": [0.4, 0.3, 0.2, 0.1],
+    "unbiased": [0.4, 0.3, 0.2, 0.1],
+    "standard_error": [0.01] * 4,
+    "lower": [0.38, 0.28, 0.18, 0.08],
+    "upper": [0.42, 0.32, 0.22, 0.12],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_counts() -> None:
+    counting.reset()
+
+
+def test_nothing_is_drawn_unless_on_a_terminal() -> None:
+    text = io.StringIO()
+    with console.progress(Console(file=text, force_terminal=False), rows=10) as follow:
+        follow(object())
+        counting._live.update({counting.ROWS: 5})
+        time.sleep(1.5 * console._EVERY)
+    assert text.getvalue() == ""
+
+
+def test_a_terminal_shows_rows_reports_and_rejects() -> None:
+    text = io.StringIO()
+    screen = Console(file=text, force_terminal=True, width=120)
+    with console.progress(screen, rows=1000):
+        counting._live.update(
+            {counting.ROWS: 500, counting.REPORTS: 12345, "null value": 7, counting.WITHHELD: 3}
+        )
+        deadline = time.monotonic() + 30
+        while "12,345 reports, 7 null value " not in text.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert "500/1000" in text.getvalue()
+
+
+def test_a_runner_that_cannot_be_asked_does_not_matter(capfd: pytest.CaptureFixture[str]) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True)
+    with console.progress(screen, rows=10) as follow:
+        follow(object())  # has no metrics
+        time.sleep(3 * console._EVERY)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
+    text = io.StringIO()
+    screen = Console(file=text, force_terminal=True, no_color=True, width=100)
+    console.show_top(screen, pa.table(ROWS), 3, 0.999)
+    shown = text.getvalue()
+    assert "the 3 largest of 4 values" in shown
+    assert "99.9 % interval" in shown
+    places = [shown.index(label) for label in ("[/red] x", "(any other value)", "[bold]b[/bold]")]
+    assert places == sorted(places)
+    assert ":smile:" not in shown  # the fourth
+    assert "38.000 to 42.000" in shown

@@ -1,0 +1,81 @@
+"""Files and domains, looked at before a job runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import inputs
+from pipelines.errors import RequestError
+from tests import canaries
+
+TEXT = pa.string()
+
+
+def declared(folder: Path, content: bytes, column: pa.DataType = TEXT) -> list[object]:
+    path = folder / "domain.txt"
+    path.write_bytes(content)
+    return inputs.read_domain(str(path), column, other=False).labels().to_pylist()
+
+
+def test_footers_tell_rows_and_types(log: str) -> None:
+    telemetry = inputs.open_telemetry((log,))
+    assert (len(telemetry.files), telemetry.rows) == (3, canaries.ROWS)
+    assert telemetry.column_type("number", "--column") == pa.int16()
+
+
+def test_a_file_is_counted_once_by_whatever_path(log: str, tmp_path: Path, monkeypatch) -> None:
+    folder = Path(log).parent
+    (tmp_path / "link.parquet").symlink_to(folder / "part-0.parquet")
+    monkeypatch.chdir(folder)
+    paths = (log, "part-0.parquet", "./part-1.parquet", str(tmp_path / "link.parquet"))
+    assert inputs.open_telemetry(paths).rows == canaries.ROWS
+    assert inputs.open_telemetry(tuple(reversed(paths))).rows == canaries.ROWS
+
+
+def test_an_empty_file_among_others_is_no_fault(log: str, tmp_path: Path) -> None:
+    pq.write_table(canaries.table().slice(0, 0), tmp_path / "none.parquet")
+    telemetry = inputs.open_telemetry((log, str(tmp_path / "none.parquet")))
+    assert (len(telemetry.files), telemetry.rows) == (4, canaries.ROWS)
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),  # as a spreadsheet saves it
+        (b" a \nb c\n", [" a ", "b c"]),  # a value is its line, blanks included
+        ("é\n日本\n".encode(), ["é", "日本"]),
+        # What str.splitlines takes for ends of lines may stand inside a value.
+        ("a\x0bb\nc\x85d\ne\u2028f\n".encode(), ["a\x0bb", "c\x85d", "e\u2028f"]),
+        (b"A\na\n", ["A", "a"]),
+        (b"null\nNone\n", ["null", "None"]),
+    ],
+)
+def test_a_domain_file_has_a_value_a_line(
+    tmp_path: Path, content: bytes, values: list[str]
+) -> None:
+    assert declared(tmp_path, content) == values
+
+
+def test_a_domain_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(inputs, "_LARGEST_DOMAIN_FILE", 1 << 20)
+    with pytest.raises(RequestError, match="is larger than 1 MiB"):
+        declared(tmp_path, b"x" * ((1 << 20) + 1))
+
+
+def test_ranges_may_be_negative_and_wide() -> None:
+    domain = inputs.read_domain("-3..3", pa.int16(), other=True)
+    assert (domain.size, domain.labels().to_pylist()) == (8, list(range(-3, 4)))
+    assert inputs.read_domain("7..7", pa.int64(), other=True).size == 2
+    with pytest.raises(RequestError, match="declare a coarser domain"):
+        inputs.read_domain(f"1..{1 << 26}", pa.int64(), other=True)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int64()])
+def test_integers_may_be_declared_in_a_file(tmp_path: Path, kind: pa.DataType) -> None:
+    assert declared(tmp_path, b"3\n-1\n20\n", kind) == ["3", "-1", "20"]

@@ -1,0 +1,189 @@
+"""A release is whole or absent, on a local disk and in an object store."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pipelines import release
+from pipelines.errors import RequestError
+from tests.memory_files import MemoryFileSystem
+
+FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
+STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}
+BUCKET = "memory://bucket/out"
+
+
+@pytest.fixture(autouse=True)
+def empty_store() -> None:
+    MemoryFileSystem.reset()
+
+
+@pytest.fixture(params=["local", "store"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place to publish, of each kind."""
+    return str(tmp_path / "out") if request.param == "local" else BUCKET
+
+
+def content(folder: str) -> dict[str, bytes]:
+    names = [*FILES, release.STATEMENT]
+    return {name: release.read(folder, name) for name in names}
+
+
+def test_publishes_all_files(folder: str) -> None:
+    assert not release.holds_release(folder)
+    release.publish(folder, FILES, STATEMENT)
+    assert release.holds_release(folder)
+    written = content(folder)
+    statement = written.pop(release.STATEMENT)
+    assert written == FILES
+    assert json.loads(statement) == STATEMENT
+    assert "naïve ≤ ε".encode() in statement
+
+
+def test_a_retried_worker_finds_its_own_release(folder: str) -> None:
+    release.publish(folder, FILES, STATEMENT)
+    before = content(folder)
+    release.publish(folder, {"table.parquet": b"drawn again"}, STATEMENT)
+    assert content(folder) == before
+
+
+def test_another_job_is_refused(folder: str) -> None:
+    release.publish(folder, FILES, STATEMENT)
+    before = content(folder)
+    with pytest.raises(RequestError, match="already holds a release"):
+        release.publish(folder, FILES, STATEMENT | {"release_id": "two"})
+    assert content(folder) == before
+
+
+def test_a_statement_that_json_cannot_hold_publishes_nothing(folder: str) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        release.publish(folder, FILES, STATEMENT | {"error": float("nan")})
+    assert not release.holds_release(folder)
+    release.require_vacant(folder)
+
+
+# ---- local -------------------------------------------------------------------------------------
+
+
+def test_a_local_release_can_be_read_by_others(tmp_path: Path) -> None:
+    release.publish(str(tmp_path / "deep" / "down" / "out"), FILES, STATEMENT)
+    out = tmp_path / "deep" / "down" / "out"
+    assert out.stat().st_mode & 0o777 == 0o755
+    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, "statement.json"])
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["empty", "link", "out/", "deep/../out"])
+def test_a_local_release_takes_the_place_of_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for made in ("empty", "behind", "deep"):
+        (tmp_path / made).mkdir()
+    (tmp_path / "link").symlink_to("behind")
+    release.require_vacant(name)
+    release.publish(name, FILES, STATEMENT)
+    assert json.loads((tmp_path / name / "statement.json").read_text()) == STATEMENT
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_no_failed_write_leaves_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call that touches the disk fails once, in turn, until none is left to fail."""
+    failed = 0
+    while True:
+        calls = 0
+
+        def fragile(real, fail_at=failed):
+            def call(*args, **kwargs):
+                nonlocal calls
+                calls += 1
+                if calls == fail_at + 1:
+                    raise OSError(28, "No space left on device")
+                return real(*args, **kwargs)
+
+            return call
+
+        with monkeypatch.context() as patched:
+            patched.setattr(release, "open", fragile(builtins.open), raising=False)
+            for name in ("makedirs", "fsync", "chmod", "rename"):
+                patched.setattr(release.os, name, fragile(getattr(os, name)))
+            patched.setattr(release.tempfile, "mkdtemp", fragile(release.tempfile.mkdtemp))
+            try:
+                release.publish(str(tmp_path / "out"), FILES, STATEMENT)
+                break
+            except (OSError, RequestError):
+                pass
+        assert list(tmp_path.iterdir()) == []
+        failed += 1
+    assert failed >= 10  # three files, opened and synced, and the folder around them
+    assert release.holds_release(str(tmp_path / "out"))
+
+
+def test_who_comes_second_loses_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone publishes between the check and the renaming."""
+    out = tmp_path / "out"
+    rename = os.rename
+
+    def outrun(source: str, target: str) -> None:
+        monkeypatch.setattr(release.os, "rename", rename)
+        release.publish(str(out), FILES, STATEMENT | {"release_id": "first"})
+        rename(source, target)
+
+    monkeypatch.setattr(release.os, "rename", outrun)
+    with pytest.raises(OSError, match="not empty"):
+        release.publish(str(out), {"table.parquet": b"second"}, STATEMENT)
+    assert json.loads((out / "statement.json").read_text())["release_id"] == "first"
+    assert (out / "table.parquet").read_bytes() == FILES["table.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_looking_for_a_place_leaves_no_trace(tmp_path: Path) -> None:
+    release.require_vacant(str(tmp_path / "not" / "yet" / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mount_point_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release.os.path, "ismount", lambda path: path == str(tmp_path))
+    with pytest.raises(RequestError, match="name a new folder inside it"):
+        release.require_vacant(str(tmp_path))
+
+
+# ---- object stores -----------------------------------------------------------------------------
+
+
+def test_in_a_store_the_statement_comes_last() -> None:
+    release.publish(BUCKET, FILES, STATEMENT)
+    assert MemoryFileSystem.writes[-1] == f"{BUCKET}/statement.json"
+    assert len(MemoryFileSystem.writes) == 3
+
+
+@pytest.mark.parametrize("name", [*FILES, "statement.json"])
+def test_in_a_store_no_failed_write_leaves_anything(name: str) -> None:
+    MemoryFileSystem.reset(broken=name)
+    MemoryFileSystem.objects["memory://bucket/other"] = b"mine"
+    with pytest.raises(OSError, match="the store is down"):
+        release.publish(BUCKET, FILES, STATEMENT)
+    assert MemoryFileSystem.objects == {"memory://bucket/other": b"mine"}
+
+
+def test_in_a_store_files_without_a_statement_are_not_overwritten() -> None:
+    """What a killed worker leaves is no release, and nobody's to replace without looking."""
+    MemoryFileSystem.objects[f"{BUCKET}/table.parquet"] = b"half"
+    assert not release.holds_release(BUCKET)
+    with pytest.raises(RequestError, match="already holds files"):
+        release.publish(BUCKET, FILES, STATEMENT)
+    assert MemoryFileSystem.objects == {f"{BUCKET}/table.parquet": b"half"}
+
+
+def test_in_a_store_a_longer_name_is_another_folder() -> None:
+    MemoryFileSystem.objects[f"{BUCKET}-2/statement.json"] = b"{}"
+    release.require_vacant(BUCKET)

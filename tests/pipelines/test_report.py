@@ -1,0 +1,188 @@
+"""The page a person reads: whole in itself, true to the table, and deaf to what values contain."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipelines import report
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "$x_1$",
+    "a $ b",
+    "\\frac{1}{2}",
+    "--><script>alert(2)</script>",
+    "</svg></figure><img src=x onerror=alert(3)>",
+    "&amp; &lt;",
+    "\"quoted\" 'values'",
+    "${column} $n $",
+    "%s {0} [/red]",
+    "\x07\x1b[31mred",
+    "日本 😀 ‮txt",
+    "x" * 200,
+    "tab\there",
+]
+
+
+class Page(HTMLParser):
+    """Collects what a browser would act on: elements, attributes and visible text."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def table(values: list[str | None], unbiased: np.ndarray, reach: float = 0.02) -> pa.Table:
+    return pa.table(
+        {
+            "value": pa.array(values, pa.string()),
+            "estimate": np.clip(unbiased, 0, 1),
+            "unbiased": unbiased,
+            "standard_error": np.full(len(values), reach / 1.96),
+            "lower": np.clip(unbiased - reach, 0, 1),
+            "upper": np.clip(unbiased + reach, 0, 1),
+        }
+    )
+
+
+def statement(**asked: object) -> dict[str, object]:
+    return {
+        "created": "2026-11-21T00:00:00+00:00",
+        "n": 12_345,
+        "rows_read": 13_000,
+        "rejects": {"null value": 655},
+        "in_words": ["It is <promised> & proven."],
+        "asked": {
+            "column": "city", "unit": "user", "confidence": 0.95, "model": "shuffle",
+            "min_reports": 10_000, "domain": "14 declared values", "out_of_domain": "drop",
+            "postprocess": "pop",
+        } | asked,
+        "mechanism": {"name": "srr", "constants": {"epsilon": 2.5, "hash_range": 7}},
+        "error": {"standard_error_at_0": 0.01},
+        "versions": {"hushbeam": "0.1.0"},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def nasty() -> bytes:
+    """A page about values that nobody should have declared, of a column that nobody should have."""
+    shares = np.linspace(0.2, 0.01, len(NASTY))
+    return report.page(table(NASTY, shares), statement(column="<b>$city</b>"))
+
+
+def test_the_page_needs_nothing_from_elsewhere(nasty: bytes) -> None:
+    page = Page(nasty)
+    assert page.open == []  # every element that was opened was closed, in order
+    active = "script img image link iframe object embed base form foreignobject"
+    assert set(page.elements).isdisjoint(active.split())
+    for _, name, value in page.attributes:
+        assert not name.startswith("on")
+        assert name not in ("src", "srcset", "action", "data", "background")
+        assert name not in ("href", "xlink:href") or value.startswith("#")
+        assert "http" not in value or name.startswith("xmlns")
+        assert "url(" not in value.replace("url(#", "")
+    style = re.search(r"<style>(.*?)</style>", nasty.decode(), re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_values_are_text_wherever_they_stand(nasty: bytes) -> None:
+    source, text = nasty.decode(), Page(nasty).text
+    assert "<script" not in source.lower()
+    assert "<img" not in source.lower()
+    for value in NASTY:
+        assert value in text  # in the table, whole
+        label = html.escape(report._shortened(value), quote=False)
+        assert re.sub(r"\s", " ", label) in re.sub(r"\s", " ", source)  # beside its bar
+    assert "<b>$city</b>" in text
+    assert "It is <promised> & proven." in text
+
+
+def test_the_picture_is_well_formed_and_has_error_bars(nasty: bytes) -> None:
+    source = nasty.decode()
+    # XML has no way at all to hold control characters; HTML, in which the picture stands, has.
+    svg = re.sub(r"[\x00-\x08\x0b-\x1f]", "", source[source.index("<svg") :])
+    picture = ElementTree.fromstring(svg[: svg.index("</svg>") + 6])
+    groups = [element.get("id") or "" for element in picture.iter() if element.tag.endswith("}g")]
+    assert any(name.startswith("LineCollection") for name in groups)  # the arms
+    paths = [element for element in picture.iter() if element.tag.endswith("}path")]
+    assert len(paths) > 2 * len(NASTY)  # a bar and an arm for each
+
+
+def arms(page: bytes) -> list[tuple[float, float]]:
+    """The ends of the error bars, in points."""
+    source = page.decode()
+    group = source[source.index('id="LineCollection_1"') :]
+    found = re.findall(r'<path d="M ([\d.]+) [\d.]+ ?\s*L ([\d.]+) ', group[: group.index("</g>")])
+    return [(float(start), float(end)) for start, end in found]
+
+
+def test_error_bars_are_the_intervals() -> None:
+    # Beyond 1 and below 0 an estimate lies outside of its own interval, which is cut to [0, 1].
+    shares = np.array([1.1, 0.5, 0.3, 0.01])
+    drawn = arms(report.page(table(list("abcd"), shares, reach=0.2), statement()))
+    assert len(drawn) == 4
+    lengths = [end - start for start, end in drawn]
+    # of the arms only what the interval covers: 0.9..1.1 (its dot), 0.3..0.7, 0.1..0.5, 0..0.21
+    scale = lengths[1] / 0.4
+    assert lengths[0] == pytest.approx(0.2 * scale, rel=1e-3)
+    assert lengths[2] == pytest.approx(0.4 * scale, rel=1e-3)
+    assert lengths[3] == pytest.approx(0.21 * scale, rel=1e-3)
+
+
+def test_the_largest_stand_first_and_the_rest_is_counted() -> None:
+    shares = np.linspace(0.001, 0.02, 80)
+    source = report.page(table([f"v{k}" for k in range(80)], shares), statement()).decode()
+    rows = re.findall(r"<tr><th>(v\d+)</th><td>", source)
+    assert rows == [f"v{79 - k}" for k in range(50)]
+    assert "The 30 largest of 80 values" in source
+    assert "The 50 largest; <code>histogram.parquet</code> has all 80" in source
+
+
+def test_the_bin_of_all_others_has_a_name() -> None:
+    assert "(any other value)" in report.page(
+        table(["a", None], np.array([0.7, 0.3])), statement()
+    ).decode()  # fmt: skip
+
+
+@pytest.mark.parametrize("postprocess", ["pop", "none"])
+def test_the_advice_fits_the_estimate(postprocess: str) -> None:
+    shares = np.array([0.6, 0.5, -0.1])
+    page = report.page(table(list("abc"), shares), statement(postprocess=postprocess)).decode()
+    assert ("(POP)" in page) == (postprocess == "pop")
+    assert ("some may lie below 0" in page) == (postprocess == "none")
+
+
+def test_equal_releases_give_equal_pages() -> None:
+    shares = np.array([0.6, 0.4])
+    pages = {report.page(table(["a", "b"], shares), statement()) for _ in range(2)}
+    assert len(pages) == 1

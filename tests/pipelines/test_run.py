@@ -1,0 +1,68 @@
+"""Beam's options: known ones go through, whatever else is refused before anything is read."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
+
+from pipelines.errors import RequestError
+from pipelines.histogram import HistogramOptions
+from pipelines.requests import request
+from pipelines.run import beam_options
+
+ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
+
+
+def test_the_default_runner_is_a_local_one_that_fetches_nothing() -> None:
+    assert beam_options([]).view_as(StandardOptions).runner == "FnApiRunner"
+
+
+def test_beams_options_reach_beam() -> None:
+    words = "--runner=FlinkRunner --direct_num_workers 3 --setup_file ./setup.py --project p"
+    options = beam_options([*words.split(), "--experiments", "x", "--experiments", "y"])
+    assert options.view_as(StandardOptions).runner == "FlinkRunner"
+    assert options.view_as(DirectOptions).direct_num_workers == 3
+    assert options.view_as(SetupOptions).setup_file == "./setup.py"
+    assert options.get_all_options()["experiments"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        (["--bogus"], "--bogus"),
+        (["--bogus=3"], "--bogus=3"),
+        (["stray"], "stray"),
+        (["--streaming", "stray"], "stray"),
+        (["--project", "p", "--bogus", "b", "--region", "r"], "--bogus b"),
+        (["--proj", "p"], "--proj p"),  # no abbreviations: they would change meaning with Beam
+        (["-x"], "-x"),
+    ],
+)
+def test_what_beam_does_not_know_is_refused(words: list[str], unknown: str) -> None:
+    with pytest.raises(RequestError, match=f"neither hushbeam nor Beam knows {unknown}; see"):
+        beam_options(words)
+
+
+@pytest.mark.parametrize("name", ["DaskRunner", "beam_pyspark_runner.PySparkRunner"])
+def test_runners_that_are_known_to_be_wrong_are_refused(name: str) -> None:
+    with pytest.raises(RequestError, match=r"Runner loses side outputs, .*; choose another"):
+        beam_options(["--runner", name])
+
+
+def test_what_beam_cannot_read_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RequestError, match=r"^argument --direct_num_workers: invalid int value"):
+        beam_options(["--direct_num_workers", "two"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_options_that_were_not_given_get_their_defaults() -> None:
+    options = request(HistogramOptions, ASKED | {"epsilon": None, "confidence": "0.9"})
+    assert options.epsilon is None
+    assert (options.confidence, options.model, options.postprocess) == (0.9, "shuffle", "pop")
+
+
+def test_a_malformed_option_is_named_as_it_is_typed() -> None:
+    with pytest.raises(RequestError, match=r"^--min-reports: Input should be a valid integer"):
+        request(HistogramOptions, ASKED | {"min_reports": "few"})
+    with pytest.raises(RequestError, match=r"^--colour: Extra inputs are not permitted"):
+        request(HistogramOptions, ASKED | {"colour": "red"})

@@ -1,0 +1,77 @@
+"""What is said to a reader holds for the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mechanisms.channel import Guarantee
+from pipelines.wording import RAW_ROWS, factor, meaning, one_line, upward
+
+
+def guarantee(**changes: object) -> Guarantee:
+    stated = {"model": "shuffle", "epsilon": 1.0, "delta": 1e-6, "unit": "user", "how": "proof"}
+    return Guarantee(**(stated | changes))
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 0.5, math.log(2), 1.0, 3.3, 9.99, 19.9])
+def test_a_factor_is_rounded_up_and_not_by_much(epsilon: float) -> None:
+    said = float(factor(epsilon).replace(",", ""))
+    assert math.exp(epsilon) <= said <= math.exp(epsilon) * 1.011
+
+
+@pytest.mark.parametrize("epsilon", [20.1, 50.0, 700.0, 1e5])
+def test_a_factor_beyond_all_sense_is_not_understated(epsilon: float) -> None:
+    said = factor(epsilon)
+    assert said.startswith("e^")
+    assert float(said[2:]) >= epsilon
+
+
+@pytest.mark.parametrize(
+    "value", [0.0, 1e-300, 0.1, 1e-6, 1 / 3, 0.123456789, 1.0000001, 6.894615, 99999.95]
+)
+def test_numbers_are_rounded_up(value: float) -> None:
+    for digits in (3, 4, 6):
+        rounded = upward(value, digits)
+        assert value <= rounded <= value * (1 + 10.0 ** (1 - digits))
+        assert float(f"{rounded:.{digits}g}") == rounded
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1e-6, 1e-300, 0.7, 5.0])
+def test_what_was_asked_for_is_said_as_it_was(value: float) -> None:
+    assert upward(value, 3) == value
+
+
+def test_a_shuffled_promise_names_batch_factor_and_exception() -> None:
+    text = meaning(guarantee(epsilon=1.00000001), min_reports=12_345)
+    assert "anyone who sees this release" in text
+    assert "12,345 or more reports" in text
+    assert "any one user's value been another value of the domain" in text
+    assert "a factor of at most 2.72, but for outcomes of total probability at most 1e-06" in text
+    assert "(epsilon = 1.00001, delta = 1e-06; proof.)" in text
+
+
+def test_a_local_promise_holds_against_who_knows_the_senders() -> None:
+    text = meaning(guarantee(model="local", delta=0.0, unit="row"), min_reports=1)
+    assert "sees the randomised reports themselves and knows whose each one is" in text
+    assert "any one row's value" in text
+    assert "but for outcomes" not in text
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_no_promise_is_made_against_who_runs_the_job(model: str) -> None:
+    """The job reads the raw log, so who operates it could too."""
+    assert "operator" not in meaning(guarantee(model=model), min_reports=10)
+    assert "read the rows as they were recorded" in RAW_ROWS
+    assert "say nothing about who can read the log itself" in RAW_ROWS
+
+
+def test_a_mechanism_without_a_guarantee_has_no_words() -> None:
+    with pytest.raises(KeyError):
+        meaning(Guarantee.none("as published, it does not hold"), min_reports=10)
+
+
+def test_a_guarantee_in_one_line_is_rounded_up() -> None:
+    line = one_line(Guarantee("shuffle", 1.00001, 1.00000001e-6, "user", "proof"))
+    assert line == "shuffle: epsilon 1.001, delta 1.001e-06, per user"
