@@ -109,7 +109,7 @@ def main() -> None:
         base = next(iter(cost.values()))
         for name, figures in cost.items():
             table.add_row(
-                name, f"{ROWS / figures['job'] / 1e6:.1f}", f"{ROWS / figures['process'] / 1e6:.1f}",
+                name, *(f"{ROWS / figures[key] / 1e6:.1f}" for key in ("job", "process")),
                 f"{figures['job'] / base['job']:.1f}", f"{figures['peak']:.0f}",
             )  # fmt: skip
         Console(width=120).print(table)

@@ -18,6 +18,8 @@ CASES = [
     ("olh", {"epsilon": 1.0, "domain_size": 42_178}),
     ("olh", {"epsilon": 3.0, "domain_size": 42_178}),
     ("hadamard", {"epsilon": 1.0, "domain_size": 42_178}),
+    ("projective", {"epsilon": 1.0, "domain_size": 42_178}),
+    ("projective", {"epsilon": 2.0, "domain_size": 42_178}),
     ("srr", {"epsilon": 6.0, "domain_size": 915}),
     ("srr", {"epsilon": 7.0, "domain_size": 42_178, "hash_range": 701}),
 ]

@@ -52,7 +52,9 @@ def demo() -> int:
         *("--output", str(folder)),
     ]
     screen.print("$ hushbeam " + " ".join(arguments), highlight=False, soft_wrap=True)
-    code = subprocess.run([sys.executable, "-m", "pipelines.cli", *arguments], check=False).returncode
+    code = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", *arguments], check=False
+    ).returncode
     if code:
         return code
     published = pq.ParquetFile(folder / "histogram.parquet").read()

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mechanisms.channel import FrequencyOracle, Mechanism
-from mechanisms.frequency import linear_hash
+from mechanisms.frequency import linear_hash, projective_geometry
 
 FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
     "grr": linear_hash.k_ary,
     "olh": linear_hash.optimal_local,
     "srr": linear_hash.shuffled,
     "hadamard": linear_hash.hadamard,
+    "projective": projective_geometry.optimal,
 }
 
 _M = TypeVar("_M")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import optimize, special
@@ -22,8 +22,8 @@ from mechanisms.randomness import SeededRandom
 AUTO = "auto"
 
 _HOW_SHUFFLED = (
-    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of the "
-    "exact channel, tails added; batches exist that lose {lower:.6g}"
+    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
+    "the exact channel, tails added; batches exist that lose {lower:.6g}"
 )
 
 
@@ -110,6 +110,11 @@ class Design:
         return self.mechanism.average_variance(self.target.n)
 
     @property
+    def messages(self) -> float:
+        """How many messages a user sends on average."""
+        return 1.0
+
+    @property
     def bits(self) -> int:
         """How many bits a message takes on the wire at the least."""
         return max(1, (self.mechanism.codes - 1).bit_length())
@@ -143,7 +148,9 @@ def _design(target: Target, name: str) -> Design:
     elif name in _SHUFFLED:
         mechanism = _SHUFFLED[name](target.epsilon, target)
     else:
-        raise ValueError(f"{name} is unknown in the shuffle model; there are: {', '.join(_SHUFFLED)}")
+        raise ValueError(
+            f"{name} is unknown in the shuffle model; there are: {', '.join(_SHUFFLED)}"
+        )
     return Design(target, name, mechanism)
 
 
@@ -167,6 +174,10 @@ def _best_hash(epsilon: float, target: Target) -> FrequencyOracle:
     return found.k_ary if found.hashed is None else found.hashed
 
 
+def _best_geometry(epsilon: float, target: Target) -> FrequencyOracle:
+    return budget.best_projective(epsilon, target.delta, target.n, target.domain_size, target.cap)
+
+
 def _ranged(epsilon: float, target: Target, hash_range: int) -> FrequencyOracle:
     """The largest epsilon_local at a given hash range."""
     d, cap = target.domain_size, target.cap
@@ -179,6 +190,7 @@ _SHUFFLED: dict[str, Callable[[float, Target], FrequencyOracle]] = {
     "olh": _optimal_local,
     "srr": _best_hash,
     "hadamard": _one_bit,
+    "projective": _best_geometry,
 }
 
 
@@ -222,11 +234,11 @@ def least_epsilon(target: Target, error: float, name: str = AUTO) -> Design:
         ValueError: no epsilon up to 30 reaches the error.
     """
 
-    def at(log_epsilon: float) -> Design:
+    def at(log_epsilon: float, name: str) -> Design:
         return design(replace(target, epsilon=math.exp(log_epsilon)), name)
 
-    _require_error(error)
-    return _least(at, error, math.log(1e-4), math.log(30), f"no epsilon up to 30 at n = {target.n:,}")
+    no = f"no epsilon up to 30 at n = {target.n:,}"
+    return _least(at, error, math.log(1e-4), math.log(30), name, no)
 
 
 def least_reports(target: Target, error: float, name: str = AUTO) -> Design:
@@ -241,21 +253,32 @@ def least_reports(target: Target, error: float, name: str = AUTO) -> Design:
         ValueError: no n up to 10^12 reaches the error.
     """
 
-    def at(log_n: float) -> Design:
+    def at(log_n: float, name: str) -> Design:
         return design(replace(target, n=math.ceil(math.exp(log_n))), name)
 
-    _require_error(error)
-    return _least(at, error, math.log(2), math.log(1e12), "no n up to 10^12")
+    return _least(at, error, math.log(2), math.log(1e12), name, "no n up to 10^12")
 
 
-def _require_error(error: float) -> None:
+def _least(
+    at: Callable[..., Design], error: float, low: float, high: float, name: str, no: str
+) -> Design:
+    """The least argument at which some design reaches an error, to 0.1 %, from that side."""
     if not 0 < error < 1:
         raise ValueError(f"the error must lie between 0 and 1, not {error}")
+    if name != AUTO:
+        return _least_of_one(partial(at, name=name), error, low, high, no)
+    # Search with one mechanism at a time, until none is better where the search ends.
+    found: dict[str, Design] = {}
+    best = at(high, AUTO).name
+    while best not in found:
+        found[best] = _least_of_one(partial(at, name=best), error, low, high, no)
+        best = design(found[best].target).name
+    return found[best]
 
 
-def _least(at: Callable[[float], Design], error: float, low: float, high: float, no: str) -> Design:
-    """The least argument whose design reaches an error, to 0.1 %, from the side that reaches it."""
-
+def _least_of_one(
+    at: Callable[[float], Design], error: float, low: float, high: float, no: str
+) -> Design:
     def excess(x: float) -> float:
         return 0.5 * math.log(at(x).mean_squared_error) - math.log(error)
 

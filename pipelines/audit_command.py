@@ -16,6 +16,7 @@ from mechanisms.privacy.audit import RISK, attack, audit
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import no_more, request
+from pipelines.wording import upward
 
 CLAIM_IS_FALSE = 1
 
@@ -101,8 +102,10 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
     table = Table(title=f"{options.mechanism}: one report")
     for heading in ("", "claimed", "exact"):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row("epsilon", f"{found.claim.epsilon:.9g}", f"{found.epsilon:.9g}")
-    table.add_row("delta at the claimed epsilon", f"{found.claim.delta:.6g}", f"{found.delta:.6g}")
+    table.add_row("epsilon", f"{found.claim.epsilon:.9g}", f"{upward(found.epsilon, 9):.9g}")
+    table.add_row(
+        "delta at the claimed epsilon", f"{found.claim.delta:.6g}", f"{upward(found.delta, 6):.6g}"
+    )
     screen.print(table)
     screen.print(f"worst pair of inputs: {found.pair[0]} and {found.pair[1]}", highlight=False)
     holds = found.holds
@@ -110,7 +113,8 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
         n, delta = int(options.shuffle), 1e-6 if options.delta is None else options.delta
         lower, upper = shuffled_epsilon(mechanism, n, delta)
         screen.print(
-            f"{n:,} shuffled reports, delta {delta:g}: epsilon in [{lower:.6g}, {upper:.6g}]",
+            f"{n:,} shuffled reports, delta {delta:g}: "
+            f"epsilon in [{lower:.6g}, {upward(upper, 6):.6g}]",
             highlight=False,
         )
     if options.attack:

@@ -195,6 +195,9 @@ class ReleaseDoFn(beam.DoFn):
         self._job, self._release_id = job, release_id
 
     def process(self, frequencies: Frequencies, tallies: Mapping[str, int]) -> None:
+        read, held = tallies.get(ROWS, 0), self._job.telemetry.rows
+        if read != held:
+            raise RuntimeError(f"{read} rows were read of {held}: the files changed meanwhile")
         if frequencies.n < self._job.min_reports:
             tally(WITHHELD, 1)
             return

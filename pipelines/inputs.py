@@ -83,6 +83,10 @@ def _match(pattern: str) -> list[str]:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not found:
         raise RequestError(f"--input: no file matches {pattern}")
+    for file in found:
+        if set(file) & set("*?[]"):
+            # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
+            raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
     return found
 
 

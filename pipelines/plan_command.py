@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from mechanisms import planner
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import no_more, request
-from pipelines.wording import one_line
+from pipelines.wording import one_line, upward
 
 _EXAMPLE = """\
 examples:
@@ -59,9 +60,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--reports", metavar="N", help="how many reports to expect at the least")
     parser.add_argument("--domain-size", required=True, metavar="D", help="how many values")
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
-    parser.add_argument(
-        "--max-messages", metavar="M", help="messages a user may send (default: 1)"
-    )
+    parser.add_argument("--max-messages", metavar="M", help="messages a user may send (default: 1)")
     parser.add_argument(
         "--for-error", metavar="E",
         help="turn it round: the least epsilon (given --reports) or the fewest reports (given "
@@ -86,34 +85,45 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         designs = sorted(planner.designs(target), key=lambda found: found.mean_squared_error)
     except ValueError as error:
         raise RequestError(str(error)) from None
-    guess = planner.zipf(options.domain_size, options.zipf)
-    title = f"{target.n:,} reports, {target.domain_size:,} values"
-    table = Table(title=title, caption=f"POP: error after projection, guessing Zipf({options.zipf:g})")
-    for heading in ("", "mechanism", "parameters", "error", "POP", "bits", "messages", "local", "release"):
-        table.add_column(heading, justify="left" if heading in ("", "mechanism", "parameters") else "right")
-    for place, found in enumerate(designs):
-        constants = found.mechanism.constants()
-        table.add_row(
-            "best" if place == 0 else "",
-            found.name,
-            f"p = {constants['hash_range']}, t = {constants['digits']}",
-            f"{math.sqrt(found.mean_squared_error):.3g}",
-            f"{math.sqrt(planner.error_after_projection(found, guess)):.3g}",
-            str(found.bits),
-            "1",
-            f"{found.local.epsilon:.4g}",
-            _loss(found),
-        )
+    designs = [found for found in designs if found.messages <= options.max_messages]
+    table = _table(designs, options)
     screen.print(table)
     screen.print(one_line(designs[0].release), highlight=False)
     screen.print(f"how it is known: {designs[0].release.how}", highlight=False)
     return DONE
 
 
-def _loss(found: planner.Design) -> str:
-    """epsilon and delta of a release."""
-    delta = f", {found.release.delta:g}" if found.release.delta else ""
-    return f"{found.release.epsilon:.4g}{delta}"
+def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
+    """A row for each design, best first."""
+    target = designs[0].target
+    guess = planner.zipf(target.domain_size, options.zipf)
+    table = Table(
+        title=f"{target.n:,} reports, {target.domain_size:,} values",
+        caption="error: standard error of a value's share of the reports; POP: the same after "
+        f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; local and "
+        "release: epsilon",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for heading in ("", "mechanism"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("p", "error", "POP", "bits", "messages", "local", "release"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place, found in enumerate(designs):
+        constants = found.mechanism.constants()
+        table.add_row(
+            "" if place else "best",
+            found.name,
+            f"{constants['hash_range']:,}",
+            f"{math.sqrt(found.mean_squared_error):.2e}",
+            f"{math.sqrt(planner.error_after_projection(found, guess)):.2e}",
+            str(found.bits),
+            f"{found.messages:g}",
+            f"{upward(found.local.epsilon, 4):g}",
+            f"{upward(found.release.epsilon, 4):g}",
+        )
+    return table
 
 
 def _target(options: PlanOptions) -> planner.Target:
@@ -123,10 +133,11 @@ def _target(options: PlanOptions) -> planner.Target:
         raise RequestError("--reports is missing: say how many reports to expect at the least")
     if options.epsilon is None and options.epsilon_local is None and not looked_for:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
+    delta = 1e-6 if options.model == "shuffle" else 0.0
     return planner.Target(
         model=options.model,
         epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,
-        delta=(1e-6 if options.model == "shuffle" else 0.0) if options.delta is None else options.delta,
+        delta=delta if options.delta is None else options.delta,
         n=2 if options.reports is None else int(options.reports),
         domain_size=options.domain_size,
         epsilon_local=options.epsilon_local,
@@ -141,8 +152,12 @@ def _turned_round(options: PlanOptions, target: planner.Target, screen: Console)
         raise RequestError("--for-error needs either --epsilon or --reports, and finds the other")
     if options.epsilon is None:
         found = planner.least_epsilon(target, error)
-        screen.print(f"least epsilon for a standard error of {error:g}: {found.release.epsilon:.4g}", highlight=False)
-        return replace(target, epsilon=found.release.epsilon)
-    found = planner.least_reports(target, error)
-    screen.print(f"fewest reports for a standard error of {error:g}: {found.target.n:,}", highlight=False)
-    return found.target
+        said = (
+            f"least epsilon for a standard error of {error:g}: {upward(found.release.epsilon, 4):g}"
+        )
+        target = replace(target, epsilon=found.release.epsilon)
+    else:
+        target = planner.least_reports(target, error).target
+        said = f"fewest reports for a standard error of {error:g}: {target.n:,}"
+    screen.print(said, highlight=False)
+    return target

@@ -104,9 +104,13 @@ class IntegerRange(Domain):
         return pa.array(np.arange(self.low, self.high + 1))
 
     def accepts(self, column: pa.DataType) -> bool:
+        if pa.types.is_dictionary(column):
+            return self.accepts(column.value_type)
         return bool(pa.types.is_integer(column))
 
     def _indices(self, column: pa.Array) -> NDArray[np.int64]:
+        if pa.types.is_dictionary(column.type):
+            return self._indices(column.dictionary)[column.indices.to_numpy()]
         values = column.to_numpy(zero_copy_only=False)
         inside = (values >= self.low) & (values <= self.high)
         if inside.all():

@@ -67,7 +67,8 @@ class FiniteField:
             The sums, of the common type and shape.
         """
         if self.characteristic == 2:
-            return left ^ right
+            either: NDArray[Any] = left ^ right
+            return either
         total = left + right
         # Where q is too much to subtract, the difference wraps to a huge one.
         residue: NDArray[Any] = np.minimum(total, total - total.dtype.type(self.order))
@@ -76,33 +77,35 @@ class FiniteField:
     @cached_property
     def negatives(self) -> Elements:
         """(q,) minus each element."""
-        elements = np.arange(self.order, dtype=np.uint16)
-        return elements if self.characteristic == 2 else (self.order - elements) % self.order
+        elements = np.arange(self.order)
+        negatives = elements if self.characteristic == 2 else -elements % self.order
+        return negatives.astype(np.uint16)
 
     @cached_property
     def products(self) -> Elements:
         """(q, q) the product of each pair of elements."""
-        elements = np.arange(self.order, dtype=np.uint32)
+        elements: NDArray[np.uint32] = np.arange(self.order, dtype=np.uint32)
         if self.characteristic > 2:
             return (np.outer(elements, elements) % self.order).astype(np.uint16)
-        modulus = irreducible(self.degree)
-        total, shifted = np.zeros((self.order, self.order), np.uint32), elements
+        modulus, shifted = irreducible(self.degree), elements
+        total = np.zeros((self.order, self.order), np.uint32)
         for power in range(self.degree):  # shifted = x^power times each element
-            total ^= np.outer(shifted, elements >> power & 1)
-            shifted = shifted << 1
-            shifted ^= modulus * (shifted >> self.degree)
+            total ^= np.outer(shifted, elements >> np.uint32(power) & np.uint32(1))
+            doubled = shifted << np.uint32(1)
+            shifted = doubled ^ np.uint32(modulus) * (doubled >> np.uint32(self.degree))
         return total.astype(np.uint16)
 
     @cached_property
     def inverses(self) -> Elements:
         """(q,) what each element must be multiplied with to give 1; 0 for 0, which has none."""
-        return (self.products == 1).argmax(axis=1).astype(np.uint16)
+        inverses: Elements = (self.products == 1).argmax(axis=1).astype(np.uint16)
+        return inverses
 
     @cached_property
     def traces(self) -> Elements:
         """(q,) x + x^p + ... + x^(p^(k-1)), an additive map onto 0 .. p - 1 that is not zero."""
         conjugates = np.arange(self.order, dtype=np.uint16)
-        total = np.zeros(self.order, np.uint16)
+        total: Elements = np.zeros(self.order, np.uint16)
         for _ in range(self.degree):  # a degree above 1 means that p = 2
             total = self.add(total, conjugates)
             conjugates = self.products[conjugates, conjugates]
@@ -117,8 +120,9 @@ class FiniteField:
         """
         traces = self.traces[self.products]
         if self.characteristic == 2:
-            return 1.0 - 2.0 * traces
-        return np.exp(2j * np.pi / self.order * np.arange(self.order))[traces]
+            return np.array([1.0, -1.0])[traces]
+        roots = np.exp(2j * np.pi / self.order * np.arange(self.order))
+        return np.asarray(roots[traces], np.complex128)
 
 
 def is_order(number: int) -> bool:
@@ -148,7 +152,7 @@ def irreducible(degree: int) -> int:
     """
     candidates = range(1 << degree | 1, 2 << degree)
     factors = range(2, 2 << degree // 2)
-    return next(f for f in candidates if all(_remainder(f, g) for g in factors if g != f))
+    return next(f for f in candidates if all(_remainder(f, g) for g in factors))
 
 
 def _remainder(dividend: int, divisor: int) -> int:

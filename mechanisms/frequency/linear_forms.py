@@ -142,9 +142,9 @@ class LinearForms:
             ArithmeticError: there are too many tests for exact arithmetic in doubles.
         """
         q, n = self.field.order, int(table.sum())
-        # All partial sums are at most q n. In a digit's transform each adds q terms, so m of
-        # them are off by at most m (q + 3) q n units in the last place, of which 1/16 is allowed.
-        if not 16 * max(self.digits, 1) * (q + 3) * n <= 1 << 53:
+        # The spectrum's moduli add up to q n at most. Each of m + 1 transforms adds q terms, so
+        # a count is off by (m + 1) (q + 3) n times a few units of 2^-53: here below 1/4.
+        if not 16 * (self.digits + 1) * (q + 3) * n <= 1 << 53:
             raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
         characters = self.field.characters
         spectrum = np.zeros(self.vectors, characters.dtype)

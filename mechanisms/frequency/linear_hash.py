@@ -327,7 +327,7 @@ class LinearHash(FrequencyOracle):
 
 
 def _residue(symbols: Words, p: np.uint64) -> Words:
-    """Symbols below 2p, mod p: where p is too much to subtract the difference wraps to a huge one."""
+    """Symbols below 2p, mod p: where subtracting p is too much, the difference wraps far up."""
     residue: Words = np.minimum(symbols, symbols - p)
     return residue
 

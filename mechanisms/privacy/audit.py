@@ -127,9 +127,7 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     return Attack(bound, pair, 2 * half, follows)
 
 
-def _draw(
-    mechanism: Mechanism, cell: int, samples: int, rng: RandomSource
-) -> NDArray[np.int64]:
+def _draw(mechanism: Mechanism, cell: int, samples: int, rng: RandomSource) -> NDArray[np.int64]:
     """(codes,) how often each code came from one input."""
     return mechanism.count(mechanism.perturb(np.full(samples, cell), rng))
 

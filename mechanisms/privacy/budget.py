@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mechanisms.channel import require_epsilon
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.primes import next_prime, previous_prime
+from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
 from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 _LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
 _LARGEST_ALPHABET = 1 << 28  # codes that a linear hash may have
 _CANDIDATES = 160  # hash ranges compared, in geometric progression
+
+_Hashed = TypeVar("_Hashed", LinearHash, ProjectiveGeometry)
 
 
 def _require(epsilon: float, delta: float, n: int, cap: float) -> None:
@@ -34,6 +39,7 @@ def largest_local_epsilon(
     domain_size: int,
     hash_range: int | None = None,
     cap: float = math.inf,
+    family: Callable[[float, int, int], LinearHash | ProjectiveGeometry] = LinearHash,
 ) -> float:
     """The most a client may spend so that n shuffled reports are (epsilon, delta)-DP.
 
@@ -44,6 +50,7 @@ def largest_local_epsilon(
         domain_size: d, the number of values.
         hash_range: p, prime, or d or None for k-ary response.
         cap: the most a client may spend whatever the shuffler adds.
+        family: the mechanism of an epsilon_local, a domain size and a hash range.
 
     Returns:
         epsilon_local, on the private side: the upper bound on delta was evaluated there for the
@@ -60,7 +67,7 @@ def largest_local_epsilon(
         return limit
 
     def delta_at(epsilon_local: float) -> float:
-        laws = LinearHash(epsilon_local, domain_size, p).shuffle_laws()
+        laws = family(epsilon_local, domain_size, p).shuffle_laws()
         return upper_delta(laws, n, epsilon, COARSE)
 
     guess = _local_epsilon(_odds_budget(epsilon, delta, n), p)
@@ -161,24 +168,60 @@ def best_histogram(
     ranges = _hash_ranges(domain_size)
     if not ranges:
         return HistogramChoice(k_ary, None)
-    budget = _odds_budget(epsilon, delta, n)
-    found: dict[int, LinearHash] = {}
-    for _ in range(2):
-        p = min(ranges, key=lambda p: _expected_error(p, budget, domain_size, epsilon, cap))
-        if p in found:
-            break
-        exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap)
-        found[p] = LinearHash(exact, domain_size, p)
-        if epsilon < exact < cap:
-            budget = _used(exact, p)
-    hashed = min(found.values(), key=lambda mechanism: mechanism.average_variance(1))
+    hashed = _best_range(LinearHash, ranges, epsilon, delta, n, domain_size, cap)
     return HistogramChoice(k_ary, hashed)
 
 
-def _expected_error(p: int, budget: float, domain_size: int, epsilon: float, cap: float) -> float:
-    """Average variance at the epsilon_local that the normal approximation allows."""
-    local = min(max(_local_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
-    return LinearHash(local, domain_size, p).average_variance(1)
+def best_projective(
+    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
+) -> ProjectiveGeometry:
+    """The field and the epsilon_local with the least error, as `best_histogram` finds them.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        domain_size: d, the number of values, at least 2.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        Projective geometry response at its largest epsilon_local.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    _require(epsilon, delta, n, cap)
+    ranges = orders(domain_size)
+    return _best_range(ProjectiveGeometry, ranges, epsilon, delta, n, domain_size, cap)
+
+
+def _best_range(
+    family: Callable[[float, int, int], _Hashed],
+    ranges: list[int],
+    epsilon: float,
+    delta: float,
+    n: int,
+    domain_size: int,
+    cap: float,
+) -> _Hashed:
+    """The best of a family, its range chosen on an approximation that is calibrated once."""
+    budget = _odds_budget(epsilon, delta, n)
+    found: dict[int, _Hashed] = {}
+
+    def expected_error(p: int) -> float:
+        """Average variance at the epsilon_local that the normal approximation allows."""
+        local = min(max(_local_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
+        return family(local, domain_size, p).average_variance(1)
+
+    for _ in range(2):
+        p = min(ranges, key=expected_error)
+        if p in found:
+            break
+        exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap, family)
+        found[p] = family(exact, domain_size, p)
+        if epsilon < exact < cap:
+            budget = _used(exact, p)
+    return min(found.values(), key=lambda mechanism: mechanism.average_variance(1))
 
 
 def _hash_ranges(domain_size: int) -> list[int]:

@@ -176,6 +176,59 @@ def _rest(hash_range: int, symbols: tuple[int, int, int]) -> Fraction:
     return Fraction(hash_range - len(set(symbols)))
 
 
+def incidence_laws(
+    epsilon: float, on: Fraction, off: Fraction, sizes: tuple[int, int, int], triples: list[int]
+) -> ShuffleLaws:
+    """A report that is likelier in a set of codes, the sets of any two values meeting alike.
+
+    Args:
+        epsilon: the loss of one report, in nats.
+        on: probability of each code in the value's set.
+        off: probability of each other code.
+        sizes: how many codes there are, are in one value's set, and are in those of two.
+        triples: how many codes the sets of three values share: every number that occurs in the
+            domain, or none if there are two values only.
+
+    Returns:
+        The blanket, which is exact if every code is outside some value's set; and the batches in
+        which all other users hold one third value, of each kind (or one of the two values).
+    """
+    codes, block, pair = sizes
+    both = [
+        (pair, (1, 1)),
+        (block - pair, (1, 0)),
+        (block - pair, (0, 1)),
+        (codes - 2 * block + pair, (0, 0)),
+    ]
+    weight = (off, on)
+
+    def law(kinds: list[tuple[int, tuple[int, int, int]]], rest: Fraction) -> PairLaw:
+        """Over kinds of codes, and a silent one for what the others never send."""
+        rows = [[float(n * weight[member]) for member in kind] for n, kind in kinds if n > 0]
+        silent = [[0.0, 0.0, float(rest)]] if rest else []
+        return PairLaw(*np.array(rows + silent).T)
+
+    blanket = law([(n, (a, b, 0)) for n, (a, b) in both], 1 - codes * off)
+    third = [_incidences(sizes, triple) for triple in triples] or [
+        [(n, (a, b, a)) for n, (a, b) in both],
+        [(n, (a, b, b)) for n, (a, b) in both],
+    ]
+    return ShuffleLaws((blanket,), tuple(law(kinds, Fraction(0)) for kinds in third), epsilon)
+
+
+def _incidences(sizes: tuple[int, int, int], triple: int) -> list[tuple[int, tuple[int, int, int]]]:
+    """How many codes are in which of three values' sets, by inclusion and exclusion."""
+    codes, block, pair = sizes
+    two, one = pair - triple, block - 2 * pair + triple
+    none = codes - 3 * block + 3 * pair - triple
+    return [
+        (triple, (1, 1, 1)),
+        *((two, kind) for kind in ((1, 1, 0), (1, 0, 1), (0, 1, 1))),
+        *((one, kind) for kind in ((1, 0, 0), (0, 1, 0), (0, 0, 1))),
+        (none, (0, 0, 0)),
+    ]
+
+
 def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> ShuffleLaws:
     """Ideal randomised response, for any real collision probability: to check published numbers.
 

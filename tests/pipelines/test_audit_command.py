@@ -64,6 +64,10 @@ def test_other_parameters(capsys):
     assert main(["audit", "srr", *words]) == 0
 
 
+GRR = ["grr", "--epsilon", "1", "--domain-size", "9"]
+SRR = ["srr", "--epsilon", "1", "--domain-size", "99"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -71,14 +75,14 @@ def test_other_parameters(capsys):
         (["grr", "--epsilon", "1"], "domain_size"),
         (["grr", "--epsilon", "0", "--domain-size", "9"], "epsilon"),
         (["grr", "--epsilon", "nan", "--domain-size", "9"], "epsilon"),
-        (["srr", "--epsilon", "1", "--domain-size", "9", "--parameter", "hash_range"], "NAME=NUMBER"),
-        (["srr", "--epsilon", "1", "--domain-size", "99", "--parameter", "hash_range=4"], "3 and 5"),
-        (["grr", "--epsilon", "1", "--domain-size", "9", "--shuffle", "0"], "--shuffle"),
-        (["grr", "--epsilon", "1", "--domain-size", "9", "--delta", "1"], "--delta"),
-        (["grr", "--epsilon", "1", "--domain-size", "9", "--attack", "--samples", "9"], "--samples"),
-        (["grr", "--epsilon", "1", "--domain-size", "9", "--banana"], "--banana"),
+        ([*SRR, "--parameter", "hash_range"], "NAME=NUMBER"),
+        ([*SRR, "--parameter", "hash_range=4"], "3 and 5"),
+        ([*GRR, "--shuffle", "0"], "--shuffle"),
+        ([*GRR, "--delta", "1"], "--delta"),
+        ([*GRR, "--attack", "--samples", "9"], "--samples"),
+        ([*GRR, "--banana"], "--banana"),
     ],
-)  # fmt: skip
+)
 def test_bad_requests_get_one_line(capsys, words, said):
     assert main(["audit", *words]) == 2
     line = capsys.readouterr().err

@@ -79,3 +79,12 @@ def test_ranges_may_be_negative_and_wide() -> None:
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int64()])
 def test_integers_may_be_declared_in_a_file(tmp_path: Path, kind: pa.DataType) -> None:
     assert declared(tmp_path, b"3\n-1\n20\n", kind) == ["3", "-1", "20"]
+
+
+@pytest.mark.parametrize("name", ["a[1].parquet", "a*.parquet", "what?.parquet"])
+def test_names_that_beam_would_take_for_patterns_are_refused(name: str, tmp_path: Path) -> None:
+    """Read as a pattern, a[1].parquet would silently be a1.parquet instead."""
+    for each in (name, "a1.parquet"):
+        pq.write_table(canaries.table().slice(0, 5), tmp_path / each)
+    with pytest.raises(RequestError, match="rename"):
+        inputs.open_telemetry((str(tmp_path / "*.parquet"),))
