@@ -29,6 +29,7 @@ _TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of on
 _STEEP = 0.2  # theta times the step, beyond which splitting a cell would cost too much
 _SPARSE = 256  # a kernel with fewer nonzero cells is convolved term by term
 _MANY = 1 << 18  # noise of a block counts as often as there are blocks; beyond this, make none
+_FARTHEST = 60.0  # standard deviations of the sum beyond which nothing is looked at closely
 _NOISELESS = 1 << 11  # cells, while there are as many blocks as that
 
 
@@ -190,7 +191,11 @@ def centring_tilt(loss: Floats, chance: Floats, n: int) -> float:
     high = least
     while drift(high) < 0:
         high *= 4
-    return least if high == least else brentq(drift, high / 4, high, rtol=1e-6)
+    if high == least:
+        return least
+    # Any tilt gives a valid bound. So many standard deviations out delta is below 10^-250, and a
+    # stronger tilt would only make the spreading of values on the lattice weigh too much.
+    return min(float(brentq(drift, high / 4, high, rtol=1e-6)), _FARTHEST * least)
 
 
 def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Walk, float, Floats]:
