@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("mechanisms", "accounting", "accuracy", "job")
+NAMES = ("mechanisms", "accounting", "accuracy", "releases", "job")
 
 
 def main() -> None:

@@ -1,0 +1,83 @@
+"""The whole command on real data, over seeded runs: measured error against what it promises."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import DATA
+from mechanisms.randomness import SeededRandom
+from pipelines import histogram
+from pipelines.release import read
+
+RUNS = 30
+CASES = [
+    ("census_us1940_city", "city", 0.5),
+    ("census_us1940_city", "city", 1.0),
+    ("kosarak_first100k_one_item", "item", 0.5),
+]
+
+_opened = itertools.count()
+
+
+def stream() -> SeededRandom:
+    """A generator of its own for every step that opens one: equal seeds would correlate them."""
+    return SeededRandom(next(_opened))
+
+
+def main() -> None:
+    """One row for each data set and epsilon."""
+    table = Table(title=f"hushbeam histogram, shuffle model, delta 1e-6, {RUNS} seeded runs")
+    for heading in ("data", "epsilon", "mechanism", "local", "predicted", "measured", "ratio",
+                    "covered by 95 %"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "data" else "right")
+    for name, column, epsilon in CASES:
+        path = DATA / f"{name}.parquet"
+        if path.exists():
+            table.add_row(name, f"{epsilon:g}", *_measured(path, column, epsilon))
+    Console(width=150).print(table)
+
+
+def _measured(path: Path, column: str, epsilon: float) -> list[str]:
+    """What 30 releases of one column were like."""
+    values = pq.ParquetFile(path).read([column])[column].combine_chunks()
+    errors, covered = [], []
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        domain = Path(folder, "domain.txt")
+        declared = pc.unique(values)
+        domain.write_text("".join(f"{value}\n" for value in declared.to_pylist()))
+        shares = _shares(values, declared)
+        for run in range(RUNS):
+            options = histogram.HistogramOptions(
+                input=(str(path),), column=column, domain=str(domain), epsilon=epsilon,
+                min_reports=len(values), output=f"{folder}/{run}",
+            )  # fmt: skip
+            job = histogram.prepare(options, stream)
+            with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
+                pipeline | histogram.PublishHistogram(job)
+            released = pq.read_table(pa.BufferReader(read(options.output, histogram.TABLE)))
+            errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
+            low, high = released["lower"].to_numpy(), released["upper"].to_numpy()
+            covered.append(np.mean((low <= shares) & (shares <= high)))
+    predicted, measured = job.design.mean_squared_error, float(np.mean(errors))
+    return [
+        job.design.name, f"{job.design.local.epsilon:.3f}", f"{predicted:.3g}", f"{measured:.3g}",
+        f"{measured / predicted:.3f}", f"{100 * np.mean(covered):.1f} %",
+    ]  # fmt: skip
+
+
+def _shares(values: pa.Array, declared: pa.Array) -> np.ndarray:
+    """The truth, in the order of the domain."""
+    cells = pc.index_in(values, value_set=declared).to_numpy()
+    return np.bincount(cells, minlength=len(declared)) / len(values)
