@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from scipy import optimize, stats
+
+from mechanisms.frequency.finite_field import irreducible
 
 FALSE_ALARM = 1e-9  # of one statistical test that ought to pass
 MISS = 1e-9  # of one statistical test that ought to fail
@@ -16,21 +16,44 @@ def digits(value: int, base: int, length: int) -> list[int]:
     return [(value // base**k) % base for k in range(length)]
 
 
-def forms(p: int, t: int) -> list[list[int]]:
-    """One linear form for each point of the projective space: highest nonzero digit 1."""
-    vectors = ([*reversed(v)] for v in itertools.product(range(p), repeat=t))
-    return [v for v in vectors if next((x for x in reversed(v) if x), 0) == 1]
+def times(a: int, b: int, q: int) -> int:
+    """A product in GF(q): mod q for a prime; for 2^k, of polynomials over GF(2)."""
+    if q & (q - 1):
+        return a * b % q
+    if q == 2:
+        return a & b
+    modulus, total = irreducible(q.bit_length() - 1), 0
+    while b:
+        total ^= a if b & 1 else 0
+        a, b = a << 1, b >> 1
+        a ^= modulus if a >= q else 0
+    return total
 
 
-def support_by_brute_force(messages, p: int, t: int, domain_size: int) -> np.ndarray:
-    """For each value, the number of reports (a, y) with <a, value> = y mod p."""
-    all_forms = np.array(forms(p, t))
-    a, y = all_forms[np.asarray(messages) // p], np.asarray(messages) % p
-    values = np.array([digits(v, p, t) for v in range(domain_size)])
+def forms(q: int, t: int) -> list[list[int]]:
+    """One linear form for each point of the projective space, in the order of the points.
+
+    With a digit more, point k of t - 1 digits becomes points k q + y with the new digit -y; the
+    last point has the new digit alone.
+    """
+    if not t:
+        return []
+    negative = (lambda y: -y % q) if q & (q - 1) else (lambda y: y)
+    longer = [[*form, negative(y)] for form in forms(q, t - 1) for y in range(q)]
+    return [*longer, [0] * (t - 1) + [1]]
+
+
+def support_by_brute_force(messages, q: int, t: int, domain_size: int) -> np.ndarray:
+    """For each value, the number of reports (a, y) with <a, value> = y in GF(q)."""
+    all_forms = np.array(forms(q, t))
+    products = np.array([[times(a, b, q) for b in range(q)] for a in range(q)])
+    a, y = all_forms[np.asarray(messages) // q], np.asarray(messages) % q
+    values = np.array([digits(v, q, t) for v in range(domain_size)])
     support = np.zeros(domain_size, np.int64)
-    for start in range(0, len(a), 4096):
-        hashed = (a[start : start + 4096] @ values.T) % p
-        support += (hashed == y[start : start + 4096, None]).sum(axis=0)
+    for start in range(0, len(a), 256):
+        terms = products[a[start : start + 256, None], values]
+        hashed = terms.sum(-1) % q if q & (q - 1) else np.bitwise_xor.reduce(terms, axis=-1)
+        support += (hashed == y[start : start + 256, None]).sum(axis=0)
     return support
 
 

@@ -8,8 +8,10 @@ it takes a Fourier transform of q^m cells.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +32,92 @@ def projective_points(q: int, t: int) -> int:
     return int(q**t - 1) // (q - 1)
 
 
-@dataclass(frozen=True)
-class LinearForms:
+class Forms(ABC):
     """The linear forms on vectors of m digits; a vector is an integer in base q.
+
+    Attributes:
+        digits: m, at least 0.
+    """
+
+    digits: int
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """q, the number of field elements."""
+
+    @property
+    @abstractmethod
+    def negatives(self) -> NDArray[np.uint32]:
+        """(q,) minus each element."""
+
+    @property
+    def points(self) -> int:
+        """How many forms there are up to scale."""
+        return projective_points(self.order, self.digits)
+
+    @property
+    def vectors(self) -> int:
+        """q^m."""
+        return int(self.order**self.digits)
+
+    @cached_property
+    def representatives(self) -> NDArray[np.uint32]:
+        """(points,) the form whose lowest nonzero digit is 1, as an integer.
+
+        Point k < points - 1 is point k // q of m - 1 digits below the new digit -(k % q); the
+        last point has the new digit alone.
+        """
+        forms = np.zeros(0, np.uint32)
+        for place in range(self.digits):
+            power = np.uint32(self.order**place)
+            longer = forms[:, None] + power * self.negatives
+            forms = np.append(longer.ravel(), power)
+        return forms
+
+    @cached_property
+    def padded(self) -> NDArray[np.uint32]:
+        """The representatives, and the zero form."""
+        return np.append(self.representatives, np.uint32(0))
+
+    @abstractmethod
+    def add(self, left: Words, right: Words) -> Words:
+        """Sums of field elements, element by element."""
+
+    @abstractmethod
+    def evaluate(self, points: Words, vectors: NDArray[np.uint32]) -> NDArray[Any]:
+        """The value of a form at a vector, for many of both.
+
+        Args:
+            points: (n,) numbers of forms, 0 .. points; the last of these is the zero form.
+            vectors: (n,) in 0 .. q^m - 1.
+
+        Returns:
+            (n,) field elements <a, v>, unsigned.
+        """
+
+    @abstractmethod
+    def passed(self, table: Counts) -> Counts:
+        """How many of the tests each vector passes: the finite Radon transform.
+
+        [<a, v> = y] is the mean over w of chi(w <a, v>) chi(-w y), chi a character of the field.
+        Summing over tests leaves, for each form w a, a transform over y, and over all forms the
+        additive group's Fourier transform, one digit at a time.
+
+        Args:
+            table: (points, q) how often each test (form, symbol) came.
+
+        Returns:
+            (q^m,) int64, equal to the brute-force count in every bin.
+
+        Raises:
+            ArithmeticError: there are too many tests for exact arithmetic in doubles.
+        """
+
+
+@dataclass(frozen=True)
+class LinearForms(Forms):
+    """Forms over a small field, by tables.
 
     Attributes:
         field: GF(q).
@@ -49,33 +134,15 @@ class LinearForms:
     digits: int
 
     @property
-    def points(self) -> int:
-        """How many forms there are up to scale."""
-        return projective_points(self.field.order, self.digits)
+    def order(self) -> int:
+        return self.field.order
 
     @property
-    def vectors(self) -> int:
-        """q^m."""
-        return int(self.field.order**self.digits)
+    def negatives(self) -> NDArray[np.uint32]:
+        return self.field.negatives.astype(np.uint32)
 
-    @cached_property
-    def representatives(self) -> NDArray[np.uint32]:
-        """(points,) the form whose lowest nonzero digit is 1, as an integer.
-
-        Point k < points - 1 is point k // q of m - 1 digits below the new digit -(k % q); the
-        last point has the new digit alone.
-        """
-        forms = np.zeros(0, np.uint32)
-        for place in range(self.digits):
-            power = np.uint32(self.field.order**place)
-            longer = forms[:, None] + power * self.field.negatives.astype(np.uint32)
-            forms = np.append(longer.ravel(), power)
-        return forms
-
-    @cached_property
-    def _padded(self) -> NDArray[np.uint32]:
-        """The representatives, and the zero form."""
-        return np.append(self.representatives, np.uint32(0))
+    def add(self, left: Words, right: Words) -> Words:
+        return self.field.add(left, right)
 
     @cached_property
     def _limb_digits(self) -> int:
@@ -95,17 +162,8 @@ class LinearForms:
         return table.ravel()
 
     def evaluate(self, points: Words, vectors: NDArray[np.uint32]) -> Elements:
-        """The value of a form at a vector, for many of both.
-
-        Args:
-            points: (n,) numbers of forms, 0 .. points; the last of these is the zero form.
-            vectors: (n,) in 0 .. q^m - 1.
-
-        Returns:
-            (n,) field elements <a, v>.
-        """
         limb = np.uint32(self.field.order**self._limb_digits)
-        a, v = self._padded[points], vectors
+        a, v = self.padded[points], vectors
         total = np.zeros(len(vectors), np.uint16)
         for _ in range(0, self.digits, self._limb_digits):
             a_rest, v_rest = a // limb, v // limb
@@ -126,21 +184,6 @@ class LinearForms:
         return multiples
 
     def passed(self, table: Counts) -> Counts:
-        """How many of the tests each vector passes: the finite Radon transform.
-
-        [<a, v> = y] is the mean over w of chi(w <a, v>) chi(-w y), chi a character of the field.
-        Summing over tests leaves, for each form w a, a transform over y, and over all forms the
-        additive group's Fourier transform, one digit at a time.
-
-        Args:
-            table: (points, q) how often each test (form, symbol) came.
-
-        Returns:
-            (q^m,) int64, equal to the brute-force count in every bin.
-
-        Raises:
-            ArithmeticError: there are too many tests for exact arithmetic in doubles.
-        """
         q, n = self.field.order, int(table.sum())
         # The spectrum's moduli add up to q n at most. Each of m + 1 transforms adds q terms, so
         # a count is off by (m + 1) (q + 3) n times a few units of 2^-53: here below 1/4.

@@ -101,8 +101,11 @@ def test_the_variance_is_all_but_optimal(epsilon, q, excess):
     assert mechanism.hash_range == q
     least = 4 * math.exp(epsilon) / math.expm1(epsilon) ** 2
     assert least < mechanism.average_variance(1) < least * (1 + excess)
-    primes_alone = build("olh", epsilon=epsilon, domain_size=42_178)
+    primes_alone = build("olh", epsilon=epsilon, domain_size=42_178, hash_range=q - 1)
     assert mechanism.average_variance(1) < primes_alone.average_variance(1) * 0.991
+    hashed = build("olh", epsilon=epsilon, domain_size=42_178)  # the same field, one symbol more
+    assert hashed.hash_range == q
+    assert mechanism.average_variance(1) == pytest.approx(hashed.average_variance(1), rel=1e-3)
 
 
 @pytest.mark.parametrize("domain_size", [2, 3, 10, 60, 915, 42_178])

@@ -76,7 +76,7 @@ SRR = ["srr", "--epsilon", "1", "--domain-size", "99"]
         (["grr", "--epsilon", "0", "--domain-size", "9"], "epsilon"),
         (["grr", "--epsilon", "nan", "--domain-size", "9"], "epsilon"),
         ([*SRR, "--parameter", "hash_range"], "NAME=NUMBER"),
-        ([*SRR, "--parameter", "hash_range=4"], "3 and 5"),
+        ([*SRR, "--parameter", "hash_range=6"], "5 and 7"),
         ([*GRR, "--shuffle", "0"], "--shuffle"),
         ([*GRR, "--delta", "1"], "--delta"),
         ([*GRR, "--attack", "--samples", "9"], "--samples"),

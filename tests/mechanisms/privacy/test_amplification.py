@@ -161,7 +161,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("n must", lambda: largest_local_epsilon(1.0, 1e-6, 0, 3)),
     ("cap", lambda: largest_local_epsilon(1.0, 1e-6, 10, 3, cap=math.nan)),
     ("cap", lambda: best_histogram(1.0, 1e-6, 10, 3, cap=0.0)),
-    ("hash_range", lambda: largest_local_epsilon(1.0, 1e-6, 1000, 100, 4)),
+    ("hash_range", lambda: largest_local_epsilon(1.0, 1e-6, 1000, 100, 6)),
 ]
 
 
