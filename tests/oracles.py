@@ -61,7 +61,7 @@ def simplex_projection(vector) -> np.ndarray:
     """Projection on the simplex by bisection on the shift, from its optimality conditions."""
     v = np.asarray(vector, float)
     shift = optimize.brentq(
-        lambda s: np.maximum(v - s, 0).sum() - 1, v.min() - 1, v.max(), xtol=1e-15, maxiter=1000
+        lambda s: np.maximum(v - s, 0).sum() - 1, v.min() - 1.5, v.max(), xtol=1e-15, maxiter=1000
     )
     return np.maximum(v - shift, 0)
 

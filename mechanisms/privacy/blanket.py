@@ -22,7 +22,7 @@ FINE = 1 << 15  # cells for one delta
 COARSE = 1 << 13  # cells for each step of a search for epsilon
 _UNIT = 2.0**-53
 _LEAST = math.ulp(0.0)
-_STEEPEST = 2e4  # theta times the range of losses: beyond, epsilon is all but the local one
+_STEEPEST = 600.0  # theta times the range of losses: beyond, weights would underflow
 
 
 def require_batch(n: int) -> None:
@@ -77,6 +77,8 @@ def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> 
     total += walk.noise * float(np.linalg.norm(value))
     # No value is above 1 / (e theta), and spreading has raised the tilted total by a little.
     total += walk.cut * max(1.01, 1.01 * float(walk.rows[0].sum())) / (math.e * tilt)
+    if not total > np.finfo(float).tiny:  # lost to underflow, which no slack above accounts for
+        return ceiling
     exponent = n * float(scale[0]) + math.log(total) + math.log(unit) - math.log(n)
     exponent += 16 * _UNIT * (abs(n * float(scale[0])) + place.size)
     together = max(math.exp(min(exponent, 0.0)), _LEAST) * (1 + 8 * _UNIT)
@@ -119,6 +121,8 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
     laws = np.stack([chance, law.first[shared], law.second[shared]])
     used = laws.any(axis=1)  # a value whose reports the others never send has no row
     step, anchor, scale = first_step(loss, laws[used], tilt, cells)
+    if not np.isfinite(scale).all():
+        return alone
     walk = repeated(step, n, cells)
     place, error = places(walk, anchor)
     value = np.where(place > 0, np.exp(-tilt * np.maximum(place, 0)), 0.0)

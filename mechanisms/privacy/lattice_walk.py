@@ -172,30 +172,33 @@ def repeated(step: Walk, users: int, cells: int) -> Walk:
 
 
 def centring_tilt(loss: Floats, chance: Floats, n: int) -> float:
-    """The theta that centres the tilted sum of n losses on 0, kept away from 0.
+    """The theta at which the tilted sum of n losses has mean 1 / theta.
+
+    There e^(theta s) / (e theta), which is nowhere below the positive part of s, has the least
+    expectation: so tilted, the sums that decide the answer are the likely ones, whether the
+    answer is a far tail, a rare event or the plain mean.
 
     Args:
         loss: (kinds,) values, some positive.
         chance: (kinds,) their probabilities.
         n: how many are added up.
     """
-    top = float(loss.max())
 
-    def drift(theta: float) -> float:
+    def excess(theta: float) -> float:
         exponent = theta * loss
         weights = chance * np.exp(exponent - exponent.max())
-        return float(weights @ loss) / top
+        return theta * n * float(weights @ loss) / float(weights.sum()) - 1
 
-    spread = math.sqrt(float(chance @ loss**2))
-    least = 1 / (spread * math.sqrt(n))
-    high = least
-    while drift(high) < 0:
+    spread = math.sqrt(float(chance @ loss**2) * n)
+    high = 1 / (abs(float(chance @ loss)) * n + spread + float(loss.max()))
+    low = high / 4
+    while excess(low) > 0:
+        low /= 4
+    while excess(high) < 0:
         high *= 4
-    if high == least:
-        return least
     # Any tilt gives a valid bound. So many standard deviations out delta is below 10^-250, and a
     # stronger tilt would only make the spreading of values on the lattice weigh too much.
-    return min(float(brentq(drift, high / 4, high, rtol=1e-6)), _FARTHEST * least)
+    return min(float(brentq(excess, low, high, rtol=1e-6)), _FARTHEST / spread)
 
 
 def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Walk, float, Floats]:
@@ -209,7 +212,7 @@ def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Wal
 
     Returns:
         (the walk of one user; the anchor of its lattice; the logarithm of what each row was
-        divided by).
+        divided by, or minus infinity for a row that is lost to underflow).
     """
     heaviest = np.argsort(-laws[0])
     anchor = float(loss[heaviest[0]])
@@ -234,8 +237,9 @@ def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Wal
     rows *= np.exp(np.minimum(exponent - top, 0))
     totals = rows.sum(axis=1)
     relative = _UNIT * (2 * float(np.abs(exponent).max()) + 4 * abs(top) + 16 + loss.size)
-    walk = Walk(rows / totals[:, None], low, step, 1, tilt, relative=relative)
-    return walk, anchor, np.log(totals) + top
+    held = np.maximum(totals, np.finfo(float).tiny)  # a row whose probabilities all underflowed
+    walk = Walk(rows / held[:, None], low, step, 1, tilt, relative=relative)
+    return walk, anchor, np.where(totals > 0, np.log(held) + top, -math.inf)
 
 
 def places(walk: Walk, anchor: float) -> tuple[Floats, float]:

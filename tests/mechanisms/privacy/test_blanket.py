@@ -295,3 +295,15 @@ def test_an_unbounded_report_may_still_be_shuffled() -> None:
     assert epsilon_bounds(laws, 100, 1e-4) == (400.0, math.inf)
     lower, upper = epsilon_bounds(laws, 100, 2e-3)
     assert lower == pytest.approx(upper, rel=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 1000])
+@pytest.mark.parametrize("cells", [blanket.FINE, blanket.COARSE])
+def test_a_rare_report_that_gives_everything_away_is_not_lost_to_underflow(n, cells):
+    """E[sum] / n = 1 however rare the code is: only first's user can have sent it."""
+    for rarity in (1e-2, 1e-4, 1 / 743**2, 1e-9, 1e-30):
+        chance = rarity / n
+        law = PairLaw(
+            np.array([1.0, 0, 0]), np.array([0, 1.0, 0]), np.array([chance, 0, 1 - chance])
+        )
+        assert blanket.dominated_delta(law, n, 0.3, cells) >= 1 - 1e-12
