@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mechanisms.channel import FrequencyOracle, Mechanism
+from mechanisms.channel import FrequencyOracle, Mechanism, require_integer
 from mechanisms.frequency import linear_hash, projective_geometry
 
 FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
@@ -16,6 +16,8 @@ FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
     "hadamard": linear_hash.hadamard,
     "projective": projective_geometry.optimal,
 }
+
+_SIZES = {"domain_size", "hash_range"}  # parameters that count something
 
 _M = TypeVar("_M")
 
@@ -70,4 +72,7 @@ def _call(name: str, constructor: Callable[..., _M], parameters: dict[str, Any])
             for key, p in signature.parameters.items()
         )
         raise ValueError(f"{name}: {error}; it takes: {accepted}") from None
+    for key in _SIZES & parameters.keys():
+        if not (parameters[key] is None and signature.parameters[key].default is None):
+            require_integer(key, parameters[key])
     return constructor(**parameters)

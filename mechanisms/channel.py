@@ -8,6 +8,7 @@ states are integer counts that merge by addition, and a report is one 64-bit wor
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -66,8 +67,20 @@ class Guarantee:
 
 def require_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is not a positive, finite number (NaN included)."""
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
+    try:
+        meant = 0 < epsilon < math.inf
+    except TypeError:
+        meant = False
+    if not meant:
+        raise ValueError(f"epsilon must be a positive, finite number, not {epsilon!r}")
+
+
+def require_integer(name: str, value: int) -> None:
+    """Refuse a size that is not an integer, such as 10.5 or 10.0."""
+    try:
+        operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, not {value!r}") from None
 
 
 class Mechanism(ABC):
@@ -166,7 +179,10 @@ class Mechanism(ABC):
         Raises:
             ValueError: a message is out of range.
         """
-        words = np.ascontiguousarray(messages, dtype=np.uint64)
+        words = np.ascontiguousarray(messages)
+        if words.size and (words.dtype.kind not in "iu" or words.min() < 0):
+            raise ValueError(f"messages must be unsigned integers, not {words.dtype} or negative")
+        words = words.astype(np.uint64, copy=False)
         if words.size and words.max() >= self.codes:
             raise ValueError(
                 f"{np.count_nonzero(~self.valid(words))} of {words.size} messages lie outside "
@@ -203,8 +219,18 @@ class FrequencyOracle(Mechanism):
 
     @property
     @abstractmethod
+    def keep(self) -> float:
+        """P(support | holder): a report supports the value of the user who sent it."""
+
+    @property
+    @abstractmethod
+    def other(self) -> float:
+        """P(support | not holder): it supports any one other value."""
+
+    @property
+    @abstractmethod
     def contrast(self) -> float:
-        """P(support | holder) - P(support | not holder), the slope the estimator divides by."""
+        """keep - other, the slope the estimator divides by."""
 
     @abstractmethod
     def variance(self, frequency: ArrayLike, n: int) -> Floats:

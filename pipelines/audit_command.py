@@ -15,7 +15,7 @@ from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.audit import RISK, attack, audit
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
-from pipelines.requests import no_more, request
+from pipelines.requests import Whole, no_more, request
 from pipelines.wording import upward
 
 CLAIM_IS_FALSE = 1
@@ -40,9 +40,9 @@ class AuditOptions(BaseModel):
     delta: float | None = Field(None, gt=0, lt=1)
     domain_size: int | None = None
     parameter: tuple[str, ...] = ()
-    shuffle: float | None = Field(None, ge=1, le=1e15)
+    shuffle: Whole | None = Field(None, ge=1, le=1 << 40)
     attack: bool = False
-    samples: int = Field(1_000_000, ge=1000, le=1 << 30)
+    samples: Whole = Field(1_000_000, ge=1000, le=1 << 30)
 
 
 def add_to(commands: Any) -> None:
@@ -76,6 +76,8 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print claim and fact; 1 if they disagree."""
     no_more(beam_arguments)
     options = request(AuditOptions, {k: v for k, v in vars(arguments).items() if k != "command"})
+    if options.delta is not None and options.shuffle is None:
+        raise RequestError("--delta goes with --shuffle: one report's delta is its mechanism's own")
     try:
         return _audited(options, _built(options), Console())
     except ValueError as error:
@@ -110,7 +112,7 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
     screen.print(f"worst pair of inputs: {found.pair[0]} and {found.pair[1]}", highlight=False)
     holds = found.holds
     if options.shuffle is not None:
-        n, delta = int(options.shuffle), 1e-6 if options.delta is None else options.delta
+        n, delta = options.shuffle, 1e-6 if options.delta is None else options.delta
         lower, upper = shuffled_epsilon(mechanism, n, delta)
         screen.print(
             f"{n:,} shuffled reports, delta {delta:g}: "

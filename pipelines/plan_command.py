@@ -14,7 +14,7 @@ from rich.table import Table
 
 from mechanisms import planner
 from pipelines.errors import DONE, RequestError
-from pipelines.requests import no_more, request
+from pipelines.requests import Whole, no_more, request
 from pipelines.wording import one_line, upward
 
 _EXAMPLE = """\
@@ -36,10 +36,10 @@ class PlanOptions(BaseModel):
     model: Literal["local", "shuffle"] = "shuffle"
     epsilon: float | None = Field(None, gt=0)
     delta: float | None = Field(None, ge=0, lt=1)
-    reports: float | None = Field(None, ge=1, le=1e15)
+    reports: Whole | None = Field(None, ge=1, le=1 << 40)
     domain_size: int = Field(ge=2)
     epsilon_local: float | None = Field(None, gt=0)
-    max_messages: float = Field(1, ge=1)
+    max_messages: Whole = Field(1, ge=1)
     for_error: float | None = Field(None, gt=0, lt=1)
     zipf: float = Field(1.1, ge=0, le=10)
 
@@ -138,7 +138,7 @@ def _target(options: PlanOptions) -> planner.Target:
         model=options.model,
         epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,
         delta=delta if options.delta is None else options.delta,
-        n=2 if options.reports is None else int(options.reports),
+        n=2 if options.reports is None else options.reports,
         domain_size=options.domain_size,
         epsilon_local=options.epsilon_local,
         unit="user",

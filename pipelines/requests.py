@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from pipelines.errors import RequestError
+
+# A whole number, also as people type large ones: 1e6.
+Whole = Annotated[int, BeforeValidator(lambda text: _whole(text))]
 
 _Options = TypeVar("_Options", bound=BaseModel)
 
@@ -35,3 +38,12 @@ def no_more(arguments: Sequence[str]) -> None:
     """Refuse words that a command without a pipeline has no use for."""
     if arguments:
         raise RequestError(f"unknown: {' '.join(arguments)}; see --help")
+
+
+def _whole(text: object) -> object:
+    """1e6 as 1000000; what is no whole number is left for the validation to refuse."""
+    try:
+        number = float(str(text))
+    except ValueError:
+        return text
+    return int(number) if number.is_integer() and "e" in str(text).lower() else text

@@ -23,7 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, FrequencyOracle, Guarantee, Messages, require_epsilon
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    FrequencyOracle,
+    Guarantee,
+    Messages,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.frequency.linear_forms import Forms, projective_points
 from mechanisms.frequency.prime_forms import forms_over, nearest_order, require_order, residue
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
@@ -82,6 +90,8 @@ class LinearHash(FrequencyOracle):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
+        require_integer("domain_size", d)
+        require_integer("hash_range", q)
         if not d >= 2:
             raise ValueError(f"domain_size must be at least 2, not {d}")
         if not 2 <= q <= _LARGEST_ALPHABET:

@@ -17,7 +17,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, FrequencyOracle, Guarantee, Messages, require_epsilon
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    FrequencyOracle,
+    Guarantee,
+    Messages,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.frequency.finite_field import LARGEST_ORDER, is_order
 from mechanisms.frequency.linear_forms import LinearForms, projective_points
 from mechanisms.frequency.linear_hash import support_variance
@@ -58,6 +66,8 @@ class ProjectiveGeometry(FrequencyOracle):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
+        require_integer("domain_size", d)
+        require_integer("hash_range", q)
         if not d >= 2:
             raise ValueError(f"domain_size must be at least 2, not {d}")
         if not is_order(q):

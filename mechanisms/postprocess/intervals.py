@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mechanisms.channel import Floats, FrequencyOracle
+from mechanisms.postprocess.holders import SupportLaw
 
 
 def standard_errors(mechanism: FrequencyOracle, estimate: ArrayLike, n: int) -> Floats:
@@ -36,7 +37,7 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
             the risk among them, whatever their dependence.
 
     Returns:
-        The normal quantile; accurate once a support count is in the dozens.
+        The normal quantile; `intervals` serves small support counts too.
 
     Raises:
         ValueError: confidence is not inside (0, 1), or there is nothing to compare.
@@ -44,33 +45,58 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
     >>> round(normal_quantile(0.95), 3), round(normal_quantile(0.95, comparisons=600), 3)
     (1.96, 3.935)
     """
+    return -float(special.ndtri(_tail(confidence, comparisons)))
+
+
+def intervals(
+    mechanism: FrequencyOracle,
+    estimate: ArrayLike,
+    n: int,
+    confidence: float,
+    simultaneous: bool = False,
+) -> tuple[Floats, Floats]:
+    """Confidence intervals around unbiased frequencies, inside [0, 1].
+
+    They cover at least as often as they say, however few reports support a value; counts being
+    whole, they cover a little more often where there are few.
+
+    Args:
+        mechanism: what perturbed the reports.
+        estimate: (..., d) unbiased frequencies.
+        n: how many users reported.
+        confidence: of each interval, or of all d together if `simultaneous`; in (0, 1).
+        simultaneous: whether one risk is shared by all d intervals (Bonferroni).
+
+    Returns:
+        (lower, upper), each (..., d). Neither falls as the estimate grows, and an estimate in
+        [0, 1] lies between them.
+
+    Raises:
+        ValueError: confidence is not inside (0, 1), n is not positive, or an estimate is NaN.
+    """
+    tail = _tail(confidence, mechanism.domain_size if simultaneous else 1)
+    centre = np.asarray(estimate, np.float64)
+    if not n > 0:
+        raise ValueError(f"n must be positive, not {n}")
+    if np.isnan(centre).any():
+        raise ValueError("an estimate is not a number")
+    keep, other = np.clip([mechanism.keep, mechanism.other], 0, 1)  # rounding may leave [0, 1]
+    law = SupportLaw(n, float(keep), float(other), mechanism.contrast)
+    support = np.clip(np.rint(n * (law.other + centre * law.contrast)), 0, n).astype(np.int64)
+    distinct, place = np.unique(support, return_inverse=True)
+    most = law.most_holders(distinct, tail)
+    fewest = n - law.complement.most_holders(n - distinct[::-1], tail)[::-1]
+    place, middle = place.reshape(centre.shape), np.clip(centre, 0, 1)
+    return np.minimum((fewest / n)[place], middle), np.maximum((most / n)[place], middle)
+
+
+def _tail(confidence: float, comparisons: int) -> float:
+    """The risk of either end of one interval."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if not comparisons >= 1:
         raise ValueError(f"comparisons must be at least 1, not {comparisons}")
-    return -float(special.ndtri((1 - confidence) / (2 * comparisons)))
-
-
-def intervals(
-    estimate: ArrayLike, standard_error: ArrayLike, confidence: float, simultaneous: bool = False
-) -> tuple[Floats, Floats]:
-    """Confidence intervals around unbiased frequencies, cut to [0, 1].
-
-    A frequency lies in [0, 1], so cutting loses no coverage.
-
-    Args:
-        estimate: (d,) unbiased frequencies.
-        standard_error: (d,) their standard errors.
-        confidence: of each interval, or of all d together if `simultaneous`.
-        simultaneous: whether one risk is shared by all intervals.
-
-    Returns:
-        (lower, upper), each (d,).
-    """
-    centre = np.asarray(estimate, np.float64)
-    comparisons = centre.size if simultaneous else 1
-    reach = normal_quantile(confidence, comparisons) * np.asarray(standard_error)
-    return np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
+    return (1 - confidence) / (2 * comparisons)
 
 
 def largest_error_bound(mechanism: FrequencyOracle, n: int, confidence: float) -> float:
@@ -82,7 +108,7 @@ def largest_error_bound(mechanism: FrequencyOracle, n: int, confidence: float) -
         confidence: the probability that no value's error exceeds the bound, in (0, 1).
 
     Returns:
-        In frequency units; wider than the normal intervals and free of approximation.
+        In frequency units; wider than the intervals and known before the collection.
 
     Source: Bernstein's inequality with a union bound over d values, in place of Theorem 5 of
         Zhang, Xu, Xia 2022, which lacks the union bound and uses an undefined scale.

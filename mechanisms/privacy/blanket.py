@@ -27,7 +27,7 @@ _STEEPEST = 600.0  # theta times the range of losses: beyond, weights would unde
 
 def require_batch(n: int) -> None:
     """Refuse a number of reports that is not an integer in 1 .. 2^40 (NaN included)."""
-    if not (1 <= n <= 1 << 40 and n == int(n)):
+    if isinstance(n, bool) or not (1 <= n <= 1 << 40 and n == int(n)):
         raise ValueError(f"n must be a whole number of reports in 1 .. 2^40, not {n}")
 
 

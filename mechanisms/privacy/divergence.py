@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,6 +20,7 @@ from mechanisms.channel import Mechanism
 from mechanisms.rounding import exponential_bounds
 
 _BLOCK = 1 << 20  # codes grouped at a time
+_LARGEST_ALPHABET = 1 << 26  # codes; some ten seconds and a gigabyte
 _UNIT = 2.0**-53  # the rounding unit of a double
 
 
@@ -105,6 +106,55 @@ def _pairs(mechanism: Mechanism) -> Iterator[_Pair]:
         )
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """What any pair of inputs can be told apart by: a channel, enumerated once.
+
+    Attributes:
+        pairs: the mechanism's representative pairs, at least one.
+    """
+
+    pairs: tuple[_Pair, ...]
+
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Spectrum:
+        """Enumerate a mechanism.
+
+        Raises:
+            ValueError: it has no pair of inputs to tell apart, or too many codes.
+        """
+        if not mechanism.codes <= _LARGEST_ALPHABET:
+            raise ValueError(
+                f"{mechanism.codes:,} codes are more than the {_LARGEST_ALPHABET:,} that can be "
+                "enumerated; choose a smaller domain or hash range"
+            )
+        pairs = tuple(_pairs(mechanism))
+        if not pairs:
+            raise ValueError("a mechanism needs at least two inputs to have a privacy loss")
+        return cls(pairs)
+
+    @property
+    def epsilon(self) -> float:
+        """As `tight_epsilon`."""
+        ratios = [pair.largest_ratio() for pair in self.pairs]
+        bounded = [ratio for ratio in ratios if ratio is not None]
+        return log_up(max(bounded)) if len(bounded) == len(ratios) else math.inf
+
+    def worst(self, epsilon: float) -> tuple[tuple[int, int], float]:
+        """The pair with the largest hockey-stick divergence at an epsilon, and that divergence."""
+        require_loss(epsilon)
+        multiplier, _ = exponential_bounds(epsilon)  # below e^epsilon, by less than 10^-50 of it
+        scored = ((pair.inputs, pair.excess(multiplier)) for pair in self.pairs)
+        inputs, excess = max(scored, key=lambda item: item[1])
+        return inputs, double_up(excess)
+
+    def renyi(self, alpha: float) -> float:
+        """As the function `renyi`."""
+        if not alpha > 1:
+            raise ValueError(f"alpha must be above 1, not {alpha}")
+        return self.epsilon if alpha == math.inf else max(p.renyi(alpha) for p in self.pairs)
+
+
 def tight_epsilon(mechanism: Mechanism) -> float:
     """The least epsilon for which one report is epsilon-LDP.
 
@@ -118,11 +168,58 @@ def tight_epsilon(mechanism: Mechanism) -> float:
     Raises:
         ValueError: the mechanism has no pair of inputs to tell apart.
     """
-    ratios = [pair.largest_ratio() for pair in _pairs(mechanism)]
-    if not ratios:
-        raise ValueError("a mechanism needs at least two inputs to have a privacy loss")
-    bounded = [ratio for ratio in ratios if ratio is not None]
-    return log_up(max(bounded)) if len(bounded) == len(ratios) else math.inf
+    return Spectrum.of(mechanism).epsilon
+
+
+def tight_delta(mechanism: Mechanism, epsilon: float) -> float:
+    """The least delta for which one report is (epsilon, delta)-LDP.
+
+    Args:
+        mechanism: any finite channel.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        The hockey-stick divergence, maximised over pairs of inputs, from exact rationals and
+        rounded up: never below the truth, and at most a few units in the last place above.
+
+    Raises:
+        ValueError: epsilon is negative, infinite or not a number.
+    """
+    return Spectrum.of(mechanism).worst(epsilon)[1]
+
+
+def worst_pair(mechanism: Mechanism, epsilon: float) -> tuple[int, int]:
+    """The ordered pair of inputs whose hockey-stick divergence at epsilon is the largest.
+
+    Args:
+        mechanism: any finite channel.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        (input, other input); the first of the mechanism's representatives in case of a tie.
+
+    Raises:
+        ValueError: epsilon is negative, infinite or not a number.
+    """
+    return Spectrum.of(mechanism).worst(epsilon)[0]
+
+
+def renyi(mechanism: Mechanism, alpha: float) -> float:
+    """The Renyi divergence of one report, maximised over pairs of inputs.
+
+    Args:
+        mechanism: any finite channel.
+        alpha: the order, above 1; infinity gives `tight_epsilon`.
+
+    Returns:
+        The divergence in nats, rounded up; infinite if some code gives an input away.
+
+    Raises:
+        ValueError: alpha is not above 1 (or not a number).
+
+    Source: Mironov, "Renyi differential privacy", CSF 2017, Definition 4.
+    """
+    return Spectrum.of(mechanism).renyi(alpha)
 
 
 def log_up(ratio: Fraction) -> float:
@@ -147,71 +244,3 @@ def double_up(value: Fraction) -> float:
     """The least double that is not below a rational."""
     near = float(value)
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def tight_delta(mechanism: Mechanism, epsilon: float) -> float:
-    """The least delta for which one report is (epsilon, delta)-LDP.
-
-    Args:
-        mechanism: any finite channel.
-        epsilon: at least 0, in nats.
-
-    Returns:
-        The hockey-stick divergence, maximised over pairs of inputs, from exact rationals and
-        rounded up: never below the truth, and at most a few units in the last place above.
-
-    Raises:
-        ValueError: epsilon is negative, infinite or not a number.
-    """
-    return double_up(_worst(mechanism, epsilon)[1])
-
-
-def worst_pair(mechanism: Mechanism, epsilon: float) -> tuple[int, int]:
-    """The ordered pair of inputs whose hockey-stick divergence at epsilon is the largest.
-
-    Args:
-        mechanism: any finite channel.
-        epsilon: at least 0, in nats.
-
-    Returns:
-        (input, other input); the first of the mechanism's representatives in case of a tie.
-
-    Raises:
-        ValueError: epsilon is negative, infinite or not a number.
-    """
-    return _worst(mechanism, epsilon)[0].inputs
-
-
-def _worst(mechanism: Mechanism, epsilon: float) -> tuple[_Pair, Fraction]:
-    """The worst pair, with its divergence rounded up by less than a part in 10^50."""
-    require_loss(epsilon)
-    multiplier, _ = exponential_bounds(epsilon)
-    scored: Iterable[tuple[_Pair, Fraction]] = (
-        (pair, pair.excess(multiplier)) for pair in _pairs(mechanism)
-    )
-    worst = max(scored, key=lambda item: item[1], default=None)
-    if worst is None:
-        raise ValueError("a mechanism needs at least two inputs to have a privacy loss")
-    return worst
-
-
-def renyi(mechanism: Mechanism, alpha: float) -> float:
-    """The Renyi divergence of one report, maximised over pairs of inputs.
-
-    Args:
-        mechanism: any finite channel.
-        alpha: the order, above 1; infinity gives `tight_epsilon`.
-
-    Returns:
-        The divergence in nats, rounded up; infinite if some code gives an input away.
-
-    Raises:
-        ValueError: alpha is not above 1 (or not a number).
-
-    Source: Mironov, "Renyi differential privacy", CSF 2017, Definition 4.
-    """
-    if not alpha > 1:
-        raise ValueError(f"alpha must be above 1, not {alpha}")
-    if alpha == math.inf:
-        return tight_epsilon(mechanism)
-    return max(pair.renyi(alpha) for pair in _pairs(mechanism))

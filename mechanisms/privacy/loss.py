@@ -102,10 +102,18 @@ class PrivacyLoss:
             raise ValueError("a profile has as many epsilons as deltas, none negative")
         if not (np.isfinite(e).all() and (np.diff(e) > 0).all() and (d >= 0).all()):
             raise ValueError("epsilons must be finite and ascend, deltas must not be negative")
+        d = np.minimum.accumulate(np.minimum(d, 1.0))
         if e[0] > 0:
-            # delta(0) <= delta + (1 - delta) tanh(epsilon/2): the two-point pair of `e[0], d[0]`.
-            e, d = np.append(0.0, e), np.append(d[0] + (1 - d[0]) * math.tanh(e[0] / 2), d)
-        return _hull(e, np.minimum.accumulate(np.minimum(d, 1.0)))
+            e, d = np.append(0.0, e), np.append(1.0, d)
+        # What a bound at one epsilon says about each smaller one: the worst that it allows is
+        # four-outcome randomised response, whose profile this is. It also keeps the profile from
+        # falling faster than any pair of distributions lets it.
+        gap = np.minimum(e[:, None] - e, 0.0)
+        implied = d + (1 - d) * -np.expm1(gap) / (1 + np.exp(-e))
+        implied *= 1 + _ROUNDING
+        np.fill_diagonal(implied, d)
+        later = np.triu(np.ones(implied.shape, np.bool_))
+        return _hull(e, np.min(np.where(later, implied, 1.0), axis=1))
 
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyLoss:
@@ -189,6 +197,7 @@ def _chain(p: Floats, q: Floats) -> PrivacyLoss:
     # the right adds positive numbers only, so that the smallest deltas keep their digits.
     falls = np.diff(np.append(1.0, ratios)) * mass[::-1].cumsum()[::-1]
     deltas = p[q == 0].sum() + np.append(falls[::-1].cumsum()[::-1], 0.0)
+    deltas *= 1 + (p.size + 8) * 2.0**-52  # upwards, by more than all these roundings
     return _thinned(np.append(0.0, np.log(ratios) + _ROUNDING), np.minimum(deltas, 1.0))
 
 

@@ -140,13 +140,23 @@ def test_impossible_messages_are_refused_and_told_apart(mechanism):
     assert mechanism.valid(forged).tolist() == [True, False, False]
     with pytest.raises(ValueError, match="2 of 3 messages"):
         mechanism.count(forged)
+    for forged in ([1.5], [-1], ["a"], [math.nan]):
+        with pytest.raises(ValueError, match="messages"):
+            mechanism.count(forged)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, 1e-30])
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, 1e-30, "1", None])
 @pytest.mark.parametrize("name", catalog.names())
 def test_epsilon_that_means_nothing_is_refused(name, epsilon):
     with pytest.raises(ValueError, match="epsilon"):
         catalog.build(name, epsilon=epsilon, domain_size=10)
+
+
+@pytest.mark.parametrize("size", [10.5, 10.0, "10", None, 1, 0, -3])
+@pytest.mark.parametrize("name", catalog.names())
+def test_a_domain_that_is_no_number_of_values_is_refused(name, size):
+    with pytest.raises(ValueError, match="domain_size"):
+        catalog.build(name, epsilon=1.0, domain_size=size)
 
 
 @pytest.mark.parametrize("name", catalog.names())

@@ -12,7 +12,7 @@ import pytest
 from mechanisms import catalog
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.privacy.audit import attack, audit
+from mechanisms.privacy.audit import RISK, _plausible, attack, audit
 from mechanisms.randomness import SeededRandom
 
 
@@ -173,3 +173,17 @@ def test_the_pair_named_is_a_worst_pair():
     x, y = audit(mechanism).pair
     p, q = mechanism.channel(x), mechanism.channel(y)
     assert np.maximum(p - math.e * q, 0).sum() == pytest.approx(audit(mechanism).delta, rel=1e-6)
+
+
+def test_a_channel_too_large_to_enumerate_is_refused():
+    with pytest.raises(ValueError, match="codes are more than"):
+        audit(LinearHash(9.0, 10**6, 16381))
+
+
+def test_rare_codes_do_not_accuse_an_honest_sampler():
+    """Five expected reports follow a Poisson law, whose tail a chi-square test underrates: with
+    its cell tested at 10^-6 / 3, 14 or 15 reports would be an accusation once in 10^4 tries."""
+    law = np.array([5e-6, 1 - 5e-6])
+    assert all(_plausible(np.array([k, 10**6 - k]), law, RISK / 3) for k in range(25))
+    skewed = np.array([400, 10**6 - 400])
+    assert not _plausible(skewed, np.array([2e-4, 1 - 2e-4]), RISK / 3)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.linear_hash import k_ary, optimal_local
+from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
 
 
@@ -188,3 +189,16 @@ def test_meaningless_questions_are_refused(bad):
         loss.epsilon(bad)
     with pytest.raises(ValueError, match="epsilon must be"):
         loss.delta(bad)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "deltas"),
+    [([0.0, 0.1], [1.0, 1e-6]), ([0.0, 0.05, 0.1], [0.5, 0.4, 1e-6]), ([0.0, 0.5], [0.9, 0.0])],
+)
+def test_a_loose_bound_at_a_small_epsilon_is_tightened_by_later_ones(epsilons, deltas):
+    """No pair of distributions falls from delta 1 at 0 to 10^-6 at 0.1, so the bound is loose."""
+    loss = PrivacyLoss.from_profile(epsilons, deltas)
+    last, least = epsilons[-1], deltas[-1]
+    assert loss.delta(0.0) <= least + (1 - least) * math.tanh(last / 2) * (1 + 1e-12)
+    assert loss.delta(last) == pytest.approx(least, rel=1e-9)
+    assert compose({loss: 10}).epsilon(1e-3) < 10 * last
