@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import DATA
+from benchmarks.measure import DATA, require_near_one
 from mechanisms import planner
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
@@ -38,6 +38,7 @@ def main() -> None:
     for heading in ("data", "model", "epsilon", "mechanism", "predicted", "measured", "ratio",
                     "after POP"):  # fmt: skip
         table.add_column(heading, justify="left" if heading == "data" else "right")
+    ratios = {}
     for name, cells, d in logs():
         truth = np.bincount(cells, minlength=d) / cells.size
         for model, epsilon in [("local", 1.0), ("shuffle", 0.5), ("shuffle", 1.0)]:
@@ -50,9 +51,11 @@ def main() -> None:
                 before.append(np.mean((estimate - truth) ** 2))
                 after.append(np.mean((project(estimate) - truth) ** 2))
             predicted = design.mean_squared_error
+            ratios[f"{name}, {model} {epsilon:g}"] = float(np.mean(before) / predicted)
             table.add_row(
                 name, model, f"{epsilon:g}", f"{design.name}, p = {mechanism.hash_range}",
                 f"{predicted:.3g}", f"{np.mean(before):.3g}",
                 f"{np.mean(before) / predicted:.3f}", f"{np.mean(after):.3g}",
             )  # fmt: skip
     Console(width=150).print(table)
+    require_near_one(ratios)

@@ -12,6 +12,13 @@ from pathlib import Path
 DATA = Path(os.environ.get("HUSHBEAM_DATA", "../shared/data"))
 
 
+def require_near_one(ratios: dict[str, float], tolerance: float = 0.1) -> None:
+    """End with an error if a measured quantity is not what was predicted."""
+    far = {name: ratio for name, ratio in ratios.items() if not abs(ratio - 1) <= tolerance}
+    if far:
+        raise SystemExit(f"measured over predicted, beyond {tolerance:g}: {far}")
+
+
 def seconds(run: Callable[[], object], repeats: int = 7) -> float:
     """Median CPU seconds of a call, after one warm-up that fills its caches."""
     run()

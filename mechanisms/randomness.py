@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,7 +20,7 @@ Words = NDArray[np.uint64]
 _ZEROS = bytes(1 << 20)  # encrypting zeros yields the bare keystream
 
 
-class _Keystream:
+class _Keystream(ABC):
     """Integers of any law from one AES-CTR stream; subclasses say where the key comes from."""
 
     def __init__(self, key: bytes) -> None:
@@ -32,8 +33,9 @@ class _Keystream:
         ).encryptor()
         self._process = os.getpid()
 
+    @abstractmethod
     def _after_fork(self) -> None:
-        raise NotImplementedError
+        """What to do when the process turns out to be a copy of the one that drew the key."""
 
     def _fill(self, array: NDArray[Any]) -> None:
         """Overwrite an array with keystream."""

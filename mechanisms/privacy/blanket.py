@@ -10,6 +10,7 @@ that tells them apart; any test will do, so neither dice nor a lattice can spoil
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -217,13 +218,8 @@ def _largest_upper(laws: ShuffleLaws, n: int, delta: float) -> float:
             continue
         guess = gaussian_epsilon(law.spread() / math.sqrt(n), delta)
         limit = laws.epsilon if laws.epsilon < math.inf else _unbounded(law, n, delta)
-        reached = private_end(
-            lambda epsilon, law=law: dominated_delta(law, n, epsilon, COARSE),  # type: ignore[misc]
-            delta,
-            limit,
-            reached,
-            guess,
-        )[0]
+        at = partial(dominated_delta, law, n, cells=COARSE)
+        reached = private_end(at, delta, limit, reached, guess)[0]
         if reached == math.inf:
             break
     return reached
