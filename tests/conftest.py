@@ -9,8 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import canaries
+
+# The same examples in every run: a test that fails does so for the one who broke it. To look for
+# new ones: pytest --hypothesis-profile=default.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
