@@ -11,13 +11,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 from pipelines import audit_command, histogram_command, plan_command
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
     WRONG_REQUEST,
+    Caution,
     FailedError,
     RequestError,
     WithheldError,
@@ -44,10 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done; 1 withheld; 2 the request or its input is wrong; 3 the run failed.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
+    debug = False
     try:
-        with _loud() if debug else _quiet():
-            return _run([word for word in arguments if word != "--debug"])
+        parser = _parser()
+        known, rest = parser.parse_known_args(arguments)
+        if "command" not in known:
+            parser.print_help()
+            return WRONG_REQUEST
+        debug = vars(known).pop("debug", False)
+        with _cautioning(), _loud() if debug else _quiet():
+            return int(known.command(known, rest))
     except RequestError as error:
         _complain(str(error))
         return WRONG_REQUEST
@@ -72,16 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return RUN_FAILED
 
 
-def _run(arguments: list[str]) -> int:
-    """One command, and its exit code."""
-    parser = _parser()
-    known, rest = parser.parse_known_args(arguments)
-    if "command" not in known:
-        parser.print_help()
-        return WRONG_REQUEST
-    return int(known.command(known, rest))
-
-
 def entry() -> NoReturn:
     """The process behind the `hushbeam` command."""
     code = main()
@@ -104,7 +101,29 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for command in (histogram_command, plan_command, audit_command):
         command.add_to(commands)
+    for each in (parser, *commands.choices.values()):
+        each.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS,
+            help="show Beam's log and tracebacks",
+        )  # fmt: skip
     return parser
+
+
+@contextlib.contextmanager
+def _cautioning() -> Iterator[None]:
+    """Show a `Caution` as a line of ours, also while everybody else has to be silent."""
+    others = warnings.showwarning
+    with warnings.catch_warnings(), open(os.dup(2), "w") as stderr:
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, Caution):
+                _complain(f"warning: {message}", stderr)
+            else:
+                others(message, category, *where, **more)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", Caution)
+        yield
 
 
 @contextlib.contextmanager
@@ -124,6 +143,7 @@ def _quiet() -> Iterator[None]:
     level = root.level
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", Caution)
         root.setLevel(logging.CRITICAL)
         sys.stderr.flush()
         stderr = os.dup(2)
@@ -137,8 +157,8 @@ def _quiet() -> Iterator[None]:
             root.setLevel(level)
 
 
-def _complain(line: str) -> None:
-    print(f"hushbeam: {' '.join(line.split())}", file=sys.stderr)
+def _complain(line: str, stream: TextIO | None = None) -> None:
+    print(f"hushbeam: {' '.join(line.split())}", file=stream or sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

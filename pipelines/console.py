@@ -17,8 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.report import labels
-from transforms.progress import NAMESPACE, REPORTS, ROWS, WITHHELD, live
+from transforms.progress import CHANGED, NAMESPACE, REPORTS, ROWS, WITHHELD, live
 
+_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED)
 _EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
 
 
@@ -39,7 +40,7 @@ def counters(result: Any) -> dict[str, int]:
 
 def rejects(counted: Mapping[str, int]) -> dict[str, int]:
     """Among the counters, how many rows could not be used, by reason."""
-    return {name: n for name, n in counted.items() if name not in (ROWS, REPORTS, WITHHELD)}
+    return {name: n for name, n in counted.items() if name not in _NO_REJECTS}
 
 
 @contextmanager
@@ -90,7 +91,7 @@ def show_top(console: Console, table: pa.Table, rows: int, confidence: float) ->
     """The largest estimates, as a table."""
     shown = Table(title=f"the {min(rows, len(table))} largest of {len(table):,} values")
     shown.add_column("value")
-    for heading in ("share %", "± s.e.", f"{100 * confidence:g} % interval"):
+    for heading in ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval"):
         shown.add_column(heading, justify="right")
     order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
     top = order.slice(0, rows)
@@ -98,6 +99,7 @@ def show_top(console: Console, table: pa.Table, rows: int, confidence: float) ->
         shown.add_row(
             Text(label),  # a plain string would be read as markup
             f"{100 * row['estimate']:.3f}",
+            f"{100 * row['unbiased']:.3f}",  # the interval is around this one
             f"{100 * row['standard_error']:.3f}",
             f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
         )

@@ -17,6 +17,10 @@ class FailedError(Exception):
     """The run failed, in words of our own: unlike a stranger's they cannot quote the data."""
 
 
+class Caution(UserWarning):
+    """Something to think over, in words of our own: unlike an error it ends nothing."""
+
+
 def reason(error: BaseException) -> str:
     """An error about options or file names, which hold no data, in one line."""
     told = getattr(error, "strerror", None) or str(error) or type(error).__name__

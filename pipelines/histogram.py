@@ -24,13 +24,13 @@ from mechanisms.postprocess.intervals import intervals, largest_error_bound, sta
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release, report
 from pipelines.errors import RequestError
-from pipelines.wording import RAW_ROWS, meaning, upward
+from pipelines.wording import RAW_ROWS, covered, large_delta, meaning, upward
 from transforms.blocks import Generator
 from transforms.collect import CollectFrequencies, Frequencies
 from transforms.contributions import OneValuePerUser
 from transforms.encode import Domain, EncodeDoFn
 from transforms.perturb import Perturb
-from transforms.progress import ROWS, WITHHELD, tally
+from transforms.progress import CHANGED, ROWS, WITHHELD, tally
 from transforms.shuffle import Shuffle
 from transforms.telemetry import ReadTelemetry
 from transforms.users import UserDigest
@@ -38,6 +38,9 @@ from transforms.users import UserDigest
 TABLE = "histogram.parquet"
 
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
+# At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
+_BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
+_LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
 _BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 
@@ -89,6 +92,12 @@ class HistogramJob:
         return "row" if self.options.user_column is None else "user"
 
     @property
+    def cautions(self) -> list[str]:
+        """What is allowed and yet should be thought over, for the requester and the reader."""
+        delta = self.design.release.delta
+        return [large_delta(delta, self.min_reports)] if delta * self.min_reports >= 1 else []
+
+    @property
     def buckets(self) -> int:
         """How many groups the shuffler and the contribution bound split their input into."""
         return min(max(64, self.telemetry.rows // _BUCKET_ROWS), 1 << 14)
@@ -120,6 +129,7 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
         design = planner.design(target, options.mechanism)
     except ValueError as error:
         raise RequestError(str(error)) from None
+    _require_memory(domain.size, design)
     proven = design.release.epsilon
     if options.epsilon is not None and not proven <= options.epsilon:
         raise RequestError(
@@ -127,6 +137,18 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
             f"{upward(proven, 3):g}; ask for that much, or have more of them"
         )
     return HistogramJob(options, telemetry, domain, design, min_reports, open_rng)
+
+
+def _require_memory(cells: int, design: planner.Design) -> None:
+    """Refuse what the one worker that decodes and writes the release would not finish."""
+    needed = _BYTES_PER_CODE * design.mechanism.codes + _BYTES_PER_VALUE * cells
+    if not needed <= _LARGEST_MEMORY:
+        raise RequestError(
+            f"--domain: decoding {cells:,} values with {design.name} takes "
+            f"{design.mechanism.codes:,} counters, about {needed / (1 << 30):.1f} GiB of memory: "
+            f"more than {_LARGEST_MEMORY >> 30} GiB; declare a coarser domain or choose "
+            "another --mechanism"
+        )
 
 
 def _min_reports(options: HistogramOptions, rows: int) -> int:
@@ -189,15 +211,19 @@ class PublishHistogram(beam.PTransform):
 
 
 class ReleaseDoFn(beam.DoFn):
-    """Writes the release, unless there are too few reports for one."""
+    """Writes the release, unless there are too few reports for one, or the files changed.
+
+    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
+    quote the data.
+    """
 
     def __init__(self, job: HistogramJob, release_id: str) -> None:
         self._job, self._release_id = job, release_id
 
     def process(self, frequencies: Frequencies, tallies: Mapping[str, int]) -> None:
-        read, held = tallies.get(ROWS, 0), self._job.telemetry.rows
-        if read != held:
-            raise RuntimeError(f"{read} rows were read of {held}: the files changed meanwhile")
+        if tallies.get(ROWS, 0) != self._job.telemetry.rows:
+            tally(CHANGED, 1)
+            return
         if frequencies.n < self._job.min_reports:
             tally(WITHHELD, 1)
             return
@@ -214,10 +240,11 @@ def histogram_table(job: HistogramJob, frequencies: Frequencies) -> pa.Table:
     unbiased (before it), standard_error, lower and upper (an interval for each value alone),
     lower_simultaneous and upper_simultaneous (intervals that cover all values together).
     """
-    unbiased, confidence = frequencies.unbiased, job.options.confidence
-    error = standard_errors(job.design.mechanism, unbiased, frequencies.n)
-    lower, upper = intervals(unbiased, error, confidence)
-    lower_all, upper_all = intervals(unbiased, error, confidence, simultaneous=True)
+    mechanism, unbiased, n = job.design.mechanism, frequencies.unbiased, frequencies.n
+    confidence = job.options.confidence
+    error = standard_errors(mechanism, unbiased, n)
+    lower, upper = intervals(mechanism, unbiased, n, confidence)
+    lower_all, upper_all = intervals(mechanism, unbiased, n, confidence, simultaneous=True)
     values = job.domain.labels()
     if job.domain.other:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
@@ -248,7 +275,7 @@ def histogram_statement(
         "release": "histogram",
         "release_id": release_id,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": [*in_words, RAW_ROWS],
+        "in_words": [*in_words, *job.cautions, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "neighbours": f"one {job.unit}'s value is replaced by any other value of the domain",
         "published_exactly": "the number of reports, of rows read and of rejects by reason",
@@ -276,6 +303,7 @@ def histogram_statement(
             "standard_error_at_0": float(np.sqrt(mechanism.variance(0.0, n))),
             "mean_squared_error_per_value": mechanism.average_variance(n),
             "largest_error_bound": largest_error_bound(mechanism, n, options.confidence),
+            "covers": covered(job.unit),
         },
         "versions": {name: version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},

@@ -90,7 +90,6 @@ def add_to(commands: Any) -> None:
     result.add_argument(
         "--confidence", default="0.95", help="of the intervals (default: %(default)s)"
     )
-    result.add_argument("--debug", action="store_true", help="show Beam's log and tracebacks")
     parser.set_defaults(command=run)
 
 
@@ -100,5 +99,5 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     # by now logs are silent.
     from pipelines.histogram_run import run as publish
 
-    asked = {k: v for k, v in vars(arguments).items() if k not in ("command", "debug")}
+    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
     return publish(asked, beam_arguments)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
 
 from pipelines import console, histogram, release
 from pipelines.console import rejects
-from pipelines.errors import DONE, FailedError, WithheldError
+from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.requests import request
-from pipelines.run import run_beam
+from pipelines.run import beam_options, run_beam
 from pipelines.wording import one_line
-from transforms.progress import REPORTS
+from transforms.progress import CHANGED, REPORTS, ROWS
 
 
 def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
@@ -33,11 +35,17 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
         FailedError: the job ended without a release.
     """
     options = request(histogram.HistogramOptions, asked)
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
     job = histogram.prepare(options)
+    for line in job.cautions:
+        warnings.warn(line, Caution, stacklevel=1)
     screen = console.Screen()
-    counted = run_beam(histogram.PublishHistogram(job), beam_arguments, screen, job.telemetry.rows)
+    counted = run_beam(histogram.PublishHistogram(job), for_beam, screen, job.telemetry.rows)
     if counted is None:
-        screen.print("submitted; the release will appear in the output folder")
+        screen.print(
+            "handed over; the release will appear in the output folder once the job has run"
+        )
         return DONE
     if not release.holds_release(options.output):
         raise _unpublished(job, counted)
@@ -52,6 +60,16 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
 
 def _unpublished(job: histogram.HistogramJob, counted: Mapping[str, int]) -> Exception:
     """Why a job that came to its end has published nothing."""
+    if not counted:
+        return FailedError(
+            f"the job came to its end, but {job.options.output} holds no release, and its runner "
+            "cannot be asked why; too few reports may have come"
+        )
+    if CHANGED in counted:
+        return FailedError(
+            f"the files changed while they were read: {counted.get(ROWS, 0):,} rows came, and "
+            f"their footers had told of {job.telemetry.rows:,}; run again when they are at rest"
+        )
     reports = counted.get(REPORTS, 0)
     if reports < job.min_reports:
         return WithheldError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import RequestError, reason
@@ -17,7 +17,7 @@ from transforms.encode import DeclaredValues, Domain, IntegerRange, integer_rang
 from transforms.users import UserDigest
 
 _LARGEST_DOMAIN_FILE = 1 << 28  # bytes
-_LARGEST_DOMAIN = 1 << 26  # values; more could be neither decoded nor published
+_LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
 
 
@@ -87,6 +87,12 @@ def _match(pattern: str) -> list[str]:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
             raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
+        packed = CompressionTypes.detect_compression_type(file)
+        if packed != CompressionTypes.UNCOMPRESSED:
+            raise RequestError(
+                f"--input: {file}: Beam takes this name for a {packed} file's and would unpack it; "
+                "unpack it yourself, or give it a name that ends in .parquet"
+            )
     return found
 
 
@@ -133,8 +139,10 @@ def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
             "counted; declare a coarser domain"
         )
     if not domain.accepts(column):
-        text_or_integers = "text (or integers, if every line is one and none comes twice)"
-        wanted = "integers" if bounds is not None else text_or_integers
+        text = "text (or integers, if every line is one and none comes twice)"
+        if pa.types.is_boolean(column):
+            text = "other lines than true and false"
+        wanted = "integers" if bounds is not None else text
         raise RequestError(
             f"--domain: the column holds {column}, but the domain declares {wanted}; "
             "choose a column of that type or declare the domain in the column's"

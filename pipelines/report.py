@@ -54,6 +54,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         domain=f"{len(table):,}",
         confidence=f"{asked['confidence']:g}",
         drawn=drawn,
+        covers=html.escape(statement["error"]["covers"]),
         advice=advice,
         promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
         facts="".join(_fact(name, text) for name, text in _facts(statement)),

@@ -12,6 +12,20 @@ from pipelines.errors import RequestError
 # A whole number, also as people type large ones: 1e6.
 Whole = Annotated[int, BeforeValidator(lambda text: _whole(text))]
 
+# What is wrong, by pydantic's name for it, in plainer words than pydantic's.
+_MUST = {
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "less_than": "a number less than {lt:g}",
+    "less_than_equal": "a number of at most {le:g}",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number that is not astronomic",
+    "string_too_short": "at least {min_length} character long",
+}
+
 _Options = TypeVar("_Options", bound=BaseModel)
 
 
@@ -31,7 +45,9 @@ def request(kind: type[_Options], asked: Mapping[str, Any]) -> _Options:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         flag = "--" + str(first["loc"][0]).replace("_", "-")
-        raise RequestError(f"{flag}: {first['msg']}, not {first['input']!r}") from None
+        must = _MUST.get(first["type"], "").format(**first.get("ctx", {}))
+        told = f"{flag} must be {must}" if must else f"{flag}: {first['msg']}"
+        raise RequestError(f"{told}, not {first['input']!r}") from None
 
 
 def no_more(arguments: Sequence[str]) -> None:

@@ -8,7 +8,11 @@ import io
 from collections.abc import Sequence
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+)
 from apache_beam.runners.runner import PipelineState
 from rich.console import Console
 
@@ -55,25 +59,25 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
 
 
 def run_beam(
-    job: beam.PTransform, arguments: Sequence[str], screen: Console, rows: int
+    job: beam.PTransform, options: PipelineOptions, screen: Console, rows: int
 ) -> dict[str, int] | None:
     """Run one PTransform as a pipeline, with a progress line.
 
     Args:
         job: from the beginning of a pipeline to its release.
-        arguments: Beam's options.
+        options: Beam's, from `beam_options`.
         screen: where progress is drawn.
         rows: how many rows the job will read.
 
     Returns:
-        hushbeam's counters; None if the job was only submitted, or its graph only written.
+        hushbeam's counters, none if the runner cannot be asked for them; None if the job was only
+        submitted, or only a template of it written.
 
     Raises:
-        RequestError: an option is unknown, or the options do not make a pipeline.
+        RequestError: the options do not make a pipeline.
         FailedError: the job failed elsewhere, or was cancelled.
         Exception: it failed here, with whatever its steps raised.
     """
-    options = beam_options(arguments)
     try:
         pipeline = beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
@@ -84,8 +88,13 @@ def run_beam(
         result = pipeline.run()
         follow(result)
         state = result.wait_until_finish()
+    # Who has written a template says DONE, and knows of no job.
+    if options.view_as(GoogleCloudOptions).template_location is not None:
+        return None
     if state is None or not PipelineState.is_terminal(state):
         return None
     if state != PipelineState.DONE:
         raise FailedError(f"the job ended in state {state}; its runner's log has the reason")
-    return counters(result)
+    with contextlib.suppress(Exception):  # what was published is published, counted or not
+        return counters(result)
+    return {}

@@ -17,6 +17,30 @@ RAW_ROWS = (
 _PLAIN = 20.0  # above this epsilon a factor has too many digits to be read
 
 
+def large_delta(delta: float, reports: int) -> str:
+    """What a delta of 1/n or more still allows.
+
+    Args:
+        delta: of the release.
+        reports: n, the least batch.
+    """
+    return (
+        f"delta is not small against 1/n: to publish about {delta * reports:,.0f} of "
+        f"{reports:,} reports as they are, each with probability {delta:g}, would keep the same "
+        f"promise; a delta far below {1 / reports:.1g} rules that out."
+    )
+
+
+def covered(unit: str) -> str:
+    """What standard errors and intervals account for, and what they do not."""
+    if unit == "row":
+        return "Standard errors and intervals cover the randomisation of the reports."
+    return (
+        f"Standard errors and intervals cover the randomisation of the reports only, not the draw "
+        f"of one row of each {unit}: the shares they hold for are those of the rows drawn."
+    )
+
+
 def meaning(guarantee: Guarantee, min_reports: int) -> str:
     """What a guarantee promises, in two sentences.
 

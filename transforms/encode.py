@@ -24,6 +24,8 @@ OUTSIDE_DOMAIN = "outside the domain"
 NULL_USER = "null user"
 
 _BLOCK = 1 << 16  # rows encoded at a time
+# Views, which few of Arrow's kernels take, and what holds the same.
+_UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 
 
@@ -152,10 +154,12 @@ class DeclaredValues(Domain):
             return self.accepts(column.value_type)
         if pa.types.is_integer(column):
             return self._integers is not None
+        if pa.types.is_boolean(column):
+            return {"true", "false"}.issuperset(self.values)
         return bool(
             pa.types.is_string(column)
             or pa.types.is_large_string(column)
-            or pa.types.is_boolean(column)
+            or pa.types.is_string_view(column)
         )
 
     def _indices(self, column: pa.Array) -> NDArray[np.int64]:
@@ -225,13 +229,22 @@ class EncodeDoFn(beam.DoFn):
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column, without a dictionary that hides nulls or is longer than the column itself."""
+    """The column, without views, or a dictionary that hides nulls or is longer than the column."""
+    column = _unviewed(column)
     if pa.types.is_dictionary(column.type):
         dictionary = column.dictionary
         # An empty one serves a column of nulls alone, and has no entry to stand for them.
         if dictionary.null_count or not 0 < len(dictionary) <= len(column):
             return column.dictionary_decode()
     return column
+
+
+def _unviewed(column: pa.Array) -> pa.Array:
+    """The same in a layout that every kernel takes."""
+    if pa.types.is_dictionary(column.type) and column.type.value_type in _UNVIEWED:
+        return pa.DictionaryArray.from_arrays(column.indices, _unviewed(column.dictionary))
+    kind = _UNVIEWED.get(column.type)
+    return column if kind is None else column.cast(kind)
 
 
 def integer_range(text: str) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ NAMESPACE = "hushbeam"
 ROWS = "rows read"
 REPORTS = "reports"
 WITHHELD = "withheld"
+CHANGED = "files changed"  # while they were read
 
 # Local runners report metrics only when they have finished; the workers that share this process
 # can be watched while they run. Elsewhere this stays empty and Beam's own metrics are polled.

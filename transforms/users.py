@@ -49,8 +49,10 @@ class UserDigest:
                 pa.types.is_integer,
                 pa.types.is_string,
                 pa.types.is_large_string,
+                pa.types.is_string_view,
                 pa.types.is_binary,
                 pa.types.is_large_binary,
+                pa.types.is_binary_view,
                 pa.types.is_fixed_size_binary,
             )
         )

@@ -60,12 +60,12 @@ class SupportLaw:
             Fisher, Revue de l'Institut International de Statistique 1938.
         """
         sparse = self._variance(support) < _SPARSE
-        limit = np.empty(support.size)
+        limit = np.empty(support.size, np.float64)
         limit[sparse] = self._exact(support[sparse], tail)
         limit[~sparse] = self._holders(self._score(support[~sparse], tail))
         # Where one method follows the other, a limit may drop by a fraction of a holder.
-        ascending: Floats = np.maximum.accumulate(limit)
-        return ascending
+        ascending = np.maximum.accumulate(limit)
+        return ascending.astype(np.float64, copy=False)
 
     def _holders(self, mean: Floats) -> Floats:
         """The h at which the support has this mean, moved into [0, n]."""
@@ -94,7 +94,7 @@ class SupportLaw:
             root: Floats = np.sqrt(bend * bend + z * z * spread)
             return start + bend + root
 
-        start = support + 0.5  # counts are whole: S <= s is S < s + 1/2
+        start = support.astype(np.float64) + 0.5  # counts are whole: S <= s is S < s + 1/2
         mean = solution(start)
         skew = self._third_cumulant(mean) / np.maximum(self._variance(mean), 1)
         return solution(start - (z * z - 1) / 6 * skew)
@@ -125,9 +125,9 @@ class SupportLaw:
         first = np.maximum(np.floor(mean - reach), 0)
         last = np.minimum(np.minimum(np.ceil(mean + reach), others), support)
         width = max(int((last - first).max()) + 1, 1)
-        a = first[:, None] + np.arange(width)
+        a = first[:, None] + np.arange(width, dtype=np.float64)
         inside = a <= last[:, None]
-        a = np.where(inside, a, 0)
+        a = np.where(inside, a, 0.0)
         weight = np.where(inside, _probability(a, others[:, None], self.other), 0)
         below = _at_most(support[:, None] - a, holders[:, None], self.keep)
         total: Floats = (weight * below).sum(axis=1)
@@ -144,5 +144,6 @@ def _probability(k: Floats, n: Floats, p: float) -> Floats:
 def _at_most(k: Floats, n: Floats, p: float) -> Floats:
     """P(Bin(n, p) <= k), for k at least 0."""
     free = k < n
-    missed: Floats = special.betaincc(k + 1, np.where(free, n - k, 1), p)
-    return np.where(free, missed, 1)
+    below = special.betaincc(k + 1, np.where(free, n - k, 1), p)
+    law: Floats = np.where(free, below, 1).astype(np.float64, copy=False)
+    return law

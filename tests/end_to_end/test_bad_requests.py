@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from mechanisms import planner
 from tests import canaries
@@ -48,24 +50,34 @@ def refuse(run, log, domain, workspace) -> Callable[..., None]:
             [
                 # privacy loss
                 *(
-                    ("--epsilon: Input should be greater than 0", {"epsilon": e})
+                    (f"--epsilon must be a number greater than 0, not '{e}'", {"epsilon": e})
                     for e in ("0", "-1", "-0.0")
                 ),
-                *(("--epsilon: ", {"epsilon": e}) for e in ("nan", "inf", "much", "", "1e308")),
+                *(
+                    ("--epsilon must be ", {"epsilon": e})
+                    for e in ("nan", "inf", "much", "", "1e308")
+                ),
                 ("1e-300 is ", {"epsilon": "1e-300", "model": "local"}),
                 ("epsilon is missing", {"epsilon": None}),
                 ("epsilon is missing", {"epsilon": None, "model": "local"}),
-                ("--epsilon-local: ", {"epsilon_local": "0"}),
-                ("--epsilon-local: ", {"epsilon_local": "nan"}),
+                ("--epsilon-local must be ", {"epsilon_local": "0"}),
+                ("--epsilon-local must be ", {"epsilon_local": "nan"}),
                 # its probability of failing
                 ("delta must lie strictly between 0 and 1", {"delta": "0"}),
-                *(("--delta: ", {"delta": d}) for d in ("1", "nan", "inf", "-1e-6", "tiny")),
+                *(("--delta must be ", {"delta": d}) for d in ("1", "nan", "inf", "tiny")),
+                ("argument --delta: expected one argument", {"delta": "-1e-6"}),
                 ("delta must be 0 in the local model", {"delta": "1e-6", "model": "local"}),
                 # the least batch
-                *(("--min-reports: ", {"min_reports": n}) for n in ("0", "-5", "1.5", "many")),
+                *(
+                    ("--min-reports must be ", {"min_reports": n})
+                    for n in ("0", "-5", "1.5", "many")
+                ),
                 ("--min-reports is missing", {"user_column": "user"}),
                 # what comes out
-                *(("--confidence: ", {"confidence": c}) for c in ("0", "1", "nan", "-1", "high")),
+                *(
+                    ("--confidence must be ", {"confidence": c})
+                    for c in ("0", "1", "nan", "-1", "high")
+                ),
                 ("argument --mechanism: invalid choice: 'magic'", {"mechanism": "magic"}),
                 ("argument --model: invalid choice: 'central'", {"model": "central"}),
                 ("argument --out-of-domain: invalid choice", {"out_of_domain": "keep"}),
@@ -101,7 +113,7 @@ def refuse(run, log, domain, workspace) -> Callable[..., None]:
                     for c in ("value", "real", "moment", "tags", "raw", "flag", "kind")
                 ),
                 # where to
-                ("--output: ", {"output": ""}),
+                ("--output must be ", {"output": ""}),
                 ("--output: cannot publish in nowhere://out", {"output": "nowhere://out"}),
                 ("--output: cannot publish in file:///out", {"output": "file:///out"}),
                 ("--output: / already holds files", {"output": "/"}),
@@ -148,6 +160,25 @@ def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
 
     monkeypatch.setattr(planner, "design", careless)
     refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
+
+
+def test_an_unknown_option_is_refused_before_any_file_is_touched(refuse, monkeypatch) -> None:
+    monkeypatch.setattr(FileSystems, "match", lambda *_: pytest.fail("a file was looked for"))
+    refuse("knows --colour red", input="no-such.parquet", colour="red")
+
+
+def test_file_systems_get_beams_options_first(run, log, domain, monkeypatch) -> None:
+    told = []
+    monkeypatch.setattr(FileSystems, "set_options", told.append)
+    outcome = run(canaries.request("no-such.parquet", domain=domain, project="mine"))
+    assert "no file matches" in outcome.err
+    assert [options.view_as(GoogleCloudOptions).project for options in told] == ["mine"]
+
+
+def test_refuses_what_no_collector_would_finish(refuse) -> None:
+    """At this epsilon a hash of many symbols is best, and has far more codes than values."""
+    refuse("GiB of memory: more than 8 GiB; declare a coarser domain", domain="1..1000000",
+           column="number", model="local", epsilon="6.3", mechanism="olh")  # fmt: skip
 
 
 # ---- files that are no telemetry ---------------------------------------------------------------
@@ -318,8 +349,7 @@ def test_withholds_a_batch_of_too_few_users(run, log, domain, workspace) -> None
 
 
 def test_withholds_where_nothing_can_be_used(run, log, workspace) -> None:
-    (workspace / "domain.txt").write_text("True\nFalse\n")  # the column's are true and false
-    words = canaries.request(log, domain="domain.txt", column="flag", model="local")
+    words = canaries.request(log, domain="100..200", column="number", model="local")
     withheld(
         run(words),
         "0 reports came, fewer than --min-reports 1; 2,000 rows: outside the domain",

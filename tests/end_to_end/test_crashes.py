@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.catalog import build
+from pipelines import inputs
 from tests import canaries
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +115,42 @@ def test_a_job_whose_workers_wrote_elsewhere_is_not_called_withheld(
         "hushbeam: the job came to its end, but out holds no release; if its workers "
         "write to disks of their own, name a folder that they share\n"
     )
+
+
+def test_files_that_change_while_they_are_read_are_named_as_the_reason(
+    run, log, domain, workspace, monkeypatch
+) -> None:
+    honest = inputs.open_telemetry
+    monkeypatch.setattr(
+        inputs, "open_telemetry", lambda files: replace(honest(files), rows=canaries.ROWS + 1)
+    )
+    outcome = run(request(log, domain))
+    assert outcome.code == 3
+    assert outcome.err == (
+        "hushbeam: the files changed while they were read: 2,000 rows came, and their footers "
+        "had told of 2,001; run again when they are at rest\n"
+    )
+    assert not (workspace / "out").exists()
+
+
+@pytest.mark.parametrize(("min_reports", "code"), [(100, 0), (100_000, 3)])
+def test_a_runner_that_cannot_be_asked_denies_no_release(
+    run, log, domain, monkeypatch, min_reports: int, code: int
+) -> None:
+    def lost(_: object) -> None:
+        raise ValueError("unknown job id")
+
+    monkeypatch.setattr("pipelines.run.counters", lost)
+    outcome = run(request(log, domain, min_reports=min_reports))
+    assert outcome.code == code
+    assert ("cannot be asked why" in outcome.err) == (code == 3)
+
+
+def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) -> None:
+    monkeypatch.setattr("pipelines.histogram_run.run_beam", lambda *_: None)
+    outcome = run(request(log, domain))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "handed over" in outcome.out
 
 
 # Runs the command until it reaches the function named first, and stops there for good.

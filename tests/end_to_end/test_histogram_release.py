@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms import catalog
-from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
 from pipelines import cli
 from tests import canaries
@@ -160,11 +160,11 @@ def test_errors_and_intervals_belong_to_the_unbiased_estimate(release: Release) 
     shares = np.clip(unbiased, 0, 1)
     assert error == pytest.approx(np.sqrt(mechanism.variance(shares, n)), rel=1e-12)
     assert stated["constants"]["domain_size"] == len(unbiased)
-    for suffix, comparisons in (("", 1), ("_simultaneous", len(unbiased))):
+    for suffix in ("", "_simultaneous"):
         lower, upper = release.column(f"lower{suffix}"), release.column(f"upper{suffix}")
-        reach = normal_quantile(confidence, comparisons) * error
-        assert lower == pytest.approx(np.clip(unbiased - reach, 0, 1), abs=1e-12)
-        assert upper == pytest.approx(np.clip(unbiased + reach, 0, 1), abs=1e-12)
+        limits = intervals(mechanism, unbiased, n, confidence, simultaneous=bool(suffix))
+        assert lower == pytest.approx(limits[0], abs=1e-12)
+        assert upper == pytest.approx(limits[1], abs=1e-12)
         assert (lower <= shares).all()
         assert (shares <= upper).all()
         assert (lower < upper).any()
@@ -263,6 +263,29 @@ def test_the_statement_can_be_checked(release: Release) -> None:
     assert error["standard_error_at_0"] == pytest.approx(mechanism.variance(0.0, n) ** 0.5)
     assert error["mean_squared_error_per_value"] == pytest.approx(mechanism.average_variance(n))
     assert error["largest_error_bound"] > 3 * error["standard_error_at_0"]
+    assert ("not the draw of one row" in error["covers"]) == ("user_column" in release.asked)
+    assert error["covers"] in release.page
+
+
+def test_a_large_delta_is_told_to_the_reader(run, log, domain, workspace) -> None:
+    outcome = run(canaries.request(log, domain=domain, delta=1e-3))
+    assert outcome.code == 0
+    statement = json.loads((workspace / "out" / "statement.json").read_text("utf-8"))
+    (said,) = (text for text in statement["in_words"] if text.startswith("delta is not small"))
+    assert outcome.err == f"hushbeam: warning: {said}\n"
+
+
+def test_views_are_counted_like_other_text(run, log, domain, workspace) -> None:
+    table = pq.read_table(Path(log).parent)
+    for name in ("value", "user"):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, table[name].cast(pa.string_view()))
+    pq.write_table(table, workspace / "views.parquet", row_group_size=300)
+    assert pq.read_schema(workspace / "views.parquet").field("value").type == pa.string_view()
+    words = {"domain": domain, "user_column": "user", "min_reports": 100}
+    assert run(canaries.request("views.parquet", **words)).code == 0
+    statement = json.loads((workspace / "out" / "statement.json").read_text("utf-8"))
+    assert (statement["n"], statement["rejects"]) == (USERS, REJECTS)
 
 
 def test_two_releases_are_told_apart(releases: dict[str, Release]) -> None:

@@ -114,6 +114,13 @@ def test_a_complaint_is_one_line_whatever_is_in_it(run, log) -> None:
     assert outcome.err.splitlines() == [outcome.err.rstrip("\n")]
 
 
+def test_debug_is_an_option_of_every_command_and_a_value_as_well(run, log, domain) -> None:
+    for words in (["--debug", "audit", "grr"], ["audit", "grr", "--debug"]):
+        assert "unknown" not in run([*words, "--epsilon", "1", "--domain-size", "4"]).err
+    refused = run([*canaries.request(log, domain=domain, column=None), "--column=--debug"])
+    assert "no one column '--debug'" in refused.err
+
+
 # ---- as a process of its own -------------------------------------------------------------------
 
 
@@ -129,8 +136,13 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
     ("changes", "code", "complaint"),
     [
         ({"model": "local"}, 0, ""),
-        ({"min_reports": 9_999_999}, 1, "hushbeam: withheld: 1,900 reports came, fewer than "),
-        ({"epsilon": "0"}, 2, "hushbeam: --epsilon: Input should be greater than 0"),
+        ({"delta": 1e-3}, 0, "hushbeam: warning: delta is not small against 1/n: "),
+        (
+            {"min_reports": 9_999_999, "delta": 1e-9},
+            1,
+            "hushbeam: withheld: 1,900 reports came, fewer than ",
+        ),
+        ({"epsilon": "0"}, 2, "hushbeam: --epsilon must be a number greater than 0, not '0'\n"),
     ],
 )
 def test_exit_codes_and_stderr_of_a_process(

@@ -15,7 +15,7 @@ from transforms import progress as counting
 ROWS = {
     "value": ["[/red] x", None, "[bold]b[/bold]", ":smile:"],
     "estimate": [0.4, 0.3, 0.2, 0.1],
-    "unbiased": [0.4, 0.3, 0.2, 0.1],
+    "unbiased": [0.41, 0.31, 0.21, -0.1],
     "standard_error": [0.01] * 4,
     "lower": [0.38, 0.28, 0.18, 0.08],
     "upper": [0.42, 0.32, 0.22, 0.12],
@@ -69,3 +69,13 @@ def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
     assert places == sorted(places)
     assert ":smile:" not in shown  # the fourth
     assert "38.000 to 42.000" in shown
+    assert "41.000" in shown  # the unbiased estimate, which the interval is around
+
+
+def test_the_table_of_the_largest_fits_a_terminal() -> None:
+    widest = {name: [1.0 if name != "value" else "v" * 200] for name in ROWS}
+    text = io.StringIO()
+    console.show_top(Console(file=text, width=79), pa.table(widest), 1, 0.95)
+    assert "unbiased %" in text.getvalue()
+    assert "100.000 to 100.000" in text.getvalue()
+    assert max(map(len, text.getvalue().splitlines())) <= 79

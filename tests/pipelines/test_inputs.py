@@ -73,7 +73,7 @@ def test_ranges_may_be_negative_and_wide() -> None:
     assert (domain.size, domain.labels().to_pylist()) == (8, list(range(-3, 4)))
     assert inputs.read_domain("7..7", pa.int64(), other=True).size == 2
     with pytest.raises(RequestError, match="declare a coarser domain"):
-        inputs.read_domain(f"1..{1 << 26}", pa.int64(), other=True)
+        inputs.read_domain(f"1..{1 << 24}", pa.int64(), other=True)
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int64()])
@@ -88,3 +88,20 @@ def test_names_that_beam_would_take_for_patterns_are_refused(name: str, tmp_path
         pq.write_table(canaries.table().slice(0, 5), tmp_path / each)
     with pytest.raises(RequestError, match="rename"):
         inputs.open_telemetry((str(tmp_path / "*.parquet"),))
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2"])
+def test_names_that_beam_would_unpack_are_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"log.parquet.{ending}"
+    pq.write_table(canaries.table().slice(0, 5), path)
+    with pytest.raises(RequestError, match=r"would unpack it; unpack it yourself, or give it"):
+        inputs.open_telemetry((str(path),))
+
+
+@pytest.mark.parametrize("content", [b"true\nyes\n", b"True\nFalse\n", b"true\nfalse\nnull\n"])
+def test_a_boolean_column_is_declared_as_true_and_false(tmp_path: Path, content: bytes) -> None:
+    assert declared(tmp_path, b"false\ntrue\n", pa.bool_()) == ["false", "true"]
+    with pytest.raises(
+        RequestError, match=r"holds bool, but the domain declares other lines than true"
+    ):
+        declared(tmp_path, content, pa.bool_())

@@ -86,7 +86,7 @@ def statement(**asked: object) -> dict[str, object]:
             "postprocess": "pop",
         } | asked,
         "mechanism": {"name": "srr", "constants": {"epsilon": 2.5, "hash_range": 7}},
-        "error": {"standard_error_at_0": 0.01},
+        "error": {"standard_error_at_0": 0.01, "covers": "They cover <only> the noise."},
         "versions": {"hushbeam": "0.1.0"},
     }  # fmt: skip
 
@@ -125,6 +125,7 @@ def test_values_are_text_wherever_they_stand(nasty: bytes) -> None:
         assert re.sub(r"\s", " ", label) in re.sub(r"\s", " ", source)  # beside its bar
     assert "<b>$city</b>" in text
     assert "It is <promised> & proven." in text
+    assert any("They cover <only> the noise." in line for line in text)
 
 
 def test_the_picture_is_well_formed_and_has_error_bars(nasty: bytes) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
+import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
+from rich.console import Console
 
 from pipelines.errors import RequestError
 from pipelines.histogram import HistogramOptions
 from pipelines.requests import request
-from pipelines.run import beam_options
+from pipelines.run import beam_options, run_beam
 
 ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
 
@@ -62,7 +66,47 @@ def test_options_that_were_not_given_get_their_defaults() -> None:
 
 
 def test_a_malformed_option_is_named_as_it_is_typed() -> None:
-    with pytest.raises(RequestError, match=r"^--min-reports: Input should be a valid integer"):
+    with pytest.raises(RequestError, match=r"^--min-reports must be a whole number, not 'few'$"):
         request(HistogramOptions, ASKED | {"min_reports": "few"})
     with pytest.raises(RequestError, match=r"^--colour: Extra inputs are not permitted"):
         request(HistogramOptions, ASKED | {"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("epsilon", "-1", "--epsilon must be a number greater than 0, not '-1'"),
+        ("epsilon", "701", "--epsilon must be a number of at most 700, not '701'"),
+        ("epsilon", "nan", "--epsilon must be a finite number, not 'nan'"),
+        ("epsilon", "much", "--epsilon must be a number, not 'much'"),
+        ("delta", "-1e-6", "--delta must be a number of at least 0, not '-1e-6'"),
+        ("delta", "1", "--delta must be a number less than 1, not '1'"),
+        ("min_reports", "1.5", "--min-reports must be a whole number, not '1.5'"),
+        ("output", "", "--output must be at least 1 character long, not ''"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(option: str, value: str, said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        request(HistogramOptions, ASKED | {option: value})
+    assert str(caught.value) == said
+
+
+class Unasked:
+    """The result of a job whose metrics cannot be queried, as of a template or a lost service."""
+
+    def wait_until_finish(self) -> str:
+        return "DONE"
+
+    def metrics(self) -> None:
+        raise ValueError("unknown job id")
+
+
+@pytest.mark.parametrize(
+    ("words", "counted"),
+    [([], {}), (["--template_location", "gs://bucket/template"], None)],
+    ids=["finished", "template"],
+)
+def test_a_runner_that_cannot_be_asked_fails_nothing(words, counted, monkeypatch) -> None:
+    monkeypatch.setattr(beam.Pipeline, "run", lambda _: Unasked())
+    options = beam_options(words)
+    assert run_beam(beam.Create([1]), options, Console(file=io.StringIO()), 1) == counted

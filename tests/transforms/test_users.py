@@ -20,6 +20,7 @@ DIGEST = UserDigest("user", KEY)
 SIGNED = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 UNSIGNED = [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 TEXTS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+VIEWS = [pa.string_view(), pa.binary_view()]
 
 # Ids that a careless hash confuses: prefixes, lengths around a word, NULs at either end.
 AWKWARD = [
@@ -83,6 +84,16 @@ def test_storage_does_not_change_a_digest(kind):
         assert [d for s in slices for d in DIGEST(s).tolist()] == expected
         coded = [s.dictionary_encode() for s in slices]
         assert [d for s in coded for d in DIGEST(s).tolist()] == expected
+
+
+@given(st.lists(st.none() | texts, max_size=20), st.sampled_from(VIEWS), st.booleans())
+def test_views_are_digested_like_texts(ids, kind, coded):
+    plain = pa.array([user for user in ids if user is not None] if coded else ids, pa.string())
+    viewed = plain.cast(pa.binary() if kind == VIEWS[1] else pa.string()).cast(kind)
+    if coded:
+        places = pa.array(range(len(plain)), pa.int8())
+        viewed = pa.DictionaryArray.from_arrays(places, viewed)
+    assert (DIGEST(viewed) == DIGEST(plain)).all()
 
 
 @given(st.lists(st.none() | texts, max_size=20), st.booleans())
@@ -161,7 +172,7 @@ def test_digests_do_not_show_how_ids_differ(ids):
 
 
 def test_types_that_tell_users_apart():
-    accepted = [*SIGNED, *UNSIGNED, *TEXTS, pa.binary(16)]
+    accepted = [*SIGNED, *UNSIGNED, *TEXTS, *VIEWS, pa.binary(16)]
     refused = [
         pa.float64(),
         pa.bool_(),
