@@ -120,6 +120,15 @@ class Design:
         return max(1, (self.mechanism.codes - 1).bit_length())
 
 
+def default_delta(model: str, n: int) -> float:
+    """delta where nobody asked for one: 10^-6, or less than a tenth of 1/n for larger batches.
+
+    >>> default_delta("shuffle", 1000), default_delta("shuffle", 10**8), default_delta("local", 9)
+    (1e-06, 1e-09, 0.0)
+    """
+    return 10.0 ** min(-6, -1 - math.floor(math.log10(n))) if model == "shuffle" else 0.0
+
+
 def design(target: Target, name: str = AUTO) -> Design:
     """The design with the least predicted error, of one mechanism or of all.
 
@@ -136,8 +145,20 @@ def design(target: Target, name: str = AUTO) -> Design:
 
 
 def designs(target: Target) -> list[Design]:
-    """The best design of each mechanism in the catalogue."""
-    return [_design(target, name) for name in catalog.FREQUENCY]
+    """The best design of each mechanism in the catalogue that can serve the target.
+
+    Raises:
+        ValueError: none can; the reason of the last one.
+    """
+    found, refusal = [], ValueError("there is no mechanism")
+    for name in catalog.FREQUENCY:
+        try:
+            found.append(_design(target, name))
+        except ValueError as error:  # a table too large for this domain, say
+            refusal = error
+    if not found:
+        raise refusal
+    return found
 
 
 def _design(target: Target, name: str) -> Design:

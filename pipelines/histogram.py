@@ -116,11 +116,12 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
         inputs.check_user_column(telemetry, options.user_column)
     domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
     min_reports = _min_reports(options, telemetry.rows)
+    default = planner.default_delta(options.model, min_reports)
     try:
         target = planner.Target(
             model=options.model,
             epsilon=options.epsilon,
-            delta=_delta(options),
+            delta=default if options.delta is None else options.delta,
             n=min_reports,
             domain_size=domain.size,
             epsilon_local=options.epsilon_local,
@@ -164,13 +165,6 @@ def _min_reports(options: HistogramOptions, rows: int) -> int:
         )
     unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
     return max(2, int(0.9 * rows) // unit * unit)
-
-
-def _delta(options: HistogramOptions) -> float:
-    """delta, 10^-6 by default where the model has one."""
-    if options.delta is None:
-        return 1e-6 if options.model == "shuffle" else 0.0
-    return options.delta
 
 
 @dataclass
@@ -291,7 +285,7 @@ def histogram_statement(
             "out_of_domain": options.out_of_domain,
             "model": options.model,
             "epsilon": options.epsilon,
-            "delta": _delta(options),
+            "delta": design.target.delta,
             "epsilon_local": options.epsilon_local,
             "min_reports": job.min_reports,
             "mechanism": options.mechanism,

@@ -60,7 +60,9 @@ def add_to(commands: Any) -> None:
         "--epsilon", help="the privacy loss of the release; 1 is a common choice, less is safer"
     )
     privacy.add_argument(
-        "--delta", help="shuffle model: the probability that epsilon may fail (default: 1e-6)"
+        "--delta",
+        help="shuffle model: the probability that epsilon may fail (default: 1e-6, less for "
+        "batches of a million and more)",
     )
     privacy.add_argument(
         "--min-reports", metavar="N",

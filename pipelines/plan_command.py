@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--model", choices=("local", "shuffle"), default="shuffle")
     parser.add_argument("--epsilon", help="the privacy loss of the release")
-    parser.add_argument("--delta", help="shuffle model: default 1e-6")
+    parser.add_argument("--delta", help="shuffle model (default: 1e-6, less from 10^6 reports)")
     parser.add_argument("--reports", metavar="N", help="how many reports to expect at the least")
     parser.add_argument("--domain-size", required=True, metavar="D", help="how many values")
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
@@ -133,7 +133,7 @@ def _target(options: PlanOptions) -> planner.Target:
         raise RequestError("--reports is missing: say how many reports to expect at the least")
     if options.epsilon is None and options.epsilon_local is None and not looked_for:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
-    delta = 1e-6 if options.model == "shuffle" else 0.0
+    delta = planner.default_delta(options.model, options.reports or 2)
     return planner.Target(
         model=options.model,
         epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,

@@ -45,7 +45,10 @@ def test_local_model_and_cap(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--reports", "1e6"], r"least epsilon for a standard error of 0.0001: 0\.056"),
+        (
+            ["--reports", "1e6", "--delta", "1e-6"],
+            r"least epsilon for a standard error of 0.0001: 0\.056",
+        ),
         (["--epsilon", "1"], r"fewest reports for a standard error of 0.0001: 82,9"),
     ],
 )
