@@ -64,8 +64,8 @@ class SupportLaw:
         limit[sparse] = self._exact(support[sparse], tail)
         limit[~sparse] = self._holders(self._score(support[~sparse], tail))
         # Where one method follows the other, a limit may drop by a fraction of a holder.
-        ascending = np.maximum.accumulate(limit)
-        return ascending.astype(np.float64, copy=False)
+        ascending: Floats = np.maximum.accumulate(limit)
+        return ascending
 
     def _holders(self, mean: Floats) -> Floats:
         """The h at which the support has this mean, moved into [0, n]."""
@@ -75,7 +75,7 @@ class SupportLaw:
     def _variance(self, mean: Floats | Counts) -> Floats:
         """The variance of the support where it has this mean: linear, at least 0 in 0 .. n."""
         k, o = self.keep, self.other
-        return mean * (1 - k - o) + self.n * k * o
+        return np.asarray(mean * (1 - k - o) + self.n * k * o, np.float64)
 
     def _third_cumulant(self, mean: Floats) -> Floats:
         """The same for its third cumulant."""

@@ -21,8 +21,8 @@ from tests.oracles import FALSE_ALARM, population, zipf
 
 N, D, RUNS = 50_000, 100, 400
 # Each value that nobody holds gets about 0.8, 3.3 and 0.25 supporters: name, d, epsilon, n, runs.
-SPARSE = [("grr", 5_000, 6.97, 5_000, 2_500), ("grr", 20_000, 9.24, 100_000, 150)]
-SPARSE += [("grr", 1_000, 8.0, 1_000, 8_000)]
+SPARSE = [("grr", 5_000, 6.97, 5_000, 2_000), ("grr", 20_000, 9.24, 100_000, 100)]
+SPARSE += [("grr", 1_000, 8.0, 1_000, 5_000)]
 DENSE = [("olh", D, 1.0, N, RUNS), ("srr", 1_000, 3.0, 5_000, RUNS)]
 
 
@@ -117,8 +117,8 @@ def test_values_that_few_hold_are_covered(case, holders):
 
 # name, d, epsilon, n: sparse, at the switch between the methods, dense; noise that is rare on
 # both sides; and a support that nearly everyone gives.
-LAWS = [("grr", 5_000, 6.97, 5_000), ("grr", 1_000, 8.0, 1_000), ("grr", 100, 3.0, 20_000)]
-LAWS += [("srr", 1_000, 3.0, 5_000), ("grr", 1_000, 12.0, 20_000), ("hadamard", 20, 3.0, 500)]
+LAWS = [("grr", 5_000, 6.97, 5_000), ("grr", 1_000, 8.0, 1_000), ("grr", 100, 3.0, 10_000)]
+LAWS += [("srr", 1_000, 3.0, 5_000), ("grr", 1_000, 12.0, 3_000), ("hadamard", 20, 3.0, 500)]
 
 
 @pytest.mark.parametrize("simultaneous", [False, True])
@@ -137,7 +137,8 @@ def test_enumeration_rejects_normal_intervals():
     name, d, epsilon, n = LAWS[0]
     mechanism = build(name, epsilon=epsilon, domain_size=d)
     limits = normal_intervals(mechanism, every_estimate(mechanism, n), n, 0.95, simultaneous=True)
-    assert max(miss(mechanism, n, 0, limits)) > 100 * 0.025 / d
+    worst = max(max(miss(mechanism, n, holders, limits)) for holders in (1, 10, 30, 100))
+    assert worst > 100 * 0.025 / d
 
 
 def test_a_sparse_limit_is_the_last_number_of_holders_that_is_not_rejected():
