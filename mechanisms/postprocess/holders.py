@@ -127,9 +127,15 @@ class SupportLaw:
         width = max(int((last - first).max()) + 1, 1)
         a = first[:, None] + np.arange(width, dtype=np.float64)
         inside = a <= last[:, None]
-        a = np.where(inside, a, 0.0)
+        a = np.where(inside, a, first[:, None])
         weight = np.where(inside, _probability(a, others[:, None], self.other), 0)
-        below = _at_most(support[:, None] - a, holders[:, None], self.keep)
+        # The holders must then contribute at most support - a: the incomplete beta function where
+        # that is least, and from there on a sum of probabilities, which is ten times faster.
+        rest = support[:, None] - a
+        step = np.where(inside & (a < last[:, None]) & (rest <= holders[:, None]), 1.0, 0.0)
+        step *= _probability(np.minimum(rest, holders[:, None]), holders[:, None], self.keep)
+        least = _at_most(support.astype(np.float64) - last, holders, self.keep)
+        below = least[:, None] + step[:, ::-1].cumsum(axis=1)[:, ::-1]
         total: Floats = (weight * below).sum(axis=1)
         return total
 
