@@ -208,8 +208,31 @@ class Mechanism(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:
+    """Variance of an estimate made from support counts.
+
+    Each holder of the value supports it with probability `keep`, everyone else with probability
+    `other`, and the estimate is (support / n - other) / (keep - other).
+
+    Args:
+        frequency: share of holders, in [0, 1]; any shape.
+        n: how many users report.
+        keep: P(support | holder).
+        other: P(support | not holder).
+
+    Returns:
+        Variance in squared frequency units, of the same shape.
+
+    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
+        Software 2022, Theorem 3, corrected: the paper's own estimator (eq. 19) is biased.
+    """
+    f = np.asarray(frequency, np.float64)
+    spread = f * keep * (1 - keep) + (1 - f) * other * (1 - other)
+    return spread / (n * (keep - other) ** 2)
+
+
 class FrequencyOracle(Mechanism):
-    """A mechanism that estimates how frequent each value of a declared domain is."""
+    """A mechanism that estimates how frequent each value is from the reports that support it."""
 
     domain_size: int
 
@@ -233,6 +256,22 @@ class FrequencyOracle(Mechanism):
         """keep - other, the slope the estimator divides by."""
 
     @abstractmethod
+    def support(self, counts: Counts) -> Counts:
+        """How many reports support each value.
+
+        Args:
+            counts: (codes,) from `count`.
+
+        Returns:
+            (domain_size,) int64, exact.
+        """
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        n = int(counts.sum()) if n is None else n
+        if not n > 0:
+            raise ValueError("there is no report to estimate from")
+        return (self.support(counts) / n - self.other) / self.contrast
+
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         """Variance of one value's estimate, over the randomness of n users' reports.
 
@@ -243,6 +282,7 @@ class FrequencyOracle(Mechanism):
         Returns:
             The variance in squared frequency units, of the same shape.
         """
+        return support_variance(frequency, n, self.keep, self.other)
 
     def average_variance(self, n: int) -> float:
         """Mean squared error per value of the whole histogram, in squared frequency units.

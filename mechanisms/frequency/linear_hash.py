@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import (
     Counts,
-    Floats,
     FrequencyOracle,
     Guarantee,
     Messages,
@@ -41,29 +40,6 @@ from mechanisms.rounding import ceiling, exponential_bounds
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 15  # reports perturbed at a time, so that they stay in a core's cache
-
-
-def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:
-    """Variance of an estimate made from support counts.
-
-    Each holder of the value supports it with probability `keep`, everyone else with probability
-    `other`, and the estimate is (support / n - other) / (keep - other).
-
-    Args:
-        frequency: share of holders, in [0, 1]; any shape.
-        n: how many users report.
-        keep: P(support | holder).
-        other: P(support | not holder).
-
-    Returns:
-        Variance in squared frequency units, of the same shape.
-
-    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
-        Software 2022, Theorem 3, corrected: the paper's own estimator (eq. 19) is biased.
-    """
-    f = np.asarray(frequency, np.float64)
-    spread = f * keep * (1 - keep) + (1 - f) * other * (1 - other)
-    return spread / (n * (keep - other) ** 2)
 
 
 @dataclass(frozen=True)
@@ -255,15 +231,6 @@ class LinearHash(FrequencyOracle):
             return np.asarray(counts[: self.domain_size], np.int64)
         table = counts.reshape(self.points, self.hash_range)
         return self.forms.passed(table)[: self.domain_size]
-
-    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
-        return (self.support(counts) / n - self.other) / self.contrast
-
-    def variance(self, frequency: ArrayLike, n: int) -> Floats:
-        return support_variance(frequency, n, self.keep, self.other)
 
 
 def k_ary(epsilon: float, domain_size: int) -> LinearHash:

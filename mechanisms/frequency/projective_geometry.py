@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import (
     Counts,
-    Floats,
     FrequencyOracle,
     Guarantee,
     Messages,
@@ -28,7 +27,6 @@ from mechanisms.channel import (
 )
 from mechanisms.frequency.finite_field import LARGEST_ORDER, is_order
 from mechanisms.frequency.linear_forms import LinearForms, projective_points
-from mechanisms.frequency.linear_hash import support_variance
 from mechanisms.frequency.projective_space import ProjectiveSpace
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
@@ -233,15 +231,6 @@ class ProjectiveGeometry(FrequencyOracle):
             ArithmeticError: the counts are too large for exact arithmetic in doubles.
         """
         return self.space.support(counts, self.domain_size)
-
-    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
-        return (self.support(counts) / n - self.other) / self.contrast
-
-    def variance(self, frequency: ArrayLike, n: int) -> Floats:
-        return support_variance(frequency, n, self.keep, self.other)
 
 
 def orders(domain_size: int) -> list[int]:
