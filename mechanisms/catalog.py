@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mechanisms.channel import FrequencyOracle, Mechanism, require_integer
+from mechanisms.channel import Mechanism, require_integer
 from mechanisms.frequency import linear_hash, projective_geometry
+from mechanisms.frequency.oracle import FrequencyOracle
 
 FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
     "grr": linear_hash.k_ary,

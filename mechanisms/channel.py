@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import permutations
 from typing import Any, ClassVar, Literal
@@ -24,6 +25,9 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Messages = NDArray[np.uint64]
 Model = Literal["local", "shuffle", "central", "none"]
+Kinds = Mapping[tuple[int, int], int]
+
+_BLOCK = 1 << 20  # codes grouped at a time
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,17 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What one report reveals about its sender."""
+        """What the mechanism is made for: one report's loss, or that of a shuffled batch."""
+
+    @property
+    def local(self) -> Guarantee:
+        """What one report reveals about its sender to whoever sees it before the shuffle."""
+        return self.guarantee
+
+    @property
+    def messages(self) -> float:
+        """How many messages a user sends on average."""
+        return 1.0
 
     def constants(self) -> dict[str, float]:
         """What the user chose and what follows from it, for a statement that can be checked."""
@@ -120,18 +134,20 @@ class Mechanism(ABC):
             rng: the generator of this process.
 
         Returns:
-            (n,) uint64 messages in 0 .. codes - 1.
+            (m,) uint64 messages in 0 .. codes - 1; m = n unless a user sends several.
 
         Raises:
             ValueError: a cell is not an integer in range. The message never holds the cell.
         """
 
     @abstractmethod
-    def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
-        """The exact distribution over codes, given a cell.
+    def weights(self, cell: int) -> tuple[NDArray[Any], int]:
+        """The exact distribution over reports, given a cell.
+
+        A report is what one user sends: a code, or the codes of several messages together.
 
         Returns:
-            ((codes,) uint64 numerators, their common denominator); the numerators add up to it.
+            ((reports,) integer numerators, their common denominator); the numerators add up to it.
         """
 
     @abstractmethod
@@ -144,16 +160,30 @@ class Mechanism(ABC):
         """
 
     def channel(self, cell: int) -> Floats:
-        """P(code | cell), rounded to doubles. `weights` holds the exact rationals.
+        """P(report | cell), rounded to doubles. `weights` holds the exact rationals.
 
         Args:
             cell: 0 .. inputs - 1.
 
         Returns:
-            (codes,) float64 that add up to 1.
+            (reports,) float64 that add up to 1.
         """
         numerators, denominator = self.weights(cell)
         return numerators / float(denominator)
+
+    def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
+        """Two inputs' exact laws, reports that are equally likely under either put together.
+
+        Args:
+            one: an input, 0 .. inputs - 1.
+            other: another.
+
+        Returns:
+            ((weight given one, weight given other) -> how many reports have them; the two
+            denominators). A mechanism with too many reports to list states them in closed form.
+        """
+        (a, denominator_a), (b, denominator_b) = self.weights(one), self.weights(other)
+        return _grouped(a, b), (denominator_a, denominator_b)
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """Ordered pairs of inputs that stand for all pairs under the mechanism's symmetries.
@@ -208,86 +238,13 @@ class Mechanism(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:
-    """Variance of an estimate made from support counts.
-
-    Each holder of the value supports it with probability `keep`, everyone else with probability
-    `other`, and the estimate is (support / n - other) / (keep - other).
-
-    Args:
-        frequency: share of holders, in [0, 1]; any shape.
-        n: how many users report.
-        keep: P(support | holder).
-        other: P(support | not holder).
-
-    Returns:
-        Variance in squared frequency units, of the same shape.
-
-    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
-        Software 2022, Theorem 3, corrected: the paper's own estimator (eq. 19) is biased.
-    """
-    f = np.asarray(frequency, np.float64)
-    spread = f * keep * (1 - keep) + (1 - f) * other * (1 - other)
-    return spread / (n * (keep - other) ** 2)
-
-
-class FrequencyOracle(Mechanism):
-    """A mechanism that estimates how frequent each value is from the reports that support it."""
-
-    domain_size: int
-
-    @property
-    def inputs(self) -> int:
-        return self.domain_size
-
-    @property
-    @abstractmethod
-    def keep(self) -> float:
-        """P(support | holder): a report supports the value of the user who sent it."""
-
-    @property
-    @abstractmethod
-    def other(self) -> float:
-        """P(support | not holder): it supports any one other value."""
-
-    @property
-    @abstractmethod
-    def contrast(self) -> float:
-        """keep - other, the slope the estimator divides by."""
-
-    @abstractmethod
-    def support(self, counts: Counts) -> Counts:
-        """How many reports support each value.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
-        """
-
-    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
-        return (self.support(counts) / n - self.other) / self.contrast
-
-    def variance(self, frequency: ArrayLike, n: int) -> Floats:
-        """Variance of one value's estimate, over the randomness of n users' reports.
-
-        Args:
-            frequency: the share of users who hold the value, in [0, 1]; any shape.
-            n: how many users report.
-
-        Returns:
-            The variance in squared frequency units, of the same shape.
-        """
-        return support_variance(frequency, n, self.keep, self.other)
-
-    def average_variance(self, n: int) -> float:
-        """Mean squared error per value of the whole histogram, in squared frequency units.
-
-        The variance is linear in the frequency and frequencies add up to 1, so the average over
-        the domain depends on nothing else.
-        """
-        return float(self.variance(1 / self.domain_size, n))
+def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Kinds:
+    """How many reports have each pair of weights."""
+    kinds: Counter[tuple[int, int]] = Counter()
+    for start in range(0, first.size, _BLOCK):
+        a, at_a = np.unique(first[start : start + _BLOCK], return_inverse=True)
+        b, at_b = np.unique(second[start : start + _BLOCK], return_inverse=True)
+        keys, counts = np.unique(at_a * b.size + at_b, return_counts=True)
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+            kinds[int(a[key // b.size]), int(b[key % b.size])] += count
+    return kinds

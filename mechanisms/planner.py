@@ -11,8 +11,9 @@ import numpy as np
 from scipy import optimize, special
 
 from mechanisms import catalog
-from mechanisms.channel import Floats, FrequencyOracle, Guarantee, require_epsilon
+from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.simplex import project
 from mechanisms.privacy import budget
 from mechanisms.privacy.amplification import shuffled_epsilon

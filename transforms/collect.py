@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
-from mechanisms.channel import FrequencyOracle
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.simplex import project
 
 POSTPROCESSING: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {

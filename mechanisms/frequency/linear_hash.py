@@ -25,13 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import (
     Counts,
-    FrequencyOracle,
     Guarantee,
     Messages,
     require_epsilon,
     require_integer,
 )
 from mechanisms.frequency.linear_forms import Forms, projective_points
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.prime_forms import forms_over, nearest_order, require_order, residue
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import (
     Counts,
-    FrequencyOracle,
     Guarantee,
     Messages,
     require_epsilon,
@@ -27,6 +26,7 @@ from mechanisms.channel import (
 )
 from mechanisms.frequency.finite_field import LARGEST_ORDER, is_order
 from mechanisms.frequency.linear_forms import LinearForms, projective_points
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.projective_space import ProjectiveSpace
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mechanisms.channel import Floats, FrequencyOracle
+from mechanisms.channel import Floats
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.holders import SupportLaw
 
 

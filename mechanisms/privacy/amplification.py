@@ -26,6 +26,20 @@ class Shuffleable(Protocol):
         """The pair laws between which its shuffled batches lie."""
 
 
+@runtime_checkable
+class BatchAccounted(Protocol):
+    """A mechanism that accounts for its shuffled batch by itself: its users send several messages.
+
+    Both methods bracket the truth from below and from above.
+    """
+
+    def batch_delta(self, n: int, epsilon: float) -> tuple[float, float]:
+        """As `shuffled_delta`."""
+
+    def batch_epsilon(self, n: int, delta: float) -> tuple[float, float]:
+        """As `shuffled_epsilon`."""
+
+
 def laws_of(mechanism: Mechanism) -> ShuffleLaws:
     """How the shuffle accountant sees a mechanism.
 
@@ -103,6 +117,8 @@ def shuffled_delta(mechanism: Mechanism, n: int, epsilon: float) -> tuple[float,
     >>> f"{lower:.3e} {upper:.3e}"
     '1.013e-05 1.020e-05'
     """
+    if isinstance(mechanism, BatchAccounted):
+        return mechanism.batch_delta(n, epsilon)
     return blanket.delta_bounds(laws_of(mechanism), n, epsilon)
 
 
@@ -126,4 +142,6 @@ def shuffled_epsilon(mechanism: Mechanism, n: int, delta: float) -> tuple[float,
     >>> f"{lower:.4f} {upper:.4f}"
     '0.0198 0.0198'
     """
+    if isinstance(mechanism, BatchAccounted):
+        return mechanism.batch_epsilon(n, delta)
     return blanket.epsilon_bounds(laws_of(mechanism), n, delta)

@@ -8,18 +8,15 @@ counted together; a linear hash with millions of codes then has four kinds of th
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mechanisms.channel import Mechanism
 from mechanisms.rounding import exponential_bounds
 
-_BLOCK = 1 << 20  # codes grouped at a time
 _LARGEST_ALPHABET = 1 << 26  # codes; some ten seconds and a gigabyte
 _UNIT = 2.0**-53  # the rounding unit of a double
 
@@ -76,34 +73,12 @@ class _Pair:
         return max(0.0, total / (alpha - 1) * (1 + 4 * _UNIT))
 
 
-def _kinds(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> Counter[tuple[int, int]]:
-    """How many codes have each pair of weights."""
-    kinds: Counter[tuple[int, int]] = Counter()
-    for start in range(0, first.size, _BLOCK):
-        a, at_a = np.unique(first[start : start + _BLOCK], return_inverse=True)
-        b, at_b = np.unique(second[start : start + _BLOCK], return_inverse=True)
-        keys, counts = np.unique(at_a * b.size + at_b, return_counts=True)
-        for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
-            kinds[int(a[key // b.size]), int(b[key % b.size])] += count
-    return kinds
-
-
 def _pairs(mechanism: Mechanism) -> Iterator[_Pair]:
     """Every representative pair of the mechanism, grouped."""
-    held: tuple[int, tuple[NDArray[np.uint64], int]] | None = None
     for one, other in mechanism.pairs():
-        if held is None or held[0] != one:  # pairs come grouped by their first input
-            held = (one, mechanism.weights(one))
-        (a, denominator_a), (b, denominator_b) = held[1], mechanism.weights(other)
-        kinds = _kinds(a, b)
+        kinds, denominators = mechanism.kinds(one, other)
         first, second = zip(*kinds, strict=True)
-        yield _Pair(
-            (one, other),
-            list(first),
-            list(second),
-            list(kinds.values()),
-            (denominator_a, denominator_b),
-        )
+        yield _Pair((one, other), list(first), list(second), list(kinds.values()), denominators)
 
 
 @dataclass(frozen=True)

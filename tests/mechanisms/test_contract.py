@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
-from mechanisms.channel import FrequencyOracle
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
 from tests.oracles import follows, population, sample_size, tilted, zipf

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.catalog import build
-from mechanisms.channel import support_variance
 from mechanisms.frequency import linear_hash
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.oracle import support_variance
 from mechanisms.randomness import SeededRandom
 from tests.oracles import digits, forms, population, support_by_brute_force, times, zipf
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mechanisms.channel import support_variance
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.oracle import support_variance
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.published import (

@@ -1,0 +1,145 @@
+"""What every mechanism that estimates frequencies has in common: reports support values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.channel import Counts, Floats, Mechanism
+from mechanisms.randomness import SeededRandom
+
+_BLOCK = 1 << 20  # simulated users at a time
+
+
+class Noise(Protocol):
+    """A law on the integers, as far as intervals need it."""
+
+    def mean(self) -> float:
+        """The expectation."""
+
+    def ppf(self, q: float) -> float:
+        """The quantile: the least integer that is not exceeded with probability q."""
+
+    def isf(self, q: float) -> float:
+        """The least integer that is exceeded with probability at most q."""
+
+
+def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:
+    """Variance of an estimate made from support counts.
+
+    Each holder of the value supports it with probability `keep`, everyone else with probability
+    `other`, and the estimate is (support / n - other) / (keep - other).
+
+    Args:
+        frequency: share of holders, in [0, 1]; any shape.
+        n: how many users report.
+        keep: P(support | holder).
+        other: P(support | not holder).
+
+    Returns:
+        Variance in squared frequency units, of the same shape.
+
+    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
+        Software 2022, Theorem 3, corrected: the paper's own estimator (eq. 19) is biased.
+    """
+    f = np.asarray(frequency, np.float64)
+    spread = f * keep * (1 - keep) + (1 - f) * other * (1 - other)
+    return spread / (n * (keep - other) ** 2)
+
+
+class FrequencyOracle(Mechanism):
+    """A mechanism that estimates how frequent each value is from the reports that support it."""
+
+    domain_size: int
+
+    @property
+    def inputs(self) -> int:
+        return self.domain_size
+
+    @property
+    @abstractmethod
+    def keep(self) -> float:
+        """P(support | holder): a report supports the value of the user who sent it.
+
+        Where a report may support a value several times: the expected number of times.
+        """
+
+    @property
+    @abstractmethod
+    def other(self) -> float:
+        """P(support | not holder): it supports any one other value; or the expected number."""
+
+    @property
+    @abstractmethod
+    def contrast(self) -> float:
+        """keep - other, the slope the estimator divides by."""
+
+    @abstractmethod
+    def support(self, counts: Counts) -> Counts:
+        """How often reports support each value.
+
+        Args:
+            counts: (codes,) from `count`.
+
+        Returns:
+            (domain_size,) int64, exact.
+        """
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        n = int(counts.sum()) if n is None else n
+        if not n > 0:
+            raise ValueError("there is no report to estimate from")
+        return (self.support(counts) / n - self.other) / self.contrast
+
+    def variance(self, frequency: ArrayLike, n: int) -> Floats:
+        """Variance of one value's estimate, over the randomness of n users' reports.
+
+        Args:
+            frequency: the share of users who hold the value, in [0, 1]; any shape.
+            n: how many users report.
+
+        Returns:
+            The variance in squared frequency units, of the same shape.
+        """
+        return support_variance(frequency, n, self.keep, self.other)
+
+    def average_variance(self, n: int) -> float:
+        """Mean squared error per value of the whole histogram, in squared frequency units.
+
+        The variance is linear in the frequency and frequencies add up to 1, so the average over
+        the domain depends on nothing else.
+        """
+        return float(self.variance(1 / self.domain_size, n))
+
+    def added(self, n: int) -> Noise | None:
+        """The law of the noise in a support count, where that count is holders plus noise.
+
+        Args:
+            n: how many users report.
+
+        Returns:
+            A discrete law with `mean` and `ppf`, such as scipy's frozen distributions; None where
+            the holders' own reports are randomised, and `keep` and `other` say all.
+        """
+        return None
+
+    def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
+        """The collector's state after a simulated population has reported.
+
+        Args:
+            histogram: (domain_size,) integers, how many users hold each value.
+            rng: repeatable randomness; nobody's real report is drawn here.
+
+        Returns:
+            (codes,) from the same law as count(perturb(cells)), and by default by that road;
+            a mechanism whose reports are long may draw the sums directly.
+        """
+        holders = np.asarray(histogram)
+        cells = np.repeat(np.arange(self.domain_size, dtype=np.uint32), holders)
+        counts = np.zeros(self.codes, np.int64)
+        for start in range(0, cells.size, _BLOCK):
+            counts += self.count(self.perturb(cells[start : start + _BLOCK], rng))
+        return counts

@@ -1,0 +1,78 @@
+"""Mechanisms whose users send any number of messages, each of which is shuffled on its own."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats, Messages
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.randomness import RandomSource
+
+Report = tuple[int, ...]  # the codes of one user's messages, ascending
+
+
+class SeveralMessages(FrequencyOracle):
+    """A frequency oracle whose report is a set, or a bag, of messages.
+
+    After the shuffle nobody can tell which messages came from one user, nor from how many users
+    they came: `estimate` has to be told n.
+    """
+
+    @property
+    @abstractmethod
+    def messages(self) -> float: ...
+
+    @abstractmethod
+    def send(self, cells: ArrayLike, rng: RandomSource) -> tuple[Messages, NDArray[np.int64]]:
+        """`perturb` that also tells whose each message is, for tests and audits.
+
+        Returns:
+            ((m,) uint64 messages; (m,) int64 positions in `cells` of their senders).
+        """
+
+    @abstractmethod
+    def report_law(self, cell: int) -> Mapping[Report, Fraction]:
+        """The exact law of one user's report, for domains small enough to list them all.
+
+        Args:
+            cell: 0 .. inputs - 1.
+
+        Returns:
+            report -> its probability, which add up to 1.
+
+        Raises:
+            ValueError: there are too many reports.
+        """
+
+    @cached_property
+    def reports(self) -> list[Report]:
+        """All reports that any input may lead to, in a fixed order: that of `weights`."""
+        return sorted({report for cell in range(self.inputs) for report in self.report_law(cell)})
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        return self.send(cells, rng)[0]
+
+    def weights(self, cell: int) -> tuple[NDArray[Any], int]:
+        law = self.report_law(cell)
+        denominator = math.lcm(*(chance.denominator for chance in law.values()))
+        numerators = [int(law.get(report, Fraction(0)) * denominator) for report in self.reports]
+        return np.array(numerators, object), denominator
+
+    def channel(self, cell: int) -> Floats:
+        law = self.report_law(cell)
+        return np.array([float(law.get(report, 0)) for report in self.reports])
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        if n is None:
+            raise ValueError(
+                "n is missing: a count of messages does not tell how many users sent them"
+            )
+        return super().estimate(counts, n)
