@@ -15,6 +15,7 @@ from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.budget import best_histogram
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.target import Target
 
 CASES = [(10**6, 4.0, 100), (10**6, 8.0, 1000), (10**9, 8.0, 1000), (10**9, 12.0, 42_178)]
 
@@ -54,7 +55,7 @@ def _commands() -> Table:
     table = Table(title="planner and composition, wall seconds")
     table.add_column("question")
     table.add_column("s", justify="right")
-    target = planner.Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178)
+    target = Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178)
     for name, ask in {
         "compare all mechanisms": lambda: [d.release for d in planner.designs(target)],
         "least epsilon for an error": lambda: planner.least_epsilon(target, 1e-4).release,
@@ -78,7 +79,7 @@ def _anchors(anchors: dict[str, list[dict[str, float]]]) -> Table:
     }
     for row in anchors["shuffle_histogram"]:
         n, d, delta, epsilon = row["n"], row["d"], row["delta"], row["eps_c"]
-        design = planner.design(planner.Target("shuffle", epsilon, delta, n, d))
+        design = planner.design(Target("shuffle", epsilon, delta, n, d))
         options = (row["SH_tight"], hashed.get((row["data"], epsilon, delta)))
         reference = min(option for option in options if option is not None)
         lower, upper = shuffled_epsilon(design.mechanism, n, delta)

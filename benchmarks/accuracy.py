@@ -13,6 +13,7 @@ from benchmarks.measure import DATA, require_near_one
 from mechanisms import planner
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
+from mechanisms.target import Target
 
 RUNS = 30
 REAL = {"census_us1940_city": "city", "kosarak_first100k_one_item": "item"}
@@ -43,7 +44,7 @@ def main() -> None:
         truth = np.bincount(cells, minlength=d) / cells.size
         for model, epsilon in [("local", 1.0), ("shuffle", 0.5), ("shuffle", 1.0)]:
             delta = 1e-6 if model == "shuffle" else 0.0
-            design = planner.design(planner.Target(model, epsilon, delta, cells.size, d))
+            design = planner.design(Target(model, epsilon, delta, cells.size, d))
             mechanism, before, after = design.mechanism, [], []
             for run in range(RUNS):
                 counts = mechanism.count(mechanism.perturb(cells, SeededRandom(run)))

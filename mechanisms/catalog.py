@@ -7,18 +7,43 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mechanisms.channel import Mechanism, require_integer
-from mechanisms.frequency import linear_hash, projective_geometry
+from mechanisms.frequency import linear_hash, projective_geometry, unary
+from mechanisms.frequency.correlated_noise import CorrelatedNoise
+from mechanisms.frequency.count_sketch import CountSketch
+from mechanisms.frequency.dummies import Aue, PoissonDummies
+from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.random_projection import RandomProjection
+from mechanisms.frequency.rappor import Rappor
+from mechanisms.frequency.subset_selection import SubsetSelection
 
-FREQUENCY: dict[str, Callable[..., FrequencyOracle]] = {
+LOCAL: dict[str, Callable[..., FrequencyOracle]] = {
     "grr": linear_hash.k_ary,
     "olh": linear_hash.optimal_local,
     "srr": linear_hash.shuffled,
     "hadamard": linear_hash.hadamard,
     "projective": projective_geometry.optimal,
+    "sue": unary.symmetric,
+    "oue": unary.optimised,
+    "subset": SubsetSelection,
+    "rappor": Rappor,
+    "shist": RandomProjection,
+    "treehist": CountSketch,
 }
+"""Every report is private by itself: they take epsilon and domain_size at the least."""
 
-_SIZES = {"domain_size", "hash_range"}  # parameters that count something
+BATCH: dict[str, Callable[..., FrequencyOracle]] = {
+    "poisson": PoissonDummies,
+    "correlated": CorrelatedNoise,
+    "puredump": PureDump,
+    "mixdump": MixDump,
+    "aue": Aue,
+}
+"""Only a shuffled batch is private: they take epsilon, delta, n and domain_size at the least."""
+
+FREQUENCY = LOCAL | BATCH
+
+_SIZES = {"domain_size", "hash_range", "n"}  # parameters that count something
 
 _M = TypeVar("_M")
 

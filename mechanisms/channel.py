@@ -159,6 +159,24 @@ class Mechanism(ABC):
             n: the number of users; needed only where a user sends several messages.
         """
 
+    @property
+    def outcomes(self) -> int:
+        """How many reports there are: as many as codes, where a report is one message."""
+        return self.codes
+
+    def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
+        """How often each report came, of many made of one input: for tests and attacks.
+
+        Args:
+            cell: 0 .. inputs - 1.
+            size: how many reports.
+            rng: draws them.
+
+        Returns:
+            (outcomes,) int64, in the order of `weights`.
+        """
+        return self.count(self.perturb(np.full(size, cell), rng))
+
     def channel(self, cell: int) -> Floats:
         """P(report | cell), rounded to doubles. `weights` holds the exact rationals.
 

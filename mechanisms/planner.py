@@ -10,67 +10,23 @@ from functools import cached_property, partial
 import numpy as np
 from scipy import optimize, special
 
-from mechanisms import catalog
-from mechanisms.channel import Floats, Guarantee, require_epsilon
-from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms import systems
+from mechanisms.central.histogram import CentralHistogram
+from mechanisms.channel import Floats, Guarantee
 from mechanisms.postprocess.simplex import project
-from mechanisms.privacy import budget
-from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.amplification import BatchAccounted, shuffled_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.systems import AUTO, Fitted
+from mechanisms.target import Target
 
-AUTO = "auto"
-
+_HOW_COUNTED = (
+    "numerical accountant: the exact law of the two counters that one user can change, tails and "
+    "rounding added; batches exist that lose {lower:.6g}"
+)
 _HOW_SHUFFLED = (
     "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
     "the exact channel, tails added; batches exist that lose {lower:.6g}"
 )
-
-
-@dataclass(frozen=True)
-class Target:
-    """What a histogram must satisfy.
-
-    Attributes:
-        model: "local" or "shuffle".
-        epsilon: of the release, in nats; None in the shuffle model derives it from epsilon_local.
-        delta: 0 in the local model.
-        n: the least number of reports.
-        domain_size: how many values.
-        epsilon_local: the most that one report may reveal, or None.
-        unit: whose value is protected: "row" or "user".
-
-    Raises:
-        ValueError: one of them is out of range.
-    """
-
-    model: str
-    epsilon: float | None
-    delta: float
-    n: int
-    domain_size: int
-    epsilon_local: float | None = None
-    unit: str = "row"
-
-    def __post_init__(self) -> None:
-        if self.model not in ("local", "shuffle"):
-            raise ValueError(f"model must be local or shuffle, not {self.model}")
-        if self.epsilon is None and self.epsilon_local is None:
-            raise ValueError("epsilon is missing: name the privacy loss that you accept")
-        for epsilon in (self.epsilon, self.epsilon_local):
-            if epsilon is not None:
-                require_epsilon(epsilon)
-        require_batch(self.n)
-        if self.model == "shuffle":
-            require_delta(self.delta)
-        elif self.delta != 0:
-            raise ValueError(f"delta must be 0 in the local model, not {self.delta}")
-
-    @property
-    def cap(self) -> float:
-        """The most a client may spend."""
-        return math.inf if self.epsilon_local is None else self.epsilon_local
 
 
 @dataclass(frozen=True)
@@ -79,22 +35,26 @@ class Design:
 
     Attributes:
         target: what had to hold; errors are predicted for its least batch.
-        name: of the mechanism, in the catalogue.
+        name: of the system.
         mechanism: with its parameters.
+        postprocess: what the system does with its unbiased estimates: "pop" or "none".
     """
 
     target: Target
     name: str
-    mechanism: FrequencyOracle
+    mechanism: Fitted
+    postprocess: str = "pop"
 
     @property
     def local(self) -> Guarantee:
-        """What one report reveals to whoever sees it."""
-        return replace(self.mechanism.guarantee, unit=self.target.unit)
+        """What one report reveals to whoever sees it before the shuffle or the collector."""
+        return self._of_unit(self.mechanism.local)
 
     @cached_property
     def release(self) -> Guarantee:
         """What the published result reveals."""
+        if isinstance(self.mechanism, CentralHistogram):
+            return self._of_unit(self.mechanism.guarantee)
         if self.target.model == "local":
             return self.local
         lower, upper = shuffled_epsilon(self.mechanism, self.target.n, self.target.delta)
@@ -102,8 +62,15 @@ class Design:
             # The budget was solved for exactly this epsilon, and both searches end on the
             # private side: the smaller of two bounds that hold.
             upper = min(upper, self.target.epsilon)
-        how = _HOW_SHUFFLED.format(lower=lower)
+        if isinstance(self.mechanism, BatchAccounted):
+            how = _HOW_COUNTED.format(lower=lower)
+        else:
+            how = _HOW_SHUFFLED.format(lower=lower)
         return Guarantee("shuffle", upper, self.target.delta, self.target.unit, how)
+
+    def _of_unit(self, guarantee: Guarantee) -> Guarantee:
+        """A guarantee for whatever the target protects."""
+        return guarantee if guarantee.model == "none" else replace(guarantee, unit=self.target.unit)
 
     @property
     def mean_squared_error(self) -> float:
@@ -113,7 +80,7 @@ class Design:
     @property
     def messages(self) -> float:
         """How many messages a user sends on average."""
-        return 1.0
+        return self.mechanism.messages
 
     @property
     def bits(self) -> int:
@@ -121,21 +88,12 @@ class Design:
         return max(1, (self.mechanism.codes - 1).bit_length())
 
 
-def default_delta(model: str, n: int) -> float:
-    """delta where nobody asked for one: 10^-6, or less than a tenth of 1/n for larger batches.
-
-    >>> default_delta("shuffle", 1000), default_delta("shuffle", 10**8), default_delta("local", 9)
-    (1e-06, 1e-09, 0.0)
-    """
-    return 10.0 ** min(-6, -1 - math.floor(math.log10(n))) if model == "shuffle" else 0.0
-
-
 def design(target: Target, name: str = AUTO) -> Design:
     """The design with the least predicted error, of one mechanism or of all.
 
     Args:
         target: what must hold.
-        name: a frequency mechanism of the catalogue, or "auto".
+        name: of a system, or "auto".
 
     Raises:
         ValueError: the name is unknown, or the target is out of reach.
@@ -146,74 +104,33 @@ def design(target: Target, name: str = AUTO) -> Design:
 
 
 def designs(target: Target) -> list[Design]:
-    """The best design of each mechanism in the catalogue that can serve the target.
+    """The best design of each searched system that can serve the target.
+
+    Those whose users would send more than `target.max_messages` on average are left out.
 
     Raises:
         ValueError: none can; the reason of the last one.
     """
     found, refusal = [], ValueError("there is no mechanism")
-    for name in catalog.FREQUENCY:
+    for system in systems.SYSTEMS.values():
+        if not system.serves(target):
+            continue
         try:
-            found.append(_design(target, name))
+            fitted = _design(target, system.name)
         except ValueError as error:  # a table too large for this domain, say
             refusal = error
+            continue
+        if fitted.messages <= target.max_messages:
+            found.append(fitted)
     if not found:
         raise refusal
     return found
 
 
 def _design(target: Target, name: str) -> Design:
-    """The best parameters of one mechanism."""
-    if target.model == "local" or target.epsilon is None:
-        spent = min(e for e in (target.epsilon, target.epsilon_local) if e is not None)
-        mechanism = catalog.build_frequency(name, epsilon=spent, domain_size=target.domain_size)
-    elif name in _SHUFFLED:
-        mechanism = _SHUFFLED[name](target.epsilon, target)
-    else:
-        raise ValueError(
-            f"{name} is unknown in the shuffle model; there are: {', '.join(_SHUFFLED)}"
-        )
-    return Design(target, name, mechanism)
-
-
-def _k_ary(epsilon: float, target: Target) -> FrequencyOracle:
-    return _ranged(epsilon, target, target.domain_size)
-
-
-def _one_bit(epsilon: float, target: Target) -> FrequencyOracle:
-    return _ranged(epsilon, target, 2)
-
-
-def _optimal_local(epsilon: float, target: Target) -> FrequencyOracle:
-    """OLH at the epsilon_local that the batch allows."""
-    d, cap = target.domain_size, target.cap
-    p = budget.local_optimal_range(epsilon, target.delta, target.n, d, cap)
-    return _ranged(epsilon, target, p)
-
-
-def _best_hash(epsilon: float, target: Target) -> FrequencyOracle:
-    found = budget.best_histogram(epsilon, target.delta, target.n, target.domain_size, target.cap)
-    return found.k_ary if found.hashed is None else found.hashed
-
-
-def _best_geometry(epsilon: float, target: Target) -> FrequencyOracle:
-    return budget.best_projective(epsilon, target.delta, target.n, target.domain_size, target.cap)
-
-
-def _ranged(epsilon: float, target: Target, hash_range: int) -> FrequencyOracle:
-    """The largest epsilon_local at a given hash range."""
-    d, cap = target.domain_size, target.cap
-    spent = budget.largest_local_epsilon(epsilon, target.delta, target.n, d, hash_range, cap)
-    return LinearHash(spent, d, hash_range)
-
-
-_SHUFFLED: dict[str, Callable[[float, Target], FrequencyOracle]] = {
-    "grr": _k_ary,
-    "olh": _optimal_local,
-    "srr": _best_hash,
-    "hadamard": _one_bit,
-    "projective": _best_geometry,
-}
+    """The best parameters of one system."""
+    system = systems.find(name)
+    return Design(target, name, system.fit(target), system.postprocess)
 
 
 def error_after_projection(design: Design, frequencies: Floats, runs: int = 3) -> float:

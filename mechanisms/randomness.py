@@ -109,7 +109,15 @@ class _Keystream(ABC):
             raise ValueError(f"threshold must lie in 0 .. 2^64, not {threshold}")
         if threshold == 1 << 64:
             return np.ones(size, np.bool_)
-        heads: NDArray[np.bool_] = self.words(size) < np.uint64(threshold)
+        # The first 16 of a coin's 64 bits decide it, unless they are the threshold's own; only
+        # then are the other 48 drawn.
+        leading, rest = divmod(threshold, 1 << 48)
+        first = np.empty(size, np.uint16)
+        if size:
+            self._fill(first)
+        heads: NDArray[np.bool_] = first < np.uint16(leading)
+        undecided = np.flatnonzero(first == np.uint16(leading))
+        heads[undecided] = self.words(undecided.size) >> np.uint64(16) < np.uint64(rest)
         return heads
 
     def choice(self, population: int, size: int) -> Words:
@@ -210,6 +218,17 @@ class SeededRandom(_Keystream):
 
     def __init__(self, seed: int) -> None:
         super().__init__(hashlib.sha256(b"hushbeam simulation %d" % seed).digest())
+
+    def generator(self) -> np.random.Generator:  # noqa: TID251
+        """A numpy generator for the sums of a simulated population; never for a report.
+
+        Its binomials and the like are computed in floating point from a generator that was not
+        made to keep a secret: good enough to predict errors, useless as protection.
+
+        Returns:
+            A generator of its own, seeded with the next 256 bits of this stream.
+        """
+        return np.random.Generator(np.random.PCG64(self.words(4)))  # noqa: TID251
 
     def _after_fork(self) -> None:
         raise RuntimeError("a SeededRandom does not survive a fork: both processes would repeat it")

@@ -12,7 +12,7 @@ from rich.table import Table
 from mechanisms import catalog
 from mechanisms.channel import Mechanism
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.privacy.audit import RISK, attack, audit
+from mechanisms.privacy.audit import RISK, attack, audit, audit_batch
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
@@ -24,6 +24,7 @@ _EXAMPLE = """\
 examples:
   hushbeam audit olh --epsilon 1 --domain-size 1000
   hushbeam audit grr --epsilon 6 --domain-size 915 --shuffle 602325 --delta 1e-6
+  hushbeam audit poisson --epsilon 0.5 --domain-size 915 --shuffle 602325 --delta 1e-6
   hushbeam audit srr --epsilon 2 --domain-size 100 --parameter hash_range=11 --attack
 
 exit codes: 0 the claim holds; 1 it does not; 2 the request is wrong.
@@ -79,14 +80,17 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     if options.delta is not None and options.shuffle is None:
         raise RequestError("--delta goes with --shuffle: one report's delta is its mechanism's own")
     try:
-        return _audited(options, _built(options), Console())
+        mechanism, screen = _built(options), Console()
+        if mechanism.guarantee.model == "shuffle":
+            return _audited_batch(options, mechanism, screen)
+        return _audited(options, mechanism, screen)
     except ValueError as error:
         raise RequestError(str(error)) from None
 
 
 def _built(options: AuditOptions) -> Mechanism:
     """The mechanism to be audited."""
-    parameters: dict[str, float] = {}
+    parameters: dict[str, float | str] = {}
     for name in ("epsilon", "domain_size"):
         if getattr(options, name) is not None:
             parameters[name] = getattr(options, name)
@@ -96,7 +100,18 @@ def _built(options: AuditOptions) -> Mechanism:
             parameters[name] = int(number) if number.lstrip("-").isdigit() else float(number)
         except ValueError:
             raise RequestError(f"--parameter: {text!r} is not of the form NAME=NUMBER") from None
+    if options.mechanism in catalog.BATCH:
+        if options.shuffle is None:
+            raise RequestError(
+                f"--shuffle is missing: {options.mechanism} is private in a batch only; say of "
+                "how many users"
+            )
+        parameters |= {"n": options.shuffle, "delta": _delta(options)}
     return catalog.build(options.mechanism, **parameters)
+
+
+def _delta(options: AuditOptions) -> float:
+    return 1e-6 if options.delta is None else options.delta
 
 
 def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
@@ -112,7 +127,7 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
     screen.print(f"worst pair of inputs: {found.pair[0]} and {found.pair[1]}", highlight=False)
     holds = found.holds
     if options.shuffle is not None:
-        n, delta = options.shuffle, 1e-6 if options.delta is None else options.delta
+        n, delta = options.shuffle, _delta(options)
         lower, upper = shuffled_epsilon(mechanism, n, delta)
         screen.print(
             f"{n:,} shuffled reports, delta {delta:g}: "
@@ -123,6 +138,28 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
         holds &= _attacked(options, mechanism, screen)
     screen.print("the claim holds" if holds else "THE CLAIM IS FALSE", style="bold")
     return DONE if holds else CLAIM_IS_FALSE
+
+
+def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
+    """A claim about a batch: of one report there is none to be attacked."""
+    if options.attack:
+        raise RequestError(
+            f"--attack: {options.mechanism} promises nothing of one report, which is what an "
+            "attack looks at"
+        )
+    found = audit_batch(mechanism, options.shuffle or 1)
+    table = Table(title=f"{options.mechanism}: a shuffled batch of {found.n:,} users")
+    for heading in ("", "claimed", "at least", "at most"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, claimed, (lower, upper) in (
+        ("epsilon at the claimed delta", found.claim.epsilon, found.epsilon),
+        ("delta at the claimed epsilon", found.claim.delta, found.delta),
+    ):
+        table.add_row(name, f"{claimed:.6g}", f"{lower:.6g}", f"{upward(upper, 6):.6g}")
+    screen.print(table)
+    screen.print(f"one report alone: {mechanism.local.how}", highlight=False)
+    screen.print("the claim holds" if found.holds else "THE CLAIM IS FALSE", style="bold")
+    return DONE if found.holds else CLAIM_IS_FALSE
 
 
 def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> bool:

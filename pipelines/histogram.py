@@ -19,17 +19,19 @@ import pyarrow.parquet as pq
 from apache_beam.pvalue import AsDict
 from pydantic import BaseModel, ConfigDict, Field
 
-from mechanisms import planner
+from mechanisms import planner, systems
+from mechanisms.central.histogram import CentralHistogram
 from mechanisms.postprocess.intervals import intervals, largest_error_bound, standard_errors
 from mechanisms.randomness import SecureRandom
+from mechanisms.target import Target, default_delta
 from pipelines import inputs, release, report
 from pipelines.errors import RequestError
-from pipelines.wording import RAW_ROWS, covered, large_delta, meaning, upward
+from pipelines.wording import RAW_ROWS, covered, large_delta, many_messages, meaning, upward
+from transforms import perturb
 from transforms.blocks import Generator
-from transforms.collect import CollectFrequencies, Frequencies
+from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
 from transforms.contributions import OneValuePerUser
 from transforms.encode import Domain, EncodeDoFn
-from transforms.perturb import Perturb
 from transforms.progress import CHANGED, ROWS, WITHHELD, tally
 from transforms.shuffle import Shuffle
 from transforms.telemetry import ReadTelemetry
@@ -41,6 +43,7 @@ _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and
 # At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
 _BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
 _LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
+_MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
 _BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 
@@ -55,14 +58,17 @@ class HistogramOptions(BaseModel):
     domain: str = Field(min_length=1)
     output: str = Field(min_length=1)
     user_column: str | None = None
-    model: Literal["local", "shuffle"] = "shuffle"
+    model: Literal["local", "shuffle", "central"] | None = None
     epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     delta: float | None = Field(None, ge=0, lt=1)
     epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     min_reports: int | None = Field(None, ge=1)
-    mechanism: str = planner.AUTO
+    mechanism: str = systems.AUTO
+    max_messages: float = Field(1.0, ge=1)
+    honest_share: float = Field(0.9, gt=0, le=1)
+    bound: Literal["exact", "published"] = "exact"
     out_of_domain: Literal["drop", "other"] = "drop"
-    postprocess: Literal["pop", "none"] = "pop"
+    postprocess: Literal["pop", "none"] | None = None
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
@@ -87,15 +93,29 @@ class HistogramJob:
     open_rng: Generator = SecureRandom
 
     @property
+    def model(self) -> str:
+        """Who is trusted: "local", "shuffle" or "central"."""
+        return self.design.target.model
+
+    @property
+    def postprocess(self) -> str:
+        """What is done with the estimates: as asked, or as the system does."""
+        return self.options.postprocess or self.design.postprocess
+
+    @property
     def unit(self) -> str:
         """Whose contribution is protected."""
-        return "row" if self.options.user_column is None else "user"
+        return self.design.target.unit
 
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta = self.design.release.delta
-        return [large_delta(delta, self.min_reports)] if delta * self.min_reports >= 1 else []
+        delta, found = self.design.release.delta, []
+        if delta * self.min_reports >= 1:
+            found.append(large_delta(delta, self.min_reports))
+        if self.design.messages >= _MANY_MESSAGES:
+            found.append(many_messages(self.design.name, self.design.messages))
+        return found
 
     @property
     def buckets(self) -> int:
@@ -115,17 +135,21 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)
     domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
-    min_reports = _min_reports(options, telemetry.rows)
-    default = planner.default_delta(options.model, min_reports)
     try:
-        target = planner.Target(
-            model=options.model,
+        model = options.model or systems.default_model(options.mechanism)
+        min_reports = _min_reports(options, model, telemetry.rows)
+        default = default_delta(model, min_reports)
+        target = Target(
+            model=model,
             epsilon=options.epsilon,
             delta=default if options.delta is None else options.delta,
             n=min_reports,
             domain_size=domain.size,
             epsilon_local=options.epsilon_local,
             unit="row" if options.user_column is None else "user",
+            max_messages=options.max_messages,
+            honest_share=options.honest_share,
+            bound=options.bound,
         )
         design = planner.design(target, options.mechanism)
     except ValueError as error:
@@ -152,11 +176,11 @@ def _require_memory(cells: int, design: planner.Design) -> None:
         )
 
 
-def _min_reports(options: HistogramOptions, rows: int) -> int:
+def _min_reports(options: HistogramOptions, model: str, rows: int) -> int:
     """The least batch; by default nine tenths of the rows, to two figures."""
     if options.min_reports is not None:
         return options.min_reports
-    if options.model == "local":
+    if model != "shuffle":
         return 1
     if options.user_column is not None:
         raise RequestError(
@@ -190,18 +214,24 @@ class PublishHistogram(beam.PTransform):
         cells = encoded.cells
         if users is not None:
             cells |= "Bound contributions" >> OneValuePerUser(job.buckets, job.open_rng)
-        mechanism = job.design.mechanism
-        messages = cells | "Perturb" >> Perturb(mechanism, job.open_rng)
-        if options.model == "shuffle":
-            messages |= "Shuffle" >> Shuffle(
-                job.min_reports, mechanism.codes, job.buckets, job.open_rng
-            )
         tallies = encoded[EncodeDoFn.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
-        return (
-            messages
-            | "Collect" >> CollectFrequencies(mechanism, options.postprocess)
-            | "Release" >> beam.ParDo(ReleaseDoFn(job, uuid.uuid4().hex), AsDict(tallies))
+        return self._collected(cells) | "Release" >> beam.ParDo(
+            ReleaseDoFn(job, uuid.uuid4().hex), AsDict(tallies)
         )
+
+    def _collected(self, cells: beam.PCollection) -> beam.PCollection:
+        """From one cell a user to one `Frequencies`."""
+        job, mechanism = self.job, self.job.design.mechanism
+        if isinstance(mechanism, CentralHistogram):
+            exactly = CollectExactly(mechanism, job.postprocess, job.open_rng)
+            return cells | "Collect" >> exactly
+        users = cells | "Count users" >> beam.Map(perturb.users).with_output_types(int)
+        messages = cells | "Perturb" >> perturb.Perturb(mechanism, job.open_rng)
+        if job.model == "shuffle":
+            messages |= "Shuffle" >> Shuffle(
+                job.min_reports, mechanism.codes, job.buckets, job.open_rng, users
+            )
+        return messages | "Collect" >> CollectFrequencies(mechanism, job.postprocess, users)
 
 
 class ReleaseDoFn(beam.DoFn):
@@ -283,16 +313,25 @@ def histogram_statement(
             "unit": job.unit,
             "domain": f"{job.domain.declared:,} declared values",
             "out_of_domain": options.out_of_domain,
-            "model": options.model,
+            "model": job.model,
             "epsilon": options.epsilon,
             "delta": design.target.delta,
             "epsilon_local": options.epsilon_local,
             "min_reports": job.min_reports,
             "mechanism": options.mechanism,
-            "postprocess": options.postprocess,
+            "bound": options.bound,
+            "max_messages": options.max_messages,
+            "honest_share": options.honest_share,
+            "postprocess": job.postprocess,
             "confidence": options.confidence,
         },
-        "mechanism": {"name": design.name, "constants": mechanism.constants()},
+        "mechanism": {
+            "name": design.name,
+            "source": systems.find(design.name).source,
+            "constants": mechanism.constants(),
+            "messages_per_user": design.messages,
+            "bits_per_message": design.bits,
+        },
         "error": {
             "standard_error_at_0": float(np.sqrt(mechanism.variance(0.0, n))),
             "mean_squared_error_per_value": mechanism.average_variance(n),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from mechanisms import catalog, planner
+from mechanisms import systems
+from mechanisms.target import MODELS
 
 _EXAMPLE = """\
 example, with the files of the repository:
@@ -52,9 +53,10 @@ def add_to(commands: Any) -> None:
 
     privacy = parser.add_argument_group("what is promised")
     privacy.add_argument(
-        "--model", choices=("local", "shuffle"), default="shuffle",
+        "--model", choices=MODELS,
         help="local: every report alone is epsilon-private. shuffle: the release is "
-        "(epsilon, delta)-private, at a far smaller error (default: %(default)s)",
+        "(epsilon, delta)-private, at a far smaller error. central: the collector counts raw "
+        "values and the release is epsilon-private (default: shuffle, or what --mechanism serves)",
     )  # fmt: skip
     privacy.add_argument(
         "--epsilon", help="the privacy loss of the release; 1 is a common choice, less is safer"
@@ -75,8 +77,24 @@ def add_to(commands: Any) -> None:
         "without --epsilon it is what each report spends",
     )  # fmt: skip
     privacy.add_argument(
-        "--mechanism", default=planner.AUTO, choices=(planner.AUTO, *catalog.FREQUENCY),
-        help="auto takes the one with the least predicted error (default: %(default)s)",
+        "--mechanism", default=systems.AUTO, metavar="NAME",
+        help="auto takes the one with the least predicted error (default: %(default)s); or one "
+        f"of: {', '.join(systems.SYSTEMS)}",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--max-messages", metavar="M",
+        help="shuffle model: how many messages a user may send on average, for auto; more than "
+        "1 lets users hide their values among dummies (default: 1)",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--honest-share", metavar="H",
+        help="the share of users whose dummies the guarantee counts on: what the others leave "
+        "out weakens nothing (default: 0.9)",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--bound", choices=("exact", "published"),
+        help="published: choose parameters by the closed form of the system's own paper, to "
+        "reproduce it; the statement tells the exact loss (default: exact)",
     )  # fmt: skip
 
     result = parser.add_argument_group("what comes out")
@@ -85,9 +103,10 @@ def add_to(commands: Any) -> None:
         help="a new folder, local or gs://: histogram.parquet, statement.json, report.html",
     )  # fmt: skip
     result.add_argument(
-        "--postprocess", choices=("pop", "none"), default="pop",
+        "--postprocess", choices=("pop", "none"),
         help="pop: the nearest histogram whose shares are nonnegative and add up to 1; "
-        "the unbiased estimates are published either way (default: %(default)s)",
+        "the unbiased estimates are published either way (default: pop, or as a named system's "
+        "paper has it)",
     )  # fmt: skip
     result.add_argument(
         "--confidence", default="0.95", help="of the intervals (default: %(default)s)"

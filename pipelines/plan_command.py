@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms import planner
+from mechanisms.target import MODELS, Target, default_delta
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
 from pipelines.wording import one_line, upward
@@ -20,6 +21,7 @@ from pipelines.wording import one_line, upward
 _EXAMPLE = """\
 examples:
   hushbeam plan --epsilon 0.5 --reports 602325 --domain-size 915
+  hushbeam plan --epsilon 0.5 --reports 602325 --domain-size 915 --max-messages 3
   hushbeam plan --model local --epsilon 1 --reports 1e6 --domain-size 42178
   hushbeam plan --reports 1e6 --domain-size 1000 --for-error 1e-4     the least epsilon
   hushbeam plan --epsilon 1 --domain-size 1000 --for-error 1e-4       the fewest reports
@@ -33,13 +35,14 @@ class PlanOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model: Literal["local", "shuffle"] = "shuffle"
+    model: Literal["local", "shuffle", "central"] = "shuffle"
     epsilon: float | None = Field(None, gt=0)
     delta: float | None = Field(None, ge=0, lt=1)
     reports: Whole | None = Field(None, ge=1, le=1 << 40)
     domain_size: int = Field(ge=2)
     epsilon_local: float | None = Field(None, gt=0)
-    max_messages: Whole = Field(1, ge=1)
+    max_messages: float = Field(1.0, ge=1)
+    honest_share: float = Field(0.9, gt=0, le=1)
     for_error: float | None = Field(None, gt=0, lt=1)
     zipf: float = Field(1.1, ge=0, le=10)
 
@@ -54,13 +57,20 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--model", choices=("local", "shuffle"), default="shuffle")
+    parser.add_argument("--model", choices=MODELS, default="shuffle")
     parser.add_argument("--epsilon", help="the privacy loss of the release")
     parser.add_argument("--delta", help="shuffle model (default: 1e-6, less from 10^6 reports)")
     parser.add_argument("--reports", metavar="N", help="how many reports to expect at the least")
     parser.add_argument("--domain-size", required=True, metavar="D", help="how many values")
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
-    parser.add_argument("--max-messages", metavar="M", help="messages a user may send (default: 1)")
+    parser.add_argument(
+        "--max-messages", metavar="M",
+        help="how many messages a user may send on average (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--honest-share", metavar="H",
+        help="the share of users whose dummies are counted on (default: 0.9)",
+    )  # fmt: skip
     parser.add_argument(
         "--for-error", metavar="E",
         help="turn it round: the least epsilon (given --reports) or the fewest reports (given "
@@ -85,7 +95,6 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         designs = sorted(planner.designs(target), key=lambda found: found.mean_squared_error)
     except ValueError as error:
         raise RequestError(str(error)) from None
-    designs = [found for found in designs if found.messages <= options.max_messages]
     table = _table(designs, options)
     screen.print(table)
     screen.print(one_line(designs[0].release), highlight=False)
@@ -100,8 +109,8 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
     table = Table(
         title=f"{target.n:,} reports, {target.domain_size:,} values",
         caption="error: standard error of a value's share of the reports; POP: the same after "
-        f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; local and "
-        "release: epsilon",
+        f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; messages: "
+        "of a user, on average; local and release: epsilon",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
@@ -115,26 +124,26 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
         table.add_row(
             "" if place else "best",
             found.name,
-            f"{constants['hash_range']:,}",
+            f"{constants['hash_range']:,}" if "hash_range" in constants else "",
             f"{math.sqrt(found.mean_squared_error):.2e}",
             f"{math.sqrt(planner.error_after_projection(found, guess)):.2e}",
             str(found.bits),
-            f"{found.messages:g}",
-            f"{upward(found.local.epsilon, 4):g}",
+            f"{found.messages:.4g}",
+            f"{upward(found.local.epsilon, 4):g}" if found.local.model != "none" else "none",
             f"{upward(found.release.epsilon, 4):g}",
         )
     return table
 
 
-def _target(options: PlanOptions) -> planner.Target:
+def _target(options: PlanOptions) -> Target:
     """The question as the planner takes it; what is being looked for gets a stand-in."""
     looked_for = options.for_error is not None
     if options.reports is None and not (looked_for and options.epsilon is not None):
         raise RequestError("--reports is missing: say how many reports to expect at the least")
     if options.epsilon is None and options.epsilon_local is None and not looked_for:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
-    delta = planner.default_delta(options.model, options.reports or 2)
-    return planner.Target(
+    delta = default_delta(options.model, options.reports or 2)
+    return Target(
         model=options.model,
         epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,
         delta=delta if options.delta is None else options.delta,
@@ -142,10 +151,12 @@ def _target(options: PlanOptions) -> planner.Target:
         domain_size=options.domain_size,
         epsilon_local=options.epsilon_local,
         unit="user",
+        max_messages=options.max_messages,
+        honest_share=options.honest_share,
     )
 
 
-def _turned_round(options: PlanOptions, target: planner.Target, screen: Console) -> planner.Target:
+def _turned_round(options: PlanOptions, target: Target, screen: Console) -> Target:
     """The target that just reaches an error."""
     error = options.for_error or 0.0
     if (options.epsilon is None) == (options.reports is None):

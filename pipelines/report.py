@@ -124,10 +124,19 @@ def _chart(top: pa.Table, confidence: float) -> str:
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     mechanism, asked = statement["mechanism"], statement["asked"]
-    parameters = ", ".join(f"{k} = {v:.6g}" for k, v in mechanism["constants"].items())
+    parameters = ", ".join(
+        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in mechanism["constants"].items()
+    )
     rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     return [
         ("mechanism", f"{mechanism['name']} ({parameters})"),
+        ("published in", mechanism["source"]),
+        (
+            "messages",
+            f"{mechanism['messages_per_user']:.4g} a user on average, "
+            f"{mechanism['bits_per_message']} bits each",
+        ),
         ("model", asked["model"]),
         ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
         ("rows read", f"{statement['rows_read']:,}"),

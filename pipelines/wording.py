@@ -31,6 +31,19 @@ def large_delta(delta: float, reports: int) -> str:
     )
 
 
+def many_messages(name: str, messages: float) -> str:
+    """What a mechanism costs whose users send very many messages.
+
+    Args:
+        name: of the mechanism.
+        messages: that a user sends on average.
+    """
+    return (
+        f"{name} sends about {messages:,.0f} messages a user; `hushbeam plan` shows mechanisms "
+        "that reach a similar error with fewer"
+    )
+
+
 def covered(unit: str) -> str:
     """What standard errors and intervals account for, and what they do not."""
     if unit == "row":
@@ -45,11 +58,15 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
     """What a guarantee promises, in two sentences.
 
     Args:
-        guarantee: of one report (local) or of a batch (shuffle).
+        guarantee: of one report (local), of a batch (shuffle), of a release (central), or none.
         min_reports: the least batch for which a shuffle guarantee was computed.
     """
+    if guarantee.model == "none":
+        return f"Nothing is promised about a single report before it is shuffled: {guarantee.how}."
     who = {
         "local": "anyone who sees the randomised reports themselves and knows whose each one is",
+        "central": "anyone who sees this release, but not the collector, who counted the values as "
+        "they are",
         "shuffle": f"anyone who sees this release, or the shuffled batch of {min_reports:,} or "
         "more reports it was made from",
     }[guarantee.model]
@@ -91,6 +108,8 @@ def one_line(guarantee: Guarantee) -> str:
     >>> one_line(Guarantee("local", 1.0, 0.0, "row", "enumeration"))
     'local: epsilon 1, delta 0, per row'
     """
+    if guarantee.model == "none":
+        return f"one report alone: no guarantee ({guarantee.how})"
     return (
         f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
         f"delta {upward(guarantee.delta, 4):g}, per {guarantee.unit}"

@@ -15,6 +15,8 @@ from transforms.blocks import Generator
 from transforms.encode import CellBlock
 from transforms.progress import REPORTS, tally
 
+_MESSAGES = 1 << 22  # of one block, on average at most
+
 
 @dataclass
 class Perturb(beam.PTransform):
@@ -35,6 +37,11 @@ class Perturb(beam.PTransform):
         return blocks | "Perturb" >> beam.ParDo(PerturbDoFn(self.mechanism, self.open_rng))
 
 
+def users(block: CellBlock) -> int:
+    """How many users a block of cells stands for, each with one value."""
+    return int(block.cells.size)
+
+
 @typehints.with_input_types(CellBlock)
 @typehints.with_output_types(np.ndarray)
 class PerturbDoFn(beam.DoFn):
@@ -42,10 +49,13 @@ class PerturbDoFn(beam.DoFn):
 
     def __init__(self, mechanism: Mechanism, open_rng: Generator) -> None:
         self._mechanism, self._open_rng = mechanism, open_rng
+        # Where a user sends thousands of messages, a block of users must not become too large.
+        self._users = max(1, int(_MESSAGES / mechanism.messages))
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def process(self, block: CellBlock) -> Iterator[np.ndarray]:
         tally(REPORTS, block.cells.size)
-        yield self._mechanism.perturb(block.cells, self._rng)
+        for start in range(0, block.cells.size, self._users):
+            yield self._mechanism.perturb(block.cells[start : start + self._users], self._rng)

@@ -29,24 +29,28 @@ class Shuffle(beam.PTransform):
     """Blocks of messages in; blocks of the same messages, in uniform random order, out.
 
     Attributes:
-        min_reports: a batch (of a window) with fewer messages is withheld whole.
+        min_reports: a batch (of a window) from fewer users is withheld whole.
         codes: messages are below this, and travel in the narrowest words that hold it. What is
             not below it does not count for `min_reports`, and stays impossible.
         buckets: how many groups; each is ordered in one worker's memory. At most 65,536.
         open_rng: opens the generator on each worker.
+        users: numbers that add up to how many users reported, where a user may send several
+            messages; without them every message counts for one.
     """
 
     min_reports: int
     codes: int = 1 << 64
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
+    users: beam.PCollection | None = None
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        size = (
-            messages
-            | "Size of block" >> beam.Map(_possible, self.codes).with_output_types(int)
-            | "Size of batch" >> beam.CombineGlobally(sum).without_defaults()
-        )
+        sizes = self.users
+        if sizes is None:
+            sizes = messages | "Size of block" >> beam.Map(_possible, self.codes).with_output_types(
+                int
+            )
+        size = sizes | "Size of batch" >> beam.CombineGlobally(sum).without_defaults()
         return (
             messages
             | "Draw buckets" >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng))

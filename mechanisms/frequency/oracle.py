@@ -88,6 +88,18 @@ class FrequencyOracle(Mechanism):
             (domain_size,) int64, exact.
         """
 
+    def users(self, counts: Counts, reported: int) -> int:
+        """How many users a collector's state stands for.
+
+        Args:
+            counts: (codes,) from `count`.
+            reported: how many users took part, as far as somebody counted them.
+
+        Returns:
+            The messages, where every user sends one; nobody need be asked then.
+        """
+        return int(counts.sum())
+
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         n = int(counts.sum()) if n is None else n
         if not n > 0:

@@ -57,6 +57,22 @@ class SeveralMessages(FrequencyOracle):
         """All reports that any input may lead to, in a fixed order: that of `weights`."""
         return sorted({report for cell in range(self.inputs) for report in self.report_law(cell)})
 
+    @property
+    def outcomes(self) -> int:
+        return len(self.reports)
+
+    def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
+        messages, senders = self.send(np.full(size, cell), rng)
+        bags = np.bincount(
+            senders * self.codes + messages.astype(np.int64), minlength=size * self.codes
+        )
+        distinct, counts = np.unique(bags.reshape(size, -1), axis=0, return_counts=True)
+        place = {report: index for index, report in enumerate(self.reports)}
+        found = np.zeros(len(place), np.int64)
+        for bag, count in zip(distinct, counts, strict=True):
+            found[place[tuple(np.repeat(np.arange(self.codes), bag).tolist())]] = count
+        return found
+
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         return self.send(cells, rng)[0]
 
@@ -69,6 +85,9 @@ class SeveralMessages(FrequencyOracle):
     def channel(self, cell: int) -> Floats:
         law = self.report_law(cell)
         return np.array([float(law.get(report, 0)) for report in self.reports])
+
+    def users(self, counts: Counts, reported: int) -> int:
+        return reported
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         if n is None:

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from mechanisms.channel import Floats
-from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.oracle import Noise
 from mechanisms.postprocess.holders import SupportLaw
 
 
-def standard_errors(mechanism: FrequencyOracle, estimate: ArrayLike, n: int) -> Floats:
+class Estimator(Protocol):
+    """What intervals ask: a frequency oracle answers it, and a central release as well."""
+
+    @property
+    def domain_size(self) -> int: ...
+
+    @property
+    def keep(self) -> float: ...
+
+    @property
+    def other(self) -> float: ...
+
+    @property
+    def contrast(self) -> float: ...
+
+    def variance(self, frequency: ArrayLike, n: int) -> Floats: ...
+
+    def added(self, n: int) -> Noise | None: ...
+
+
+def standard_errors(mechanism: Estimator, estimate: ArrayLike, n: int) -> Floats:
     """The standard error of each unbiased estimate, from the mechanism's closed form.
 
     The unknown frequency in the variance is replaced by its estimate, moved into [0, 1].
@@ -50,7 +71,7 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
 
 
 def intervals(
-    mechanism: FrequencyOracle,
+    mechanism: Estimator,
     estimate: ArrayLike,
     n: int,
     confidence: float,
@@ -81,6 +102,9 @@ def intervals(
         raise ValueError(f"n must be positive, not {n}")
     if np.isnan(centre).any():
         raise ValueError("an estimate is not a number")
+    noise = mechanism.added(n)
+    if noise is not None:
+        return _without(noise, n, centre, tail)
     keep, other = np.clip([mechanism.keep, mechanism.other], 0, 1)  # rounding may leave [0, 1]
     law = SupportLaw(n, float(keep), float(other), mechanism.contrast)
     support = np.clip(np.rint(n * (law.other + centre * law.contrast)), 0, n).astype(np.int64)
@@ -89,6 +113,15 @@ def intervals(
     fewest = n - law.complement.most_holders(n - distinct[::-1], tail)[::-1]
     place, middle = place.reshape(centre.shape), np.clip(centre, 0, 1)
     return np.minimum((fewest / n)[place], middle), np.maximum((most / n)[place], middle)
+
+
+def _without(noise: Noise, n: int, centre: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Limits where the estimate is the holders' share plus noise of a known law, for any n."""
+    below = (noise.mean() - noise.ppf(tail)) / n
+    above = (noise.isf(tail) - noise.mean()) / n
+    middle = np.clip(centre, 0, 1)
+    lower, upper = np.clip(centre - above, 0, 1), np.clip(centre + below, 0, 1)
+    return np.minimum(lower, middle), np.maximum(upper, middle)
 
 
 def _tail(confidence: float, comparisons: int) -> float:
@@ -100,7 +133,7 @@ def _tail(confidence: float, comparisons: int) -> float:
     return (1 - confidence) / (2 * comparisons)
 
 
-def largest_error_bound(mechanism: FrequencyOracle, n: int, confidence: float) -> float:
+def largest_error_bound(mechanism: Estimator, n: int, confidence: float) -> float:
     """A bound on the largest error over the whole domain that holds for every n.
 
     Args:
@@ -116,6 +149,10 @@ def largest_error_bound(mechanism: FrequencyOracle, n: int, confidence: float) -
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    noise = mechanism.added(n)
+    if noise is not None:
+        tail = _tail(confidence, mechanism.domain_size)
+        return max(noise.isf(tail) - noise.mean(), noise.mean() - noise.ppf(tail)) / n
     log_risk = math.log(2 * mechanism.domain_size / (1 - confidence))
     # The variance is linear in the frequency, so its maximum is at one of the ends.
     variance = float(np.max(mechanism.variance(np.array([0.0, 1.0]), n)))

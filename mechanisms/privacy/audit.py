@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import Spectrum, worst_pair
 from mechanisms.randomness import RandomSource
 
@@ -60,6 +61,44 @@ def audit(mechanism: Mechanism) -> Audit:
 
 
 @dataclass(frozen=True)
+class BatchAudit:
+    """The claim of a mechanism that is private in a shuffled batch only, beside the accountant.
+
+    Attributes:
+        claim: what the mechanism says of a batch of n users.
+        n: how many users.
+        epsilon: the exact loss at the claimed delta, from below and from above.
+        delta: the exact delta at the claimed epsilon, from below and from above.
+    """
+
+    claim: Guarantee
+    n: int
+    epsilon: tuple[float, float]
+    delta: tuple[float, float]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is true; what rounding may have hidden is counted against it."""
+        return self.delta[1] <= self.claim.delta
+
+
+def audit_batch(mechanism: Mechanism, n: int) -> BatchAudit:
+    """Hold the claim of a shuffled batch against the exact accountant.
+
+    Args:
+        mechanism: one whose guarantee is of the shuffle model.
+        n: how many users the batch has.
+    """
+    claim = mechanism.guarantee
+    return BatchAudit(
+        claim,
+        n,
+        shuffled_epsilon(mechanism, n, claim.delta),
+        shuffled_delta(mechanism, n, claim.epsilon),
+    )
+
+
+@dataclass(frozen=True)
 class Attack:
     """What samples of the shipped sampler prove.
 
@@ -97,7 +136,7 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     Source: Clopper, Pearson, "The use of confidence or fiducial limits illustrated in the case of
         the binomial", 1934; Neyman, Pearson 1933 for the optimality of ratio sets.
     """
-    if not mechanism.codes <= _LARGEST_ALPHABET:
+    if not mechanism.outcomes <= _LARGEST_ALPHABET:
         raise ValueError(f"an attack tabulates at most {_LARGEST_ALPHABET} codes")
     if not samples >= 1000:
         raise ValueError(f"an attack needs at least 1000 samples, not {samples}")
@@ -105,11 +144,9 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     pair = worst_pair(mechanism, claim.epsilon if claim.epsilon < math.inf else 0.0)
     half = samples // 2
     tables = np.array([mechanism.channel(cell) for cell in pair])
-    learnt, held = (
-        np.array([_draw(mechanism, cell, half, rng) for cell in pair]) for _ in range(2)
-    )
+    learnt, held = (np.array([mechanism.tally(cell, half, rng) for cell in pair]) for _ in range(2))
     rankings = [_by_ratio(tables)]
-    if mechanism.codes <= _EMPIRICAL:
+    if mechanism.outcomes <= _EMPIRICAL:
         rankings.append(_by_ratio((learnt + 1) / half))
     sets = [
         (order, cut, first)
@@ -128,11 +165,6 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     drawn = zip(learnt, held, tables, strict=True)
     follows = all(_plausible(a + b, law, RISK / 3) for a, b, law in drawn)
     return Attack(bound, pair, 2 * half, follows)
-
-
-def _draw(mechanism: Mechanism, cell: int, samples: int, rng: RandomSource) -> NDArray[np.int64]:
-    """(codes,) how often each code came from one input."""
-    return mechanism.count(mechanism.perturb(np.full(samples, cell), rng))
 
 
 def _by_ratio(laws: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -9,14 +9,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from mechanisms.channel import require_epsilon
+from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.primes import next_prime, previous_prime
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
+from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 _LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
+_LARGEST_CLONED = 20.0  # no batch hides what a report spends beyond it
 _LARGEST_ALPHABET = 1 << 28  # codes that a linear hash may have
 _CANDIDATES = 160  # hash ranges compared, in geometric progression
 
@@ -237,3 +239,37 @@ def _alphabet(p: int, domain_size: int) -> int:
     while vectors < domain_size:
         vectors *= p
     return (vectors - 1) // (p - 1) * p
+
+
+def largest_shuffled(
+    epsilon: float,
+    delta: float,
+    n: int,
+    family: Callable[[float], Mechanism],
+    cap: float = math.inf,
+) -> float:
+    """`largest_local_epsilon` for any family of mechanisms.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        family: the mechanism of an epsilon_local.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        epsilon_local, on the private side; at least min(epsilon, cap).
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    _require(epsilon, delta, n, cap)
+    limit = min(cap, _LARGEST_CLONED)
+    if limit <= epsilon:
+        return limit
+
+    def delta_at(epsilon_local: float) -> float:
+        return shuffled_delta(family(epsilon_local), n, epsilon)[1]
+
+    guess = min(max(math.log1p(n * gaussian_mu(epsilon, delta) ** 2 / 16), epsilon), limit)
+    return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]

@@ -15,6 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from mechanisms import planner
+from mechanisms.target import Target
 from tests import canaries
 
 
@@ -78,8 +79,14 @@ def refuse(run, log, domain, workspace) -> Callable[..., None]:
                     ("--confidence must be ", {"confidence": c})
                     for c in ("0", "1", "nan", "-1", "high")
                 ),
-                ("argument --mechanism: invalid choice: 'magic'", {"mechanism": "magic"}),
-                ("argument --model: invalid choice: 'central'", {"model": "central"}),
+                ("unknown mechanism 'magic'; there are: grr", {"mechanism": "magic"}),
+                (
+                    "grr does not serve the central model; it",
+                    {"mechanism": "grr", "model": "central"},
+                ),
+                ("boost does not serve the local", {"mechanism": "boost", "model": "local"}),
+                ("olh does not serve the", {"mechanism": "olh", "bound": "published"}),
+                ("argument --model: invalid choice: 'trusted'", {"model": "trusted"}),
                 ("argument --out-of-domain: invalid choice", {"out_of_domain": "keep"}),
                 ("argument --postprocess: invalid choice", {"postprocess": "clip"}),
                 # options that are missing, unknown, or not what they are said to be
@@ -155,7 +162,7 @@ def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
     """Whatever the planner comes back with, a release is not begun above the epsilon asked for."""
     design = planner.design
 
-    def careless(target: planner.Target, name: str) -> planner.Design:
+    def careless(target: Target, name: str) -> planner.Design:
         return design(replace(target, epsilon=2 * target.epsilon), name)
 
     monkeypatch.setattr(planner, "design", careless)

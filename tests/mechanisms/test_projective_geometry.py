@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from mechanisms.catalog import build
 from mechanisms.frequency.finite_field import is_order
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
-from mechanisms.planner import Target, design
+from mechanisms.planner import design
 from mechanisms.privacy import budget
 from mechanisms.privacy.blanket import delta_bounds, upper_delta
 from mechanisms.privacy.pair_law import PairLaw, grouped
 from mechanisms.randomness import SeededRandom
+from mechanisms.target import Target
 from tests.oracles import follows, sample_size, tilted
 from tests.oracles_geometry import incidences
 from tests.oracles_privacy import exact_shuffled_delta

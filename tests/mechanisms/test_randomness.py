@@ -52,6 +52,26 @@ def test_bernoulli_has_its_probability(share):
     assert low <= heads <= high
 
 
+class EqualLeads(SeededRandom):
+    """Coins whose first 16 bits are always 7, so that the other 48 decide every one."""
+
+    def _fill(self, array):
+        super()._fill(array)
+        if array.dtype == np.uint16:
+            array[:] = 7
+
+
+@pytest.mark.parametrize("rest", [0, 1 << 45, 3 << 46, (1 << 48) - 1])
+def test_bits_beyond_the_first_sixteen_decide_a_tied_coin(rest):
+    n, share = 100_000, rest / 2**48
+    assert not EqualLeads(1).bernoulli(7 << 48, n).any()
+    assert not EqualLeads(1).bernoulli(rest, n).any()
+    assert EqualLeads(1).bernoulli((8 << 48) + rest, n).all()
+    heads = int(EqualLeads(1).bernoulli((7 << 48) + rest, n).sum())
+    low, high = stats.binom.interval(1 - FALSE_ALARM, n, share)
+    assert low <= heads <= high
+
+
 @pytest.mark.parametrize("threshold", [-1, 2**64 + 1])
 def test_impossible_thresholds_are_refused(threshold):
     with pytest.raises(ValueError, match="threshold"):
@@ -147,6 +167,17 @@ def test_large_draws_are_one_stream():
 def test_generators_do_not_travel(rng, carry):
     with pytest.raises(TypeError, match="must not be pickled or copied"):
         carry(rng)
+
+
+def test_a_generator_for_simulations_is_repeatable_and_a_stream_of_its_own():
+    rng, again = SeededRandom(5), SeededRandom(5)
+    first, second = rng.generator(), rng.generator()
+    assert first.integers(1 << 62, size=8).tolist() == (
+        again.generator().integers(1 << 62, size=8).tolist()
+    )
+    assert first.integers(1 << 62) != second.integers(1 << 62)
+    assert rng.words(1) != again.words(1)  # the second generator's seed came from the stream
+    assert not hasattr(SecureRandom(), "generator")
 
 
 def test_secure_generators_differ():

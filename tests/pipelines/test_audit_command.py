@@ -52,6 +52,19 @@ def test_the_attack_finds_what_the_table_hides(capsys, planted):
     assert main(["audit", "grr", *words, "--attack", "--samples", "100000"]) == 0
 
 
+def test_a_batch_among_dummies_is_audited_as_a_batch(capsys):
+    words = ["audit", "poisson", "--epsilon", "0.5", "--domain-size", "915"]
+    assert main([*words, "--shuffle", "602325"]) == 0
+    said = capsys.readouterr().out
+    assert "a shuffled batch of 602,325 users" in said
+    assert "one report alone: " in said
+    assert "the claim holds" in said
+    assert main(words) == 2
+    assert "--shuffle is missing: poisson is private in a batch only" in capsys.readouterr().err
+    assert main([*words, "--shuffle", "602325", "--attack"]) == 2
+    assert "poisson promises nothing of one report" in capsys.readouterr().err
+
+
 def test_shuffle_prints_the_bracket(capsys):
     words = ["--epsilon", "4", "--domain-size", "100", "--shuffle", "1000000"]
     assert main(["audit", "grr", *words]) == 0

@@ -85,7 +85,13 @@ def statement(**asked: object) -> dict[str, object]:
             "min_reports": 10_000, "domain": "14 declared values", "out_of_domain": "drop",
             "postprocess": "pop",
         } | asked,
-        "mechanism": {"name": "srr", "constants": {"epsilon": 2.5, "hash_range": 7}},
+        "mechanism": {
+            "name": "srr",
+            "source": "somebody, 2022",
+            "constants": {"epsilon": 2.5, "hash_range": 7, "bound": "exact", "rows": None},
+            "messages_per_user": 1.0,
+            "bits_per_message": 12,
+        },
         "error": {"standard_error_at_0": 0.01, "covers": "They cover <only> the noise."},
         "versions": {"hushbeam": "0.1.0"},
     }  # fmt: skip

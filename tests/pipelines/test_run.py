@@ -62,7 +62,7 @@ def test_what_beam_cannot_read_is_refused_in_one_line(capfd: pytest.CaptureFixtu
 def test_options_that_were_not_given_get_their_defaults() -> None:
     options = request(HistogramOptions, ASKED | {"epsilon": None, "confidence": "0.9"})
     assert options.epsilon is None
-    assert (options.confidence, options.model, options.postprocess) == (0.9, "shuffle", "pop")
+    assert (options.confidence, options.mechanism, options.max_messages) == (0.9, "auto", 1)
 
 
 def test_a_malformed_option_is_named_as_it_is_typed() -> None:

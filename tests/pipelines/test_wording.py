@@ -75,9 +75,13 @@ def test_no_promise_is_made_against_who_runs_the_job(model: str) -> None:
     assert "say nothing about who can read the log itself" in RAW_ROWS
 
 
-def test_a_mechanism_without_a_guarantee_has_no_words() -> None:
-    with pytest.raises(KeyError):
-        meaning(Guarantee.none("as published, it does not hold"), min_reports=10)
+def test_a_mechanism_without_a_guarantee_says_so_and_why() -> None:
+    none = Guarantee.none("the shuffler reads the value among the dummies")
+    assert meaning(none, min_reports=10) == (
+        "Nothing is promised about a single report before it is shuffled: "
+        "the shuffler reads the value among the dummies."
+    )
+    assert one_line(none).startswith("one report alone: no guarantee (the shuffler reads")
 
 
 def test_a_guarantee_in_one_line_is_rounded_up() -> None:

@@ -11,10 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.catalog import build_frequency
+from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from tests.oracles_transforms import run, source
-from transforms.collect import CollectFrequencies, Frequencies, FrequencyCombineFn, State
+from transforms.collect import (
+    CollectExactly,
+    CollectFrequencies,
+    Frequencies,
+    FrequencyCombineFn,
+    State,
+    Users,
+)
+from transforms.encode import CellBlock
+from transforms.progress import REPORTS
 
 MECHANISMS = [
     build_frequency("grr", epsilon=1.0, domain_size=5),
@@ -113,7 +123,7 @@ def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
 
 def test_states_and_results_travel():
     """Through pickle, and through the coder that Beam gives them between machines."""
-    state = State(np.arange(5), 3)
+    state = State(np.arange(5), 3, 8)
     result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0))
     for value in [state, result]:
         coder = coders.registry.get_coder(type(value))
@@ -146,3 +156,50 @@ def test_pipeline_counts_all_blocks():
     expected = MECHANISMS[0].estimate(np.array([4, 4, 4, 0, 0]))
     assert (result.n, result.invalid) == (12, 1)
     np.testing.assert_array_equal(result.estimate, expected)
+
+
+def test_users_who_send_several_messages_are_counted_apart():
+    """The law of a bin's count is shifted by the dummies of as many users as there were."""
+    mechanism = build_frequency("oue", epsilon=1.0, domain_size=3)
+    messages = [np.array([0, 1, 1], np.uint64), np.array([2], np.uint64)]
+
+    def build(pipeline):
+        users = pipeline | "Users" >> source([3, 4], int)
+        return pipeline | source(messages) | CollectFrequencies(mechanism, "none", users)
+
+    (result,) = run(build).elements
+    assert (result.n, result.invalid) == (7, 0)
+    np.testing.assert_array_equal(result.unbiased, mechanism.estimate(np.array([1, 2, 1]), 7))
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.randoms())
+def test_numbers_of_users_add_up_in_any_order(numbers, order):
+    combine = FrequencyCombineFn(MECHANISMS[0], "none")
+    states = [combine.add_input(combine.create_accumulator(), Users(k)) for k in numbers]
+    order.shuffle(states)
+    assert combine.merge_accumulators(states).users == sum(numbers)
+
+
+def blocks(*cells) -> list[CellBlock]:
+    return [CellBlock(np.array(block, np.uint32), None) for block in cells]
+
+
+@pytest.mark.parametrize("family", [LaplaceHistogram, NoiseFirstHistogram])
+def test_the_central_model_counts_exactly_and_adds_noise_once(family):
+    mechanism = family(1.0, 4)
+    collect = CollectExactly(mechanism, "pop", lambda: SeededRandom(3))
+    rows = blocks([0, 1, 1], [3] * 500, [2])
+    outcome = run(lambda p: p | source(rows, CellBlock) | collect)
+    (result,) = outcome.elements
+    unbiased, estimate = mechanism.release(np.array([1, 2, 1, 500]), SeededRandom(3))
+    assert (result.n, result.invalid) == (504, 0)
+    assert outcome.counters == {REPORTS: 504}
+    np.testing.assert_array_equal(result.unbiased, unbiased)
+    np.testing.assert_array_equal(result.estimate, project(estimate))
+
+
+def test_the_central_model_says_nothing_of_nobody():
+    collect = CollectExactly(LaplaceHistogram(1.0, 4))
+    (result,) = run(lambda p: p | source([], CellBlock) | collect).elements
+    assert result.n == 0
+    assert result.unbiased.size == result.estimate.size == 0

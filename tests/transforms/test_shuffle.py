@@ -285,6 +285,20 @@ def test_impossible_messages_make_no_batch_larger(codes):
     assert (outcome.elements == []) == (codes == 10)
 
 
+@pytest.mark.parametrize(("least", "let_through"), [(30, True), (31, False)])
+def test_users_are_counted_apart_from_their_messages(least, let_through):
+    """Thirty users of four messages each; their number comes in parts."""
+    messages = [np.zeros(60, np.uint64)] * 2
+
+    def build(pipeline):
+        users = pipeline | "Users" >> source([10, 20], int)
+        return pipeline | source(messages) | Shuffle(least, 5, users=users)
+
+    outcome = run(build)
+    assert sum(block.size for block in outcome.elements) == (120 if let_through else 0)
+    assert outcome.counters == ({} if let_through else {WITHHELD: 120})
+
+
 def test_no_messages_no_blocks():
     outcome = run(lambda p: p | source([]) | Shuffle(0, 10))
     assert outcome.elements == []

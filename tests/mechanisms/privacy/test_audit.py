@@ -11,8 +11,10 @@ import pytest
 
 from mechanisms import catalog
 from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.privacy.audit import RISK, _plausible, attack, audit
+from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.privacy.audit import RISK, _plausible, attack, audit, audit_batch
 from mechanisms.randomness import SeededRandom
 
 
@@ -86,7 +88,7 @@ class Window(Mechanism):
 
 CASES = [
     catalog.build(name, epsilon=epsilon, domain_size=d)
-    for name in catalog.names()
+    for name in catalog.LOCAL
     for epsilon, d in [(0.5, 2), (1.0, 30), (3.0, 12)]
 ]
 
@@ -122,7 +124,20 @@ def test_a_claim_of_nothing_does_not_hold():
     assert not audit(Unclaimed(1.0, 5, 5)).holds
 
 
-@pytest.mark.parametrize("mechanism", CASES, ids=repr)
+LISTABLE = [
+    *(case for case in CASES if not isinstance(case, SeveralMessages)),
+    *(catalog.build(name, epsilon=e, domain_size=d) for name in ("oue", "sue", "subset")
+      for e, d in [(0.5, 2), (1.0, 6)]),
+    catalog.build("rappor", epsilon=1.0, domain_size=6, bits=4, hashes=2, cohorts=2),
+]  # fmt: skip
+
+
+def test_an_attack_on_reports_beyond_number_is_refused():
+    with pytest.raises(ValueError, match="too many sets to list"):
+        attack(catalog.build("oue", epsilon=1.0, domain_size=50), SeededRandom(1), 1000)
+
+
+@pytest.mark.parametrize("mechanism", LISTABLE, ids=repr)
 def test_an_honest_sampler_survives_the_attack(mechanism):
     result = attack(mechanism, SeededRandom(1), 200_000)
     assert result.follows_channel
@@ -187,3 +202,26 @@ def test_rare_codes_do_not_accuse_an_honest_sampler():
     assert all(_plausible(np.array([k, 10**6 - k]), law, RISK / 3) for k in range(25))
     skewed = np.array([400, 10**6 - 400])
     assert not _plausible(skewed, np.array([2e-4, 1 - 2e-4]), RISK / 3)
+
+
+@pytest.mark.parametrize("name", list(catalog.BATCH))
+def test_true_claims_of_batches_hold_and_are_tight(name):
+    mechanism = catalog.build(name, epsilon=0.5, delta=1e-6, n=100_000, domain_size=40)
+    found = audit_batch(mechanism, 100_000)
+    assert found.holds
+    assert found.epsilon[0] <= found.epsilon[1] <= 0.5 * (1 + 1e-6)
+
+
+@dataclass(frozen=True)
+class TooFewDummies(PoissonDummies):
+    """Claims an epsilon for which its dummies do not suffice."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return replace(super().guarantee, epsilon=0.99 * self.epsilon)
+
+
+def test_a_claim_of_a_batch_one_percent_off_is_rejected():
+    found = audit_batch(TooFewDummies(0.5, 1e-6, 100_000, 40, honest_share=1.0), 100_000)
+    assert not found.holds
+    assert found.epsilon[0] > 0.99 * 0.5

@@ -19,6 +19,7 @@ from mechanisms.privacy.dummies_accounting import (
     dummies_epsilon,
     least_binomial_chance,
     least_poisson_mean,
+    least_users,
     poisson,
 )
 from mechanisms.privacy.uniform_dummies import uniform_dummies_delta, uniform_dummies_epsilon
@@ -183,3 +184,21 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
 def test_refusals(message: str, call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_least_users_is_where_even_coins_begin_to_hide() -> None:
+    for epsilon, delta in ((0.5, 1e-6), (1.0, 1e-3), (0.1, 1e-2), (5.0, 0.4)):
+        n = least_users(epsilon, delta)
+        assert dummies_delta(binomial(n, 0.5), epsilon) <= delta
+        assert n == 1 or dummies_delta(binomial(n - 1, 0.5), epsilon) > delta
+        assert least_binomial_chance(epsilon, delta, n) <= 0.5
+    with pytest.raises(ValueError, match="524 users do"):
+        least_binomial_chance(0.5, 1e-6, 100)
+    with pytest.raises(ValueError, match=r"meets epsilon 1e-30"):
+        least_users(1e-30, 1e-6)
+
+
+def test_an_epsilon_out_of_reach_is_named() -> None:
+    with pytest.raises(ValueError, match=r"epsilon 1e-30"):
+        least_poisson_mean(1e-30, 1e-6)
+    assert least_poisson_mean(700.0, 1e-6) == pytest.approx(-math.log(1e-6), rel=1e-6)

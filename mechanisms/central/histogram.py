@@ -1,0 +1,234 @@
+"""The central model's histograms behind one face: exact counts in, a private release out.
+
+Nothing is randomised before the collector, who is trusted with the raw counts. That is the model
+to compare others with, and the one to use where the collector may see everything anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from mechanisms.central.boost import Boost, for_ranges
+from mechanisms.central.laplace import DiscreteLaplace, histogram
+from mechanisms.central.noisefirst import NoiseFirst
+from mechanisms.channel import Counts, Floats, Guarantee
+from mechanisms.frequency.oracle import Noise
+from mechanisms.randomness import RandomSource
+
+
+class CentralHistogram(ABC):
+    """A release of all counts at once: `unbiased` frequencies, and the system's own estimate.
+
+    Subclasses are frozen dataclasses of `epsilon` and `domain_size`.
+    """
+
+    epsilon: float
+    domain_size: int
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    # Holders are counted once each and nobody else is: what intervals ask of an oracle.
+    keep: ClassVar[float] = 1.0
+    other: ClassVar[float] = 0.0
+    contrast: ClassVar[float] = 1.0
+    messages: ClassVar[float] = 1.0
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What the release reveals."""
+
+    @property
+    def local(self) -> Guarantee:
+        """What the collector sees."""
+        return Guarantee.none("the collector sees every value as it is")
+
+    @property
+    def codes(self) -> int:
+        """How many counters the collector holds: one for each value."""
+        return self.domain_size
+
+    def constants(self) -> dict[str, float]:
+        """What was chosen, for a statement that can be checked."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @abstractmethod
+    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+        """Draw the noise, once.
+
+        Args:
+            counts: (domain_size,) exact counts, at least one in all.
+            rng: the generator of this process.
+
+        Returns:
+            ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
+        """
+
+    @abstractmethod
+    def count_variance(self) -> float:
+        """Variance of an unbiased count, averaged over the domain, in squared counts."""
+
+    def variance(self, frequency: ArrayLike, n: int) -> Floats:
+        """As `FrequencyOracle.variance`; noise that is added to counts ignores the frequency."""
+        return np.full(np.shape(frequency), self.count_variance() / n**2)
+
+    def average_variance(self, n: int) -> float:
+        """As `FrequencyOracle.average_variance`."""
+        return self.count_variance() / n**2
+
+    @abstractmethod
+    def added(self, n: int) -> Noise:
+        """The law of the noise in an unbiased count, or one with wider tails."""
+
+
+@dataclass(frozen=True)
+class SumOfLaplace:
+    """Quantiles that a weighted sum of Laplace variables of known variance does not exceed.
+
+    Such a sum is a normal mixture whose random variance is a weighted mean of exponentials, which
+    lies between a constant (the normal law) and one exponential (the Laplace law) in convex
+    order. The further of these two quantiles is taken; for equal weights, any number of them, the
+    tests find by quadrature that it is never exceeded.
+
+    >>> round(SumOfLaplace(1.0).isf(0.025), 3), round(SumOfLaplace(1.0).isf(0.2), 3)
+    (2.118, 0.842)
+    """
+
+    variance: float
+
+    def mean(self) -> float:
+        """0."""
+        return 0.0
+
+    def isf(self, q: float) -> float:
+        """For q below 1/2."""
+        reach = max(stats.norm.isf(q), stats.laplace(scale=math.sqrt(0.5)).isf(q))
+        return math.sqrt(self.variance) * float(reach)
+
+    def ppf(self, q: float) -> float:
+        """Its mirror image."""
+        return -self.isf(q)
+
+
+@dataclass(frozen=True)
+class LaplaceHistogram(CentralHistogram):
+    """Every count with its own two-sided geometric noise.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> unbiased, _ = LaplaceHistogram(1.0, 3).release(np.array([50, 30, 20]), SeededRandom(1))
+    >>> unbiased.shape
+    (3,)
+    """
+
+    epsilon: float
+    domain_size: int
+
+    def __post_init__(self) -> None:
+        _require_domain(self.domain_size)
+        histogram(self.epsilon)  # refuses an epsilon that no noise table can hold
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        """Of each count; a replaced value changes two of them by 1."""
+        return histogram(self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.noise.guarantee
+
+    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+        unbiased = self.noise.perturb(counts, rng) / counts.sum()
+        return unbiased, unbiased.copy()
+
+    def count_variance(self) -> float:
+        return self.noise.variance()
+
+    def added(self, n: int) -> Noise:
+        law: Noise = stats.dlaplace(self.noise.decay)
+        return law
+
+
+@dataclass(frozen=True)
+class BoostHistogram(CentralHistogram):
+    """`Boost`: a noisy tree made consistent; made for ranges of an ordered domain."""
+
+    epsilon: float
+    domain_size: int
+    fanout: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_domain(self.domain_size)
+        if self.fanout is None:
+            # Chosen here, so that whoever receives the parameters has the tree.
+            object.__setattr__(self, "fanout", for_ranges(self.epsilon, self.domain_size).fanout)
+        Boost(self.epsilon, self.domain_size, self.fanout or 2)
+
+    @cached_property
+    def tree(self) -> Boost:
+        """The mechanism."""
+        return Boost(self.epsilon, self.domain_size, self.fanout or 2)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.tree.guarantee
+
+    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+        unbiased = self.tree.release(counts, rng) / counts.sum()
+        return unbiased, unbiased.copy()
+
+    def count_variance(self) -> float:
+        return float(self.tree.leaf_variances().mean())
+
+    def variance(self, frequency: ArrayLike, n: int) -> Floats:
+        """The largest of any value's variance: leaves differ a little by where they stand."""
+        return np.full(np.shape(frequency), float(self.tree.leaf_variances().max()) / n**2)
+
+    def added(self, n: int) -> Noise:
+        return SumOfLaplace(float(self.tree.leaf_variances().max()))
+
+
+@dataclass(frozen=True)
+class NoiseFirstHistogram(CentralHistogram):
+    """`NoiseFirst`: noisy counts, averaged over runs of values that look alike.
+
+    Averaging is a bias where a run is not flat: the noisy counts themselves are the unbiased ones.
+    """
+
+    epsilon: float
+    domain_size: int
+
+    def __post_init__(self) -> None:
+        NoiseFirst(self.epsilon, self.domain_size)
+
+    @cached_property
+    def buckets(self) -> NoiseFirst:
+        """The mechanism."""
+        return NoiseFirst(self.epsilon, self.domain_size)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.buckets.guarantee
+
+    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+        noisy = self.buckets.noise.perturb(counts, rng)
+        return noisy / counts.sum(), self.buckets.merge(noisy) / counts.sum()
+
+    def count_variance(self) -> float:
+        return self.buckets.noise.variance()
+
+    def added(self, n: int) -> Noise:
+        law: Noise = stats.dlaplace(self.buckets.noise.decay)
+        return law
+
+
+def _require_domain(domain_size: int) -> None:
+    """Refuse a histogram of fewer than two values."""
+    if not (domain_size >= 2 and domain_size == int(domain_size)):
+        raise ValueError(f"domain_size must be an integer of at least 2, not {domain_size}")

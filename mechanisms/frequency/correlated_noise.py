@@ -1,0 +1,197 @@
+"""Histograms whose error comes near central Laplace noise: noise in the clear, behind a mask.
+
+Two messages name each value, one that adds to its count and one that takes away. Besides the true
+one, users send shares of noise: adding messages A and taking ones B, whose difference is discrete
+Laplace noise, and pairs of both that cancel in the estimate and hide all the rest. Shares are
+negative binomial; most users' share of most bins is nothing, and a cluster of messages otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.frequency import integer_tables
+from mechanisms.frequency.dummy_batch import Keys, uniform_keys
+from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
+from mechanisms.frequency.integer_noise import IntegerNoise
+from mechanisms.frequency.oracle import Noise
+from mechanisms.frequency.several_messages import Report
+from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance
+from mechanisms.privacy.masked_laplace import MaskedLaplace
+from mechanisms.privacy.two_bins import BinLaw
+from mechanisms.randomness import RandomSource, SeededRandom
+
+_UNIT = 2.0**-53
+_SPARED = 1e-6  # of delta: for what drawing from tables may add
+
+
+@dataclass(frozen=True)
+class CorrelatedNoise(IndependentBins):
+    """The true value, a share of Laplace noise, and a share of a mask that cancels.
+
+    Codes 0 .. d - 1 add to a value's count, codes d .. 2 d - 1 take away from it.
+
+    Attributes:
+        epsilon, delta, n, domain_size, honest_share, bound: as in `DummyBatch`; epsilon is at
+            least 0.005.
+        max_messages: how many messages a user may send on average, the true one included; the
+            variance is the least that this allows. None spends four fifths of epsilon on the
+            noise, for a variance 1.6 times that of central Laplace noise.
+
+    Source: Ghazi, Golowich, Kumar, Manurangsi, Pagh, Velingker, "Pure differentially private
+        summation from anonymous messages", ITC 2020; Ghazi, Kumar, Manurangsi, Pagh, "Private
+        counting from anonymous messages: near-optimal accuracy with vanishing communication
+        overhead", ICML 2020. Both split epsilon and delta between noise and mask, and between
+        the two bins; here the law of what is seen is evaluated, which saves half the messages.
+
+    >>> mechanism = CorrelatedNoise(0.5, 1e-6, n=602_325, domain_size=915, honest_share=1.0)
+    >>> round(mechanism.noise.variance, 1), round(mechanism.messages, 2)
+    (49.8, 1.82)
+    """
+
+    max_messages: float | None = None
+
+    @cached_property
+    def noise(self) -> MaskedLaplace:
+        """The noise of one bin from the users that count."""
+        epsilon, delta = min(self.epsilon, STEEPEST), self.delta * (1 - _SPARED)
+        if self.max_messages is None:
+            return fewest_messages(epsilon, delta)
+        per_bin = self.honest(self.n) / self.domain_size
+        least = 1 + fewest_messages(epsilon, delta, LEAST_SHARE).messages / per_bin
+        if not self.max_messages >= least:
+            raise ValueError(
+                f"max_messages must be at least {math.ceil(least * 100) / 100:g} here, "
+                f"not {self.max_messages}"
+            )
+        return least_variance(epsilon, delta, (self.max_messages - 1) * per_bin)
+
+    @cached_property
+    def clusters(self) -> tuple[float, float]:
+        """How many clusters of noise, and of the mask, a user sends on average; rounded up."""
+        noise, honest = self.noise, self.honest(self.n)
+        signed = 2 * self.domain_size * -math.log1p(-noise.decay)
+        paired = self.domain_size * noise.shape * -math.log1p(-noise.ratio)
+        most = max(signed, paired)
+        if not most / honest <= integer_tables.LARGEST_MEAN / 2:
+            least = self.least_batch(math.ceil(2 * most / integer_tables.LARGEST_MEAN))
+            raise ValueError(
+                f"n must be at least {least:,} for {self.domain_size} values, or a user would send "
+                f"more than {integer_tables.LARGEST_MEAN // 2:,} clusters, not {self.n:,}"
+            )
+        up = (1 + 8 * _UNIT) / honest
+        return signed * up, paired * up
+
+    @cached_property
+    def dummies(self) -> float:
+        honest = self.honest(self.n)
+        added = 2 * (1 + math.exp(min(self.epsilon, STEEPEST))) * honest * self._distance
+        if not added <= self.delta * _SPARED:
+            raise ValueError(
+                f"delta must be at least {added / _SPARED:.1g} for tables of 128 bits and "
+                f"{self.n:,} users, not {self.delta}"
+            )
+        return self.noise.messages * self.domain_size / honest
+
+    @property
+    def _distance(self) -> float:
+        """How far one user's messages are in total variation from those that are meant."""
+        return (2 + sum(self.clusters)) * integer_tables.FARTHEST * 1.01
+
+    # ---- the oracle --------------------------------------------------------------------------
+
+    @property
+    def codes(self) -> int:
+        return 2 * self.domain_size
+
+    @property
+    def keep(self) -> float:
+        return 1.0
+
+    @property
+    def other(self) -> float:
+        return 0.0
+
+    def support(self, counts: Counts) -> Counts:
+        """Messages that add less messages that take away."""
+        added, taken = np.asarray(counts, np.int64).reshape(2, self.domain_size)
+        balance: Counts = added - taken
+        return balance
+
+    def variance(self, frequency: ArrayLike, n: int) -> Floats:
+        each = self.noise.variance / self.honest(self.n)
+        return np.zeros_like(np.asarray(frequency, np.float64)) + each / n
+
+    def added(self, n: int) -> Noise:
+        return IntegerNoise(*self.noise.difference(n / self.honest(self.n)))
+
+    def constants(self) -> dict[str, float]:
+        noise = self.noise
+        return super().constants() | {
+            "decay": noise.decay,
+            "mask_shape": noise.shape,
+            "mask_ratio": noise.ratio,
+        }
+
+    # ---- the shuffled batch ------------------------------------------------------------------
+
+    def bin_law(self, users: int) -> BinLaw:
+        law = self._law(users)
+        if law is None:
+            raise ValueError(
+                f"what {users:,} users' noise shows is too large to compute at epsilon "
+                f"{self.epsilon}; it is known for {self.honest(self.n):,}"
+            )
+        return law
+
+    def _law(self, users: int) -> BinLaw | None:
+        law = self.noise.bin_law(users / self.honest(self.n))
+        return law and replace(law, distance=users * self._distance)
+
+    def revealing_law(self, users: int) -> BinLaw:
+        law = self._law(users)
+        if law is not None:
+            return law
+        _, pmf = self.noise.difference(users / self.honest(self.n))
+        held, free = np.append(0.0, pmf), np.append(pmf, 0.0)
+        return BinLaw(held, free, 1e-16, 4 * _UNIT * pmf.size, users * self._distance)
+
+    def hiding_law(self, users: int) -> BinLaw | None:
+        # More users' shares are more noise, which cannot tell more.
+        honest = self.honest(self.n)
+        return self._law(users) or (self._law(honest) if users > honest else None)
+
+    def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
+        holders, source = np.asarray(histogram, np.int64), rng.generator()
+        noise, share = self.noise, int(holders.sum()) / self.honest(self.n)
+        a, b = source.negative_binomial(share, 1 - noise.decay, (2, self.domain_size))
+        mask = source.negative_binomial(share * noise.shape, 1 - noise.ratio, self.domain_size)
+        return np.concatenate([holders + a + mask, b + mask]).astype(np.int64)
+
+    # ---- client ------------------------------------------------------------------------------
+
+    def _extras(self, size: int, rng: RandomSource) -> Keys:
+        signed, paired = (integer_tables.poisson(mean).draw(size, rng) for mean in self.clusters)
+        d, noise = self.domain_size, self.noise
+        alone = _clusters(uniform_keys(signed, self.codes, rng), noise.decay, rng)
+        places = uniform_keys(paired, d, rng)
+        pairs = _clusters(places + places // d * d, noise.ratio, rng)  # a user has 2 d codes
+        return np.concatenate([alone, pairs, pairs + d])
+
+    def _extra_law(self) -> Mapping[Report, Fraction]:
+        raise ValueError(
+            "there are too many reports to list: clusters of messages may be hundreds long"
+        )
+
+
+def _clusters(places: Keys, ratio: float, rng: RandomSource) -> NDArray[np.int64]:
+    """Every place as often as a logarithmic number tells."""
+    return np.repeat(places, integer_tables.logarithmic(ratio).draw(places.size, rng))

@@ -1,0 +1,229 @@
+"""What mechanisms have in common whose messages hide among dummies in a shuffled batch."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
+from mechanisms.frequency.several_messages import Report, SeveralMessages
+from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.randomness import RandomSource
+
+Keys = NDArray[np.int64]  # user * codes + code
+
+_LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
+_BLOCK = 1 << 20  # messages made at a time
+_MOST_REPORTS = 1 << 16  # that are listed
+
+
+@dataclass(frozen=True)
+class DummyBatch(SeveralMessages):
+    """A batch of users who add random messages to their own: private together, not alone.
+
+    A user's messages come in ascending order: any other might tell which of them is the true one.
+
+    Attributes:
+        epsilon: privacy loss of a batch, in nats.
+        delta: the probability mass outside it, in (0, 1).
+        n: the least number of users of a batch; a larger one is more private.
+        domain_size: d, the number of values.
+        honest_share: the share of users, in (0, 1], whose dummies the guarantee counts on, the
+            one who is protected included. Others may send what they like, or nothing.
+        bound: "exact", or "published" to follow the closed form of the mechanism's paper.
+    """
+
+    epsilon: float
+    delta: float
+    n: int
+    domain_size: int
+    honest_share: float = 0.9
+    bound: str = "exact"
+
+    bounds: ClassVar[tuple[str, ...]] = ("exact",)
+    accounting: ClassVar[str] = (
+        "numerical: the exact law of the two bins that one value can change, rounded up"
+    )
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_delta(self.delta)
+        require_integer("n", self.n)
+        require_batch(self.n)
+        require_integer("domain_size", self.domain_size)
+        if not (2 <= self.domain_size and self.codes <= _LARGEST_ALPHABET):
+            raise ValueError(
+                f"domain_size must be at least 2 and need no more than {_LARGEST_ALPHABET} "
+                f"counters, not {self.domain_size}"
+            )
+        if not 0 < self.honest_share <= 1:
+            raise ValueError(f"honest_share must lie in (0, 1], not {self.honest_share}")
+        if self.bound not in self.bounds:
+            raise ValueError(
+                f"bound must be {' or '.join(self.bounds)} for {type(self).__name__}, "
+                f"not {self.bound}"
+            )
+        if not self.honest(self.n) >= 1:
+            raise ValueError(
+                f"n must be at least {self.least_batch(1)}, so that somebody's dummies count at "
+                f"an honest_share of {self.honest_share}, not {self.n}"
+            )
+        if not self.dummies >= 0:  # what cannot be met is refused now, not when it is used
+            raise ArithmeticError("the number of dummies was not found")
+
+    @property
+    @abstractmethod
+    def dummies(self) -> float:
+        """How many messages a user adds on average."""
+
+    @abstractmethod
+    def _extras(self, size: int, rng: RandomSource) -> Keys:
+        """The messages that so many users add, in any order."""
+
+    @abstractmethod
+    def _extra_law(self) -> Mapping[Report, Fraction]:
+        """The exact law of what one user adds."""
+
+    # ---- who counts --------------------------------------------------------------------------
+
+    def honest(self, n: int) -> int:
+        """How many of n users' dummies the guarantee counts on."""
+        return math.floor(self.honest_share * n)
+
+    def least_batch(self, honest: int) -> int:
+        """The least number of users of whom so many count."""
+        n = max(1, math.ceil(honest / self.honest_share) - 2)
+        while self.honest(n) < honest:
+            n += 1
+        return n
+
+    # ---- the oracle --------------------------------------------------------------------------
+
+    @property
+    def codes(self) -> int:
+        return self.domain_size
+
+    @property
+    def messages(self) -> float:
+        return 1 + self.dummies
+
+    @property
+    def keep(self) -> float:
+        """Expected messages that support the value of the user who sends them."""
+        return 1 + self.other
+
+    @property
+    def other(self) -> float:
+        """Expected messages of a user that support any one other value."""
+        return self.dummies / self.domain_size
+
+    @property
+    def contrast(self) -> float:
+        return 1.0
+
+    def support(self, counts: Counts) -> Counts:
+        """The counts themselves: every message supports the value that it names."""
+        return np.asarray(counts, np.int64)
+
+    def pairs(self) -> Iterable[tuple[int, int]]:
+        """One pair: permutations of the values take any pair to any other."""
+        return [(0, 1)]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a batch of n users guarantees."""
+        share = f"even if only {self.honest(self.n):,} of {self.n:,} users add their dummies"
+        closed = "the closed form of the mechanism's paper; the exact accountant finds less"
+        how = f"{self.accounting if self.bound == 'exact' else closed}; {share}"
+        return Guarantee("shuffle", self.epsilon, self.delta, "report", how)
+
+    def _claimed(self, n: int, delta: float) -> float:
+        """The epsilon that is known from how the mechanism was made; more users lose no more."""
+        met = self.bound == "exact" and n >= self.n and delta >= self.delta
+        return self.epsilon if met else math.inf
+
+    @property
+    def local(self) -> Guarantee:
+        return Guarantee.none(
+            "whoever sees one user's messages before they are shuffled, as the shuffler does, "
+            "finds the true value among them"
+        )
+
+    def constants(self) -> dict[str, float]:
+        return super().constants() | {"dummies": self.dummies}
+
+    # ---- client ------------------------------------------------------------------------------
+
+    def send(self, cells: ArrayLike, rng: RandomSource) -> tuple[Messages, NDArray[np.int64]]:
+        keys = [np.empty(0, np.int64), *self._blocks(cells, rng)]
+        senders, messages = np.divmod(np.concatenate(keys), self.codes)
+        return messages.astype(np.uint64), senders
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        blocks = [(keys % self.codes).astype(np.uint64) for keys in self._blocks(cells, rng)]
+        return np.concatenate([np.empty(0, np.uint64), *blocks])
+
+    def _blocks(self, cells: ArrayLike, rng: RandomSource) -> Iterator[Keys]:
+        """Everybody's messages, so many users at a time that memory stays small."""
+        values = self._checked(cells)
+        step = max(1, int(_BLOCK / self.messages))
+        for start in range(0, values.size, step):
+            block = values[start : start + step]
+            own = np.arange(block.size) * self.codes + self._truth(block, rng)
+            keys = np.sort(np.concatenate([own, self._extras(block.size, rng)]))
+            keys += start * self.codes
+            yield keys
+
+    def _truth(self, values: NDArray[np.integer], rng: RandomSource) -> NDArray[np.int64]:
+        """The code of each user's own message."""
+        return values.astype(np.int64)
+
+    # ---- what a report is --------------------------------------------------------------------
+
+    def report_law(self, cell: int) -> Mapping[Report, Fraction]:
+        self._checked([cell])
+        law: dict[Report, Fraction] = {}
+        for code, likely in self._truth_law(cell).items():
+            for extra, chance in self._extra_law().items():
+                report = tuple(sorted((code, *extra)))
+                law[report] = law.get(report, Fraction(0)) + likely * chance
+        return law
+
+    def _truth_law(self, cell: int) -> Mapping[int, Fraction]:
+        """The law of a user's own message."""
+        return {cell: Fraction(1)}
+
+
+def uniform_bags(number: Mapping[int, Fraction], codes: int) -> Mapping[Report, Fraction]:
+    """The law of a bag of uniform messages, from the law of their number.
+
+    Raises:
+        ValueError: there are too many bags to list.
+    """
+    most = max(number)
+    if not math.comb(most + codes, codes) <= _MOST_REPORTS:
+        raise ValueError(
+            f"there are too many reports to list: up to {most} messages in {codes} bins"
+        )
+    law: dict[Report, Fraction] = {}
+    for size, likely in number.items():
+        for bag in combinations_with_replacement(range(codes), size):
+            ways = math.factorial(size)
+            for code in set(bag):
+                ways //= math.factorial(bag.count(code))
+            law[bag] = likely * Fraction(ways, codes**size)
+    return law
+
+
+def uniform_keys(numbers: NDArray[np.int64], codes: int, rng: RandomSource) -> Keys:
+    """So many messages from each user, uniform over the codes."""
+    users = np.repeat(np.arange(numbers.size) * codes, numbers)
+    return users + rng.integers(codes, users.size).view(np.int64)

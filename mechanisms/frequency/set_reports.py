@@ -1,0 +1,85 @@
+"""Mechanisms whose report is a set of values, one message for each: what they have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Kinds, Messages
+from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.frequency.sparse_bits import Indices
+from mechanisms.randomness import RandomSource
+
+Memberships = Mapping[tuple[bool, bool], int]
+
+
+class SetReports(SeveralMessages):
+    """A frequency oracle whose user sends the values of a random set, and treats values alike.
+
+    A message is a value, so the collector's counts are the support. A user's messages come in
+    ascending order: any other might tell which of them was drawn for the user's own value.
+    """
+
+    @property
+    def codes(self) -> int:
+        return self.domain_size
+
+    @abstractmethod
+    def memberships(self) -> tuple[Memberships, int]:
+        """The exact law of which of two given values a set holds, the user's own being one.
+
+        Returns:
+            ((holds the user's value, holds the other one) -> numerator; the denominator).
+        """
+
+    @abstractmethod
+    def _pieces(self, cells: Indices, rng: RandomSource) -> Iterator[Indices]:
+        """The reports, piece by piece: user * domain_size + value, ascending."""
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        values = self._checked(cells).astype(np.int64)
+        d = self.domain_size
+        pieces = [(places % d).astype(np.uint64) for places in self._pieces(values, rng)]
+        return np.concatenate([np.empty(0, np.uint64), *pieces])
+
+    def send(self, cells: ArrayLike, rng: RandomSource) -> tuple[Messages, NDArray[np.int64]]:
+        values = self._checked(cells).astype(np.int64)
+        places = np.concatenate([np.empty(0, np.int64), *self._pieces(values, rng)])
+        senders, messages = np.divmod(places, self.domain_size)
+        return messages.astype(np.uint64), senders
+
+    def support(self, counts: Counts) -> Counts:
+        """The counts themselves: every message supports the value that it names."""
+        return np.asarray(counts, np.int64)
+
+    def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
+        """Two inputs' exact laws of what tells them apart, for any domain size.
+
+        Given which of the two values a set holds, what else it holds has the same law under
+        both; so sets that agree on the two count as one report, which changes no divergence.
+        """
+        self._checked([one, other])
+        law, denominator = self.memberships()
+        kinds: Counter[tuple[int, int]] = Counter()
+        for (own, second), weight in law.items():
+            kinds[weight, weight if one == other else law[second, own]] += 1
+        del kinds[0, 0]
+        return kinds, (denominator, denominator)
+
+    def pairs(self) -> Iterable[tuple[int, int]]:
+        """One pair: permutations of the values permute the reports and take any pair to another."""
+        return [(0, 1)]
+
+    def constants(self) -> dict[str, float]:
+        return super().constants() | {"keep": self.keep, "other": self.other}
+
+
+def merged(places: Indices, more: Indices) -> Indices:
+    """Two ascending rows of places as one, in linear time."""
+    both = np.concatenate([places, more])
+    both.sort(kind="stable")  # merges the runs that it finds
+    return both

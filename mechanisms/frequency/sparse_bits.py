@@ -1,0 +1,164 @@
+"""Which of very many coins fall heads, in time and memory proportional to those that do.
+
+Coins of one kind are independent, so it does not matter how they are put together. Where heads
+are rare, the coins are cut into stretches of 2^b; the number of heads in a stretch is binomial,
+and given their number their places are a uniform set. Where heads are common, every coin is
+tossed. Both give each coin its probability, a multiple of 2^-64, exactly, and leave it
+independent of all others.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.frequency.exact_binomial import ExactBinomial
+from mechanisms.randomness import RandomSource
+
+Indices = NDArray[np.int64]
+
+_RARE = 1 << 60  # of 2^64: up to this chance counting heads is cheaper than tossing coins
+_DENSE = 16  # columns for each chosen one: with fewer, marking is cheaper than sorting
+_HEADS = 64  # the least mean of a stretch: enough to share the cost of its count
+_LONGEST = 40  # log2 of the longest stretch
+_COINS = 1 << 20  # tossed, or places marked, at a time
+_DRAWS = 1 << 17  # places drawn at a time
+
+
+def heads(coins: int, threshold: int, rng: RandomSource) -> Indices:
+    """The places of heads in a row of coins.
+
+    Args:
+        coins: how many, up to 2^62.
+        threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
+        rng: the generator of this process.
+
+    Returns:
+        (heads,) int64 in 0 .. coins - 1, ascending.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if not 0 <= coins <= 1 << 62:
+        raise ValueError(f"coins must lie in 0 .. 2^62, not {coins}")
+    if not 0 <= threshold <= 1 << 64:
+        raise ValueError(f"threshold must lie in 0 .. 2^64, not {threshold}")
+    if coins == 0 or threshold == 0:
+        return np.empty(0, np.int64)
+    return (_counted if threshold <= _RARE else _tossed)(coins, threshold, rng)
+
+
+def successes(
+    size: int, columns: int, threshold: int, rng: RandomSource
+) -> tuple[Indices, Indices]:
+    """The heads in a grid of coins.
+
+    Args:
+        size: how many rows.
+        columns: how many coins in each.
+        threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
+        rng: the generator of this process.
+
+    Returns:
+        ((heads,) rows, ascending; (heads,) columns, ascending within each row), int64.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> rows, columns = successes(1000, 10**6, 1 << 44, SeededRandom(1))  # one in a million
+    >>> 850 < rows.size < 1150
+    True
+    """
+    places = heads(size * columns, threshold, rng)
+    rows = places // max(columns, 1)
+    return rows, places - rows * columns
+
+
+def distinct(counts: Indices, columns: int, rng: RandomSource) -> Indices:
+    """A uniform random set of columns for each row: samples without replacement.
+
+    Args:
+        counts: (size,) integers, how many columns each row gets.
+        columns: how many there are.
+        rng: the generator of this process.
+
+    Returns:
+        (sum of counts,) int64, row * columns + column, ascending.
+
+    Raises:
+        ValueError: a count is out of range.
+    """
+    counts = np.asarray(counts, np.int64)
+    if counts.size and not (0 <= counts.min() and counts.max() <= columns):
+        raise ValueError(f"counts must lie in 0 .. {columns}, the number of columns")
+    most = int(counts.max(initial=0))
+    if not most:
+        return np.empty(0, np.int64)
+    dense = most * _DENSE > columns
+    step = max(1, _COINS // columns if dense else _DRAWS // most)
+    draw = _marked if dense else _sorted
+    parts = [
+        draw(counts[start : start + step], columns, rng) + start * columns
+        for start in range(0, counts.size, step)
+    ]
+    return np.concatenate(parts)
+
+
+def _tossed(coins: int, threshold: int, rng: RandomSource) -> Indices:
+    """`heads` where they are common: coin by coin."""
+    parts = [
+        np.flatnonzero(rng.bernoulli(threshold, min(_COINS, coins - start))) + start
+        for start in range(0, coins, _COINS)
+    ]
+    return np.concatenate(parts)
+
+
+def _counted(coins: int, threshold: int, rng: RandomSource) -> Indices:
+    """`heads` where they are rare: first how many, then where."""
+    law = _stretch(threshold)
+    # The last stretch may reach beyond the coins asked for: those it has in excess are ignored.
+    counts = law.draw(-(-coins // law.trials), rng)
+    places = distinct(counts, law.trials, rng)
+    return places[: np.searchsorted(places, coins)]
+
+
+@lru_cache(maxsize=32)
+def _stretch(threshold: int) -> ExactBinomial:
+    """The law of the heads in a stretch of coins: 2^b of them, with 64 to 128 heads on average."""
+    length = ((_HEADS << 64) // threshold).bit_length()
+    return ExactBinomial(1 << min(length, _LONGEST), threshold)
+
+
+def _sorted(counts: Indices, columns: int, rng: RandomSource) -> Indices:
+    """`distinct` for few of many columns: repeats show when each row is sorted."""
+    width = int(counts.max())
+    drawn = rng.integers(columns, counts.size * width).view(np.int64).reshape(-1, width)
+    drawn[np.arange(width) >= counts[:, None]] = columns  # no column, and last in order
+    open_rows = np.arange(counts.size)
+    while open_rows.size:
+        part = np.sort(drawn[open_rows], axis=1)
+        repeated = np.zeros(part.shape, np.bool_)
+        repeated[:, 1:] = (part[:, 1:] == part[:, :-1]) & (part[:, 1:] < columns)
+        # Drawing on and ignoring what was seen before is sampling without replacement.
+        part[repeated] = rng.integers(columns, int(np.count_nonzero(repeated))).view(np.int64)
+        drawn[open_rows] = part
+        open_rows = open_rows[repeated.any(axis=1)]
+    kept = drawn < columns
+    drawn += columns * np.arange(counts.size)[:, None]
+    return drawn[kept]
+
+
+def _marked(counts: Indices, columns: int, rng: RandomSource) -> Indices:
+    """`distinct` for a good part of the columns: what is drawn is marked, in or out."""
+    fewer = np.minimum(counts, columns - counts)
+    marks = np.zeros((counts.size, columns), np.bool_)
+    places, missing = marks.ravel(), fewer
+    while missing.any():
+        rows = np.repeat(np.arange(counts.size) * columns, missing)
+        places[rows + rng.integers(columns, rows.size).view(np.int64)] = True
+        missing = fewer - np.count_nonzero(marks, axis=1)
+    marks[counts > fewer] ^= True
+    return np.flatnonzero(places)

@@ -1,0 +1,206 @@
+"""Subset selection: the true value in a random set of k, likelier than not.
+
+A user sends k distinct values. Sets that hold the user's value are e^epsilon times as likely as
+sets that do not, and there is no other difference between sets, which makes the error the least
+that local privacy allows (Ye and Barg). The price is k, about d / (e^epsilon + 1) messages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
+from mechanisms.frequency.set_reports import Memberships, SetReports, merged
+from mechanisms.frequency.several_messages import Report
+from mechanisms.frequency.sparse_bits import Indices, distinct
+from mechanisms.frequency.subset_counts import subset_counts
+from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
+from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.rounding import exponential_bounds
+
+_WORD = 1 << 64
+_LARGEST_DOMAIN = 1 << 28  # values; the collector's table takes 8 bytes for each
+_LARGEST_SUBSET = 1 << 21  # messages of one user, who draws them all at once
+_LARGEST_LISTED = 1 << 14  # subsets listed
+_PIECE = 1 << 19  # messages drawn at a time
+
+
+@dataclass(frozen=True)
+class SubsetSelection(SetReports):
+    """A random subset of fixed size that holds the user's value more often than not.
+
+    Attributes:
+        epsilon: privacy loss of one report, in nats.
+        domain_size: d, the number of values.
+
+    Source: Ye, Barg, "Optimal schemes for discrete distribution estimation under locally
+        differential privacy", IEEE Trans. Information Theory 2018; found independently by Wang,
+        Huang, Wang, Nie, Xu, Yang, Li, Qiao, "Mutual information optimally local private discrete
+        distribution estimation", arXiv 1607.08025, 2016.
+
+    >>> mechanism = SubsetSelection(epsilon=1.0, domain_size=100)
+    >>> mechanism.subset_size, round(mechanism.keep, 3), round(mechanism.other, 3)
+    (27, 0.501, 0.268)
+    >>> round(float(mechanism.variance(0.0, n=1)), 2)
+    3.59
+    """
+
+    epsilon: float
+    domain_size: int
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        d = self.domain_size
+        require_integer("domain_size", d)
+        if not 2 <= d <= _LARGEST_DOMAIN:
+            raise ValueError(f"domain_size must lie in 2 .. {_LARGEST_DOMAIN}, not {d}")
+        if not self.subset_size <= _LARGEST_SUBSET:
+            raise ValueError(
+                f"a domain_size of {d} makes each user send {self.subset_size} messages at epsilon "
+                f"{self.epsilon}, more than {_LARGEST_SUBSET}; up to "
+                f"{math.floor(_LARGEST_SUBSET * (math.exp(self.epsilon) + 1)) - 1} values do not"
+            )
+        if not self.keep_weight * d > self.subset_size * _WORD:
+            raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
+
+    # ---- the law of a report -----------------------------------------------------------------
+
+    @cached_property
+    def subset_size(self) -> int:
+        """k, the number of a user's messages: the one that minimises the average variance.
+
+        The continuous optimum is d / (e^epsilon + 1); the sizes on either side are compared.
+        """
+        d = self.domain_size
+        target = d / (math.exp(min(self.epsilon, 700.0)) + 1)
+        near = {max(1, math.floor(target)), min(math.ceil(target), d - 1)}
+        return max(sorted(near), key=self._precision)
+
+    def _precision(self, size: int) -> Fraction:
+        """1 / (the average variance of one report), were this the size of subsets."""
+        d, keep = self.domain_size, Fraction(self._held(size), _WORD)
+        other = (size - keep) / (d - 1)
+        spread = keep * (1 - keep) + (d - 1) * other * (1 - other)
+        return d * (keep - other) ** 2 / spread
+
+    def _held(self, size: int) -> int:
+        """P(a subset of this size holds the user's value) in units of 2^-64, rounded down.
+
+        Such subsets have e^epsilon times the weight of the others, and there are k of them for
+        every d - k others.
+        """
+        lower, _ = exponential_bounds(self.epsilon)
+        return math.floor(_WORD * lower * size / (lower * size + self.domain_size - size))
+
+    @cached_property
+    def keep_weight(self) -> int:
+        """P(the subset holds the user's value) in units of 2^-64."""
+        return self._held(self.subset_size)
+
+    @property
+    def keep(self) -> float:
+        return self.keep_weight / _WORD
+
+    @property
+    def other(self) -> float:
+        numerator = self.subset_size * _WORD - self.keep_weight
+        return numerator / ((self.domain_size - 1) * _WORD)
+
+    @property
+    def contrast(self) -> float:
+        numerator = self.keep_weight * self.domain_size - self.subset_size * _WORD
+        return numerator / ((self.domain_size - 1) * _WORD)
+
+    @property
+    def messages(self) -> float:
+        return float(self.subset_size)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            "local",
+            self.epsilon,
+            0.0,
+            "report",
+            "closed form: a subset that holds the value is at most e^epsilon times as likely as "
+            "one that does not; the 64-bit threshold is rounded to the private side",
+        )
+
+    def memberships(self) -> tuple[Memberships, int]:
+        d, k, held = self.domain_size, self.subset_size, self.keep_weight
+        law = {
+            (True, True): held * (k - 1),
+            (True, False): held * (d - k),
+            (False, True): (_WORD - held) * k,
+            (False, False): (_WORD - held) * (d - 1 - k),
+        }
+        return law, _WORD * (d - 1)
+
+    def report_law(self, cell: int) -> Mapping[Report, Fraction]:
+        (value,) = self._checked([cell]).tolist()
+        d, k, held = self.domain_size, self.subset_size, self.keep_weight
+        if not math.comb(d, k) <= _LARGEST_LISTED:
+            raise ValueError(
+                f"{d} values have too many subsets of {k} to list them all: at most "
+                f"{_LARGEST_LISTED} are listed"
+            )
+        holding = Fraction(held, _WORD * math.comb(d - 1, k - 1))
+        lacking = Fraction(_WORD - held, _WORD * math.comb(d - 1, k))
+        return {
+            subset: holding if value in subset else lacking for subset in combinations(range(d), k)
+        }
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals at most: subsets shuffled whole, their messages together.
+
+        Every subset is as likely as one that lacks the value, or likelier, so the blanket is a
+        uniform subset. Shuffling each message on its own reveals no more than that. From below
+        nothing is stated: sums of subsets, unlike batches of them, have no law of this form.
+
+        Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO
+            2019, Lemma 5.3.
+        """
+        d, k = self.domain_size, self.subset_size
+        law, denominator = self.memberships()
+        blanket = Fraction(_WORD - self.keep_weight, _WORD) * Fraction(d, d - k)
+        inside = {
+            (True, True): k * (k - 1),
+            (True, False): k * (d - k),
+            (False, True): k * (d - k),
+            (False, False): (d - k) * (d - k - 1),
+        }
+        rows = [
+            (Fraction(weight, denominator), Fraction(law[b, a], denominator),
+             blanket * Fraction(inside[a, b], d * (d - 1)))
+            for (a, b), weight in law.items() if inside[a, b]
+        ]  # fmt: skip
+        rows.append((Fraction(0), Fraction(0), 1 - blanket))
+        first, second, others = np.array([[float(x) for x in row] for row in rows]).T
+        return ShuffleLaws((PairLaw(first, second, others),), (), self.epsilon)
+
+    # ---- client and collector ----------------------------------------------------------------
+
+    def _pieces(self, cells: Indices, rng: RandomSource) -> Iterator[Indices]:
+        d, step = self.domain_size, max(1, _PIECE // self.subset_size)
+        for start in range(0, cells.size, step):
+            own = cells[start : start + step]
+            held = rng.bernoulli(self.keep_weight, own.size)
+            others = distinct(self.subset_size - held.astype(np.int64), d - 1, rng)
+            senders = others // (d - 1)
+            others += senders  # a place among d values, the last of which is not used
+            others += others - senders * d >= own[senders]  # nor, from here on, is one's own
+            mine = np.flatnonzero(held)
+            yield merged(others, mine * d + own[mine]) + start * d
+
+    def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
+        """The collector's state after a simulated population, drawn value by value."""
+        holders = np.asarray(histogram, np.int64)
+        return subset_counts(holders, self.subset_size, self.keep, rng)

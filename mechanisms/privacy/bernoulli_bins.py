@@ -1,0 +1,239 @@
+"""Shuffled one-hot vectors whose bits are flipped independently: a batch is the sums of its bins.
+
+Replacing one user's value touches two bins. What hides it there is the other users' bits, whose
+law depends on how many of them hold either value: the worst numbers are not known in closed form.
+From below we take batches that exist. From above, the numbers of other holders are divided into
+ranges. Within a range those bits count in full that all its members share; of any other user's
+bit no more than the coin that holders and non-holders share (the privacy blanket of one bit). One
+range is enough where that coin is nearly all of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
+from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.search import gaussian_epsilon, private_end
+from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
+
+_UNIT = 2.0**-53
+_TOLERANCE = 0.04  # share of a count's variance that a range may forgo
+_MOST_RANGES = 16
+_FEW = 24  # users up to which every number of holders is a range of its own, and nothing is lost
+_NEGLIGIBLE = 1e-4  # of delta: for there being fewer blanket coins than we count on
+_LEAST_TAIL = 1e-30
+_TAILS = (1e-3, 0.05)  # further numbers of blanket coins, where all users have one only
+_LARGEST_LOSS = 512.0
+
+
+@dataclass(frozen=True)
+class _Bin:
+    """A bin of `users` users besides the one who differs, and the chances of their bits."""
+
+    users: int
+    keep: float
+    other: float
+
+    @cached_property
+    def coin(self) -> tuple[float, float]:
+        """(chance, bias): any user's bit is, at least with that chance, a coin of that bias."""
+        share = 1 - (self.keep - self.other)
+        bias = min(self.other / share, 1.0) if share > 0 else 0.0
+        heads = self.other / bias if bias > 0 else 1.0
+        tails = (1 - self.keep) / (1 - bias) if bias < 1 else 1.0
+        return min(heads, tails, 1.0) * (1 - 8 * _UNIT), bias
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Numbers of holders, first and last, that are treated alike; together 0 .. users."""
+        if self.users <= _FEW:
+            return [(holders, holders) for holders in range(self.users + 1)]
+        chance, bias = self.coin
+        holder, free = self.keep * (1 - self.keep), self.other * (1 - self.other)
+        least = self.users * min(holder, free) * (1 - _TOLERANCE)
+        lost = free - chance * bias * (1 - bias)  # variance, for each user of whom we only know
+        found, first = [], 0
+        while first <= self.users:
+            spare = first * holder + (self.users - first) * free - least
+            reach = spare / lost if lost > 0 else math.inf
+            step = max(min(reach, self.users), self.users // _MOST_RANGES)
+            last = min(self.users, first + math.floor(step))
+            found.append((first, last))
+            first = last + 1
+        return found
+
+    def law(self, holders: int, free: int, coins: int = 0) -> BinLaw:
+        """The count, from so many holders' and others' bits and blanket coins, and the user's."""
+        count = binomial_sum((holders, self.keep), (free, self.other), (coins, self.coin[1]))
+        longer, shifted = np.append(count.pmf, 0.0), np.insert(count.pmf, 0, 0.0)
+        return BinLaw(
+            self.keep * shifted + (1 - self.keep) * longer,
+            self.other * shifted + (1 - self.other) * longer,
+            count.missing,
+            count.relative + 8 * _UNIT,
+            count.distance,
+        )
+
+    def blanketed(self, tail: float) -> list[BinLaw]:
+        """For each range, a law that any number of holders in it refines, but for the tail."""
+        chance, _ = self.coin
+        return [
+            self.law(first, self.users - last, seldom_below(last - first, chance, tail))
+            for first, last in self.ranges
+        ]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """All neighbouring batches of n users."""
+
+    bin: _Bin
+
+    @property
+    def local_epsilon(self) -> float:
+        """What one report loses: both bits that differ say the same."""
+        keep, other = self.bin.keep, self.bin.other
+        if other == 0 or keep == 1:
+            return math.inf
+        return math.log(keep / other * ((1 - other) / (1 - keep))) * (1 + 16 * _UNIT)
+
+    @cached_property
+    def alone(self) -> BinLaw:
+        """The user's own bit."""
+        return self.bin.law(0, 0)
+
+    @cached_property
+    def attained(self) -> list[tuple[BinLaw, BinLaw]]:
+        """Batches that exist: all others hold a third value, or one of the two."""
+        none, all_ = self.bin.law(0, self.bin.users), self.bin.law(self.bin.users, 0)
+        return [(none, none), (all_, none), (none, all_)]
+
+    def lower(self, epsilon: float) -> float:
+        """Some batches differ by this much."""
+        return max(two_bins_delta(*pair, epsilon)[0] for pair in self.attained)
+
+    def dominating(self, tail: float) -> list[tuple[float, list[BinLaw]]]:
+        """Laws with numbers of blanket coins that are missed ever more often, and how often."""
+        tails = (tail, *(t for t in _TAILS if t > tail)) if len(self.bin.ranges) == 1 else (tail,)
+        unknown = any(last > first for first, last in self.bin.ranges)
+        return [(2 * tail * unknown, self.bin.blanketed(tail)) for tail in tails]
+
+    def upper(self, dominating: list[tuple[float, list[BinLaw]]], epsilon: float) -> float:
+        """No batches differ by more."""
+        local = two_bins_delta(self.alone, self.alone, epsilon)[1]
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        # delta falls with the number of coins: a sum over the numbers by parts.
+        total, before = 0.0, 1.0
+        for chance, laws in dominating:
+            now = self._worst(laws, epsilon)
+            total += chance * max(before - now, 0.0)
+            before = now
+        return min(local, total + before)
+
+    def _worst(self, laws: list[BinLaw], epsilon: float) -> float:
+        """The largest divergence over the ranges that both bins' holders may be in."""
+        starts = [first for first, _ in self.bin.ranges]
+        return max(
+            two_bins_delta(one, other, epsilon)[1]
+            for a, one in zip(starts, laws, strict=True)
+            for b, other in zip(starts, laws, strict=True)
+            if a + b <= self.bin.users
+        )
+
+
+@lru_cache(maxsize=32)
+def _batch(n: int, keep: float, other: float) -> _Batch:
+    """The checked batch; kept because a search for n or epsilon asks again and again."""
+    require_batch(n)
+    if not 0 <= other < keep <= 1:
+        raise ValueError(f"0 <= other < keep <= 1 must hold, not keep {keep} and other {other}")
+    return _Batch(_Bin(n - 1, keep, other))
+
+
+def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[float, float]:
+    """delta of one replaced value in a shuffled batch of independently flipped one-hot vectors.
+
+    Args:
+        n: how many users, at least 1.
+        keep: P(bit is 1 | the user holds the bin's value); taken as exact.
+        other: P(bit is 1 | the user does not), below keep; taken as exact.
+        epsilon: at least 0, in nats.
+
+    Returns:
+        (lower, upper). Batches exist that lose the first, in domains of at least three values;
+        none lose more than the second.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+
+    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
+        section 5, applied to each bin; the divergence of the two bins is computed, not bounded.
+
+    >>> lower, upper = unary_delta(n=10_000, keep=0.5, other=0.01, epsilon=0.3)
+    >>> f"{lower:.3e} {upper:.3e}"
+    '1.409e-07 1.877e-07'
+    """
+    require_loss(epsilon)
+    batch = _batch(n, keep, other)
+    lower = batch.lower(epsilon)
+
+    def upper_delta(size: float) -> float:
+        """With a tail that is negligible against a delta of this size."""
+        tail = max(_NEGLIGIBLE * size, _LEAST_TAIL)
+        return batch.upper(batch.dominating(tail), epsilon)
+
+    first = upper_delta(lower)
+    upper = min(first, upper_delta(first)) if first > 2 * lower else first
+    return min(lower, upper), upper
+
+
+def unary_epsilon(n: int, keep: float, other: float, delta: float) -> tuple[float, float]:
+    """epsilon of one replaced value in a shuffled batch of independently flipped one-hot vectors.
+
+    Args:
+        n: how many users, at least 1.
+        keep: P(bit is 1 | the user holds the bin's value); taken as exact.
+        other: P(bit is 1 | the user does not), below keep; taken as exact.
+        delta: in (0, 1).
+
+    Returns:
+        (lower, upper); the upper one is never above what one report loses, and infinite if no
+        epsilon below 512 meets delta.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    require_delta(delta)
+    batch = _batch(n, keep, other)
+    dominating = batch.dominating(max(_NEGLIGIBLE * delta, _LEAST_TAIL))
+
+    def upper_delta(epsilon: float) -> float:
+        return batch.upper(dominating, epsilon)
+
+    noise = n * other * (1 - other)
+    guess = gaussian_epsilon((keep - other) * math.sqrt(2 / max(noise, 1e-3)), delta)
+    limit = _meeting(upper_delta, delta, batch.local_epsilon)
+    if limit == math.inf:
+        return 0.0, limit
+    upper = private_end(upper_delta, delta, limit, 0.0, guess)[0]
+    if batch.lower(0.0) <= delta:
+        return 0.0, upper
+    return min(private_end(batch.lower, delta, upper, 0.0, upper * (1 - 1e-3))[1], upper), upper
+
+
+def _meeting(delta_at: Callable[[float], float], delta: float, local: float) -> float:
+    """Some epsilon that meets delta, at most the local one; infinite if none below 512 does."""
+    epsilon = 1.0
+    while epsilon < local and not delta_at(epsilon) <= delta:
+        epsilon *= 2
+        if epsilon > _LARGEST_LOSS:
+            return local
+    return min(epsilon, local)

@@ -1,0 +1,72 @@
+"""Sums of independent binomial numbers, and numbers they seldom stay below."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import fft
+
+from mechanisms.channel import Floats
+from mechanisms.privacy.dummy_laws import DummyLaw, binomial
+
+_UNIT = 2.0**-53
+_FAINT = 1e-20  # relative to the mode: what convolutions leave out
+
+
+def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
+    """The law of a sum of binomial numbers.
+
+    Args:
+        *parts: (n, chance) of each, n at least 0 and chance in [0, 1].
+
+    Returns:
+        The law over a window of counts. One binomial keeps its relative accuracy; transforms make
+        the sum of several only as accurate as `distance` tells.
+
+    >>> law = binomial_sum((2, 0.5), (1, 1.0))
+    >>> law.first, law.pmf.tolist()
+    (1, [0.25, 0.5, 0.25])
+    """
+    sure = sum(n for n, chance in parts if chance == 1)
+    laws = [binomial(n, chance) for n, chance in parts if n > 0 and 0 < chance < 1]
+    if not laws:
+        return DummyLaw(sure, np.ones(1))
+    first, total, distance = sure + laws[0].first, laws[0].pmf, 0.0
+    for law in laws[1:]:
+        total, cut, error = _convolved(total, law.pmf)
+        first, distance = first + law.first + cut, distance + error
+    missing = sum(law.missing for law in laws)
+    return DummyLaw(first, total, missing, sum(law.relative for law in laws), distance)
+
+
+def _convolved(one: Floats, other: Floats) -> tuple[Floats, int, float]:
+    """A convolution without its faint ends, how many entries the first end had, the error."""
+    size = one.size + other.size - 1
+    length = fft.next_fast_len(size, real=True)
+    total = fft.irfft(fft.rfft(one, length) * fft.rfft(other, length), length)[:size]
+    kept = np.flatnonzero(total > _FAINT * total.max())
+    # What the transforms round, in each entry (Brent, Percival, Zimmermann, "Error bounds on
+    # complex floating-point multiplication", Math. Comp. 2007, Theorem 5.1), and what was cut.
+    norms = math.sqrt(float((one * one).sum() * (other * other).sum()))
+    error = size * (16 * _UNIT * math.log2(2 * length) * norms + _FAINT)
+    first = int(kept[0])
+    return np.maximum(total[first : kept[-1] + 1], 0.0), first, error
+
+
+def seldom_below(n: int, chance: float, tail: float) -> int:
+    """A number that Bin(n, chance) stays below with at most a given probability.
+
+    Args:
+        n: at least 0.
+        chance: in [0, 1].
+        tail: at least 10^-30.
+
+    Returns:
+        The largest such number, up to rounding.
+    """
+    if n == 0 or not 0 < chance < 1:
+        return n if chance == 1 else 0
+    law = binomial(n, chance)
+    below = law.missing + law.pmf.cumsum() * (1 + law.relative)
+    return law.first + int(np.count_nonzero(below <= tail))

@@ -1,0 +1,143 @@
+"""How many dummies fall into a bin: laws on counts, with bounds on what their tables leave out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mechanisms.channel import Floats
+from mechanisms.privacy.blanket import require_batch
+from mechanisms.privacy.two_bins import BinLaw
+
+LARGEST_MEAN = 1e10
+_UNIT = 2.0**-53
+_TAIL = 1e-40  # relative to the mode: where a law is cut off
+
+
+@dataclass(frozen=True)
+class DummyLaw:
+    """The law of the number of dummies in one bin, over a window of counts.
+
+    Attributes:
+        first: the least count of the window.
+        pmf: (window,) probabilities.
+        missing: bound on the probability outside the window; it is added to delta.
+        relative: bound on the relative error of each probability.
+        distance: bound on the total variation from the law meant, besides those two errors.
+    """
+
+    first: int
+    pmf: Floats
+    missing: float = 0.0
+    relative: float = 0.0
+    distance: float = 0.0
+
+    def __post_init__(self) -> None:
+        pmf = np.asarray(self.pmf, np.float64)
+        if not (pmf.ndim == 1 and pmf.size and np.all(pmf >= 0) and np.all(pmf <= 1)):
+            raise ValueError("pmf must be a non-empty vector of probabilities")
+        errors = (self.missing, self.relative, self.distance)
+        if not (self.first >= 0 and all(0 <= error < 1 for error in errors)):
+            raise ValueError("first must be at least 0; missing, relative, distance in [0, 1)")
+        if not abs(pmf.sum() - 1) <= sum(errors) + 1e-9:
+            raise ValueError(f"pmf must add up to 1 within its stated error, not {pmf.sum()}")
+        object.__setattr__(self, "pmf", pmf)
+
+    @cached_property
+    def bin_law(self) -> BinLaw:
+        """The bin's count, with and without one user's message among the dummies."""
+        held = np.concatenate([[0.0], self.pmf])  # P(X + 1 = k) over a window one longer
+        free = np.concatenate([self.pmf, [0.0]])
+        return BinLaw(held, free, self.missing, self.relative, self.distance)
+
+    @property
+    def mean(self) -> float:
+        """Dummies per bin, on average."""
+        return float(self.pmf @ (self.first + np.arange(self.pmf.size)))
+
+    @property
+    def variance(self) -> float:
+        """Variance of the bin's estimated count."""
+        return float(self.pmf @ (self.first + np.arange(self.pmf.size) - self.mean) ** 2)
+
+
+def poisson(mean: float) -> DummyLaw:
+    """Poisson dummies: what many users' uniform dummies add up to.
+
+    Args:
+        mean: dummies per bin, in (0, 10^10].
+
+    Raises:
+        ValueError: the mean is out of range, or not a number.
+    """
+    if not 0 < mean <= LARGEST_MEAN:
+        raise ValueError(f"the mean must lie in (0, {LARGEST_MEAN:g}], not {mean}")
+    return _from_ratio(math.floor(mean), lambda k: mean / k, None)
+
+
+def binomial(n: int, chance: float) -> DummyLaw:
+    """Binomial dummies: n users who each send one to the bin with a given probability.
+
+    Args:
+        n: how many users, in 1 .. 2^40.
+        chance: in (0, 1).
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+
+    Source: Balcer, Cheu, "Separating local and shuffled differential privacy via histograms",
+        ITC 2020 (the protocol called AUE).
+    """
+    require_batch(n)
+    if not 0 < chance < 1:
+        raise ValueError(f"the chance must lie strictly between 0 and 1, not {chance}")
+    odds = chance / (1 - chance)
+    return _from_ratio(min(n, math.floor((n + 1) * chance)), lambda k: (n - k + 1) / k * odds, n)
+
+
+def negative_binomial(shape: float, ratio: float) -> DummyLaw:
+    """Negative binomial dummies, P(k) proportional to Gamma(shape + k) / k! ratio^k.
+
+    Args:
+        shape: positive, up to 10^10.
+        ratio: in (0, 1 - 10^-6]; the mean is shape ratio / (1 - ratio), up to 10^10.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    if not 0 < shape <= LARGEST_MEAN:
+        raise ValueError(f"the shape must lie in (0, {LARGEST_MEAN:g}], not {shape}")
+    if not 0 < ratio <= 1 - 1e-6:
+        raise ValueError(f"the ratio must lie in (0, 1 - 1e-6], not {ratio}")
+    if not shape * ratio / (1 - ratio) <= LARGEST_MEAN:
+        raise ValueError(f"the mean must be at most {LARGEST_MEAN:g}")
+    mode = max(0, math.floor((shape - 1) * ratio / (1 - ratio)))
+    return _from_ratio(mode, lambda k: (k + (shape - 1)) / k * ratio, None)
+
+
+def _from_ratio(mode: int, ratio: Callable[[Floats], Floats], last: int | None) -> DummyLaw:
+    """A log-concave law from P(k) / P(k - 1): products from the mode, normalised at the end."""
+
+    def side(step: int) -> Floats:
+        """Probabilities relative to the mode's, on one side of it, until they are negligible."""
+        reach = 64
+        while True:
+            counts = mode + step * np.arange(1.0, reach)
+            counts = counts[(counts >= 0) & (counts <= (math.inf if last is None else last))]
+            factors = ratio(counts) if step > 0 else 1 / ratio(counts + 1)
+            weights: Floats = np.cumprod(factors, dtype=np.float64)
+            if counts.size < reach - 1 or weights[-1] < _TAIL:
+                return weights
+            reach *= 2
+
+    below, above = side(-1), side(1)
+    weights = np.concatenate([below[::-1], [1.0], above])
+    # Beyond the window each probability is below a tenth of the window's last, as a geometric
+    # series bounds it: at 10^-40 of the mode the ratio of neighbours is well below 1 - 10^-6.
+    missing = 1e7 * _TAIL
+    relative = 8 * _UNIT * (weights.size + 8) + missing
+    return DummyLaw(mode - below.size, weights / weights.sum(), missing, relative)

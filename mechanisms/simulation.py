@@ -1,0 +1,46 @@
+"""One release of a simulated population, by the code that makes real ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.central.histogram import CentralHistogram
+from mechanisms.channel import Floats
+from mechanisms.planner import Design
+from mechanisms.postprocess.simplex import POSTPROCESSING
+from mechanisms.randomness import SeededRandom
+
+
+class Simulated(NamedTuple):
+    """What a release would have said.
+
+    Attributes:
+        unbiased: (d,) frequencies straight from the counts.
+        released: (d,) after what the system does with them.
+    """
+
+    unbiased: Floats
+    released: Floats
+
+
+def simulate(design: Design, histogram: ArrayLike, rng: SeededRandom) -> Simulated:
+    """Let a population report, and collect.
+
+    Args:
+        design: a system that was fitted to a target.
+        histogram: (d,) integers, how many users hold each value.
+        rng: repeatable randomness.
+
+    Returns:
+        Frequencies whose law is that of a real release of these values.
+    """
+    holders = np.asarray(histogram)
+    if isinstance(design.mechanism, CentralHistogram):
+        unbiased, estimate = design.mechanism.release(holders, rng)
+    else:
+        counts = design.mechanism.simulate(holders, rng)
+        unbiased = estimate = design.mechanism.estimate(counts, int(holders.sum()))
+    return Simulated(unbiased, POSTPROCESSING[design.postprocess](estimate))

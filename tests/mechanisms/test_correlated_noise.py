@@ -1,0 +1,247 @@
+"""Correlated noise: batches by convolution, the sampler's law, errors and the numbers to reach."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import nbinom
+
+from mechanisms.frequency.correlated_noise import CorrelatedNoise
+from mechanisms.frequency.dummies import PoissonDummies
+from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
+from mechanisms.randomness import SeededRandom
+from tests.oracles import follows, sample_size, tilted
+from tests.oracles_dummies import hockey_stick
+
+TINY = CorrelatedNoise(4.0, 0.2, n=3, domain_size=2, honest_share=0.7)
+SMALL = CorrelatedNoise(3.0, 1e-3, n=20_000, domain_size=20_000)
+LARGE = CorrelatedNoise(0.5, 1e-6, n=600_000, domain_size=600)
+SIZE = 48  # counts that the tables of these tests look at
+
+
+def share_law(mechanism: CorrelatedNoise, users: int) -> np.ndarray:
+    """P(adding, taking messages in one bin from so many users), by the definition."""
+    noise, part, k = mechanism.noise, users / mechanism.honest(mechanism.n), np.arange(SIZE)
+    a = nbinom.pmf(k, part, 1 - noise.decay)
+    table = np.zeros((2 * SIZE, 2 * SIZE))
+    for z, chance in enumerate(nbinom.pmf(k, part * noise.shape, 1 - noise.ratio)):
+        table[z : z + SIZE, z : z + SIZE] += chance * np.outer(a, a)
+    return table[:SIZE, :SIZE]
+
+
+# ---- privacy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 1.5, 0.5])
+def test_batches_by_enumeration(epsilon: float) -> None:
+    """Both bins of a replaced value, over all their counters; with all users and without one."""
+    deltas = []
+    for users in (TINY.honest(3), 3):
+        free = share_law(TINY, users)
+        held = np.roll(free, 1, axis=0)
+        kept = held + free > 3e-6
+        first, second = held[kept], free[kept]
+        deltas.append(hockey_stick(np.outer(first, second), np.outer(second, first), epsilon))
+    lower, upper = TINY.batch_delta(3, epsilon)
+    assert upper == pytest.approx(deltas[0], abs=5e-4)
+    assert upper >= deltas[0] * (1 - 1e-9)
+    assert lower == pytest.approx(deltas[1], abs=5e-4)
+    assert TINY.honest(3) == 2
+    assert TINY.batch_delta(3, TINY.epsilon)[1] <= TINY.delta
+
+
+@pytest.mark.parametrize("mechanism", [TINY, SMALL, LARGE])
+def test_claims_are_met_and_nothing_is_given_away(mechanism: CorrelatedNoise) -> None:
+    claim = mechanism.guarantee
+    assert (claim.model, claim.epsilon) == ("shuffle", mechanism.epsilon)
+    assert mechanism.local.model == "none"
+    lower, upper = mechanism.batch_delta(mechanism.n, mechanism.epsilon)
+    assert lower <= upper <= mechanism.delta <= upper * (1 + 1e-4)
+    low, high = mechanism.batch_epsilon(mechanism.n, mechanism.delta)
+    assert low <= high <= mechanism.epsilon
+    assert shuffled_delta(mechanism, mechanism.n, 0.4) == mechanism.batch_delta(mechanism.n, 0.4)
+    assert shuffled_epsilon(mechanism, mechanism.n, mechanism.delta) == (low, high)
+
+
+def test_more_users_are_more_private() -> None:
+    losses = [LARGE.batch_epsilon(n, 1e-6) for n in (500_000, 600_000, 900_000)]
+    assert [loss[1] for loss in losses] == sorted((loss[1] for loss in losses), reverse=True)
+    assert all(low < high for low, high in losses)
+    assert LARGE.batch_delta(1, 1.0)[1] == 1.0  # of one user, floor(0.9) count
+    assert LARGE.batch_epsilon(1, 1e-6)[1] == math.inf
+
+
+def test_bounds_where_the_law_is_too_large() -> None:
+    """At small epsilons other batches than the planned one are bounded, not computed."""
+    mechanism = CorrelatedNoise(0.01, 1e-6, n=10_000, domain_size=50)
+    lower, upper = mechanism.batch_delta(10_000, 0.01)
+    assert 0 == lower < upper <= 1e-6  # the difference alone keeps four fifths of epsilon
+    assert mechanism.batch_delta(10_000, 0.004)[0] > 1e-4
+    assert mechanism.batch_delta(12_000, 0.01)[1] == pytest.approx(upper)
+    assert mechanism.batch_delta(9_000, 0.01)[1] == 1.0
+    with pytest.raises(ValueError, match="known for 9,000"):
+        mechanism.bin_law(8_000)
+
+
+# ---- client --------------------------------------------------------------------------------------
+
+
+def test_one_users_share_of_a_bin_follows_its_law_and_no_other() -> None:
+    law = share_law(TINY, 1)[:4, :4]
+    law = np.append(law.ravel(), 1 - law.sum())
+    n = sample_size(law[law > 1e-3], tilted(law[law > 1e-3]))
+    assert n < 10**6
+    for value, bin_ in ((1, 0), (0, 1), (0, 0)):
+        messages, senders = TINY.send(np.full(n, value), SeededRandom(value + 2 * bin_))
+        adding, taking = (
+            np.bincount(senders[messages == c], minlength=n) for c in (bin_, 2 + bin_)
+        )
+        adding -= value == bin_
+        cell = np.where((adding < 4) & (taking < 4), 4 * adding + taking, 16)
+        counts = np.bincount(cell, minlength=17)
+        common = law > 1e-3
+        pooled = np.append(counts[common], counts[~common].sum())
+        chances = np.append(law[common], law[~common].sum())
+        assert follows(pooled, chances)
+        assert not follows(pooled, tilted(chances))
+
+
+def test_shares_of_two_bins_are_independent() -> None:
+    n = 400_000
+    messages, senders = TINY.send(np.zeros(n, int), SeededRandom(9))
+    first, second = (
+        np.minimum(np.bincount(senders[messages == code], minlength=n), 2) for code in (2, 3)
+    )
+    joint = np.bincount(3 * first + second, minlength=9)
+    one, two = (np.bincount(part, minlength=3) / n for part in (first, second))
+    assert follows(joint, np.outer(one, two).ravel())
+    same = np.bincount(3 * first + first, minlength=9)
+    assert not follows(same, np.outer(one, two).ravel())
+
+
+def test_messages_are_ordered_and_come_from_who_they_name() -> None:
+    cells = SeededRandom(1).integers(600, 2000)
+    messages, senders = LARGE.send(cells, SeededRandom(2))
+    np.testing.assert_array_equal(messages, LARGE.perturb(cells, SeededRandom(2)))
+    assert np.all(np.diff(senders * 1200 + messages.astype(np.int64)) >= 0)
+    keys = senders * 1200 + messages.astype(np.int64)
+    assert np.isin(np.arange(2000) * 1200 + cells.astype(np.int64), keys).all()
+    whole = LARGE.count(messages)
+    np.testing.assert_array_equal(sum(map(LARGE.count, np.array_split(messages, 5))), whole)
+    np.testing.assert_array_equal(LARGE.support(whole), whole[:600] - whole[600:])
+
+
+# ---- collector -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("road", ["perturb", "simulate"])
+def test_counters_have_the_predicted_moments(road: str) -> None:
+    """20,000 bins: five standard deviations of a variance are 15 % at an excess kurtosis of 6."""
+    n, d, noise = 20_000, SMALL.domain_size, SMALL.noise
+    rng = SeededRandom(3)
+    histogram = np.ones(d, np.int64)
+    if road == "perturb":
+        counts = SMALL.count(SMALL.perturb(np.arange(d), rng))
+    else:
+        counts = SMALL.simulate(histogram, rng)
+    adding, taking = counts.reshape(2, d)
+    part = n / SMALL.honest(n)
+    mask = part * noise.shape * noise.ratio / (1 - noise.ratio)
+    alone = part * noise.decay / (1 - noise.decay)
+    mean, spread = alone + mask, alone / (1 - noise.decay) + mask / (1 - noise.ratio)
+    for counter, extra in ((adding, 1), (taking, 0)):
+        assert counter.mean() == pytest.approx(mean + extra, abs=7 * math.sqrt(spread / d))
+        assert counter.var() == pytest.approx(spread, rel=0.15)
+    assert np.cov(adding, taking)[0, 1] == pytest.approx(mask / (1 - noise.ratio), rel=0.15)
+    error = SMALL.estimate(counts, n) - 1 / n
+    predicted = SMALL.average_variance(n)
+    assert np.mean(error**2) == pytest.approx(predicted, rel=0.2)
+    assert abs(error.mean()) < 7 * math.sqrt(predicted / d)
+
+
+def test_measured_error_is_the_predicted_one() -> None:
+    """40 runs over 600 bins: the ratio's standard deviation is 1.4 %, so 10 % is 7 of them."""
+    histogram, rng = np.full(600, 1000), SeededRandom(4)
+    runs = [LARGE.estimate(LARGE.simulate(histogram, rng), 600_000) - 1 / 600 for _ in range(40)]
+    ratio = np.mean(np.square(runs)) / LARGE.average_variance(600_000)
+    assert 0.9 < ratio < 1.1
+    assert abs(np.mean(runs)) < 7 * math.sqrt(LARGE.average_variance(600_000) / 24_000)
+
+
+def test_expectations_are_those_of_one_message() -> None:
+    assert (LARGE.keep, LARGE.other, LARGE.contrast) == (1.0, 0.0, 1.0)
+    assert LARGE.codes == 1200
+    assert LARGE.variance(np.zeros((2, 3)), 100).shape == (2, 3)
+
+
+def test_added_noise_is_laplace_where_as_many_report_as_planned() -> None:
+    mechanism = replace(LARGE, honest_share=1.0)
+    noise, decay = mechanism.added(600_000), mechanism.noise.decay
+    assert noise.mean() == pytest.approx(0, abs=1e-9)
+    for reach in (3, 10, 40):
+        tail = decay ** (reach + 1) / (1 + decay)  # P(noise > reach)
+        assert noise.isf(tail * 1.001) == reach
+        assert noise.ppf(tail * 0.999) == -reach - 1
+    wider = LARGE.added(600_000)  # more than the honest share: more noise
+    assert wider.isf(1e-6) > noise.isf(1e-6)
+
+
+# ---- numbers to reach ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "d", "error"), [(602_325, 915, 1.4e-10), (10**6, 42_178, 5.0e-11)])
+def test_errors_reach_their_numbers(n: int, d: int, error: float) -> None:
+    mechanism = CorrelatedNoise(0.5, 1e-6, n, d, honest_share=1.0)
+    assert mechanism.average_variance(n) == pytest.approx(error, rel=0.03)
+    poisson = PoissonDummies(0.5, 1e-6, n, d, honest_share=1.0)
+    assert mechanism.average_variance(n) < 0.4 * poisson.average_variance(n)
+
+
+def test_a_budget_of_messages_is_kept_and_used() -> None:
+    variances = []
+    for budget in (1.5, 2.0, 3.0):
+        mechanism = CorrelatedNoise(0.5, 1e-6, 602_325, 915, max_messages=budget)
+        assert budget * 0.98 < mechanism.messages <= budget
+        variances.append(mechanism.average_variance(602_325))
+    assert variances == sorted(variances, reverse=True)
+
+
+def test_travels_as_its_fields() -> None:
+    for mechanism in (TINY, LARGE, CorrelatedNoise(0.5, 1e-6, 602_325, 915, max_messages=2.0)):
+        parcel = pickle.dumps(mechanism)
+        assert len(parcel) < 500
+        again = pickle.loads(parcel)
+        assert again == mechanism
+        assert again.constants() == mechanism.constants()
+
+
+REFUSED: list[tuple[str, Callable[[], object]]] = [
+    ("epsilon", lambda: CorrelatedNoise(0.0, 1e-6, 1000, 10)),
+    ("epsilon", lambda: CorrelatedNoise(math.nan, 1e-6, 1000, 10)),
+    ("epsilon must be at least 0.005", lambda: CorrelatedNoise(1e-30, 1e-6, 1000, 10)),
+    ("delta", lambda: CorrelatedNoise(0.5, 0.0, 1000, 10)),
+    ("delta must be at least", lambda: CorrelatedNoise(0.5, 1e-22, 10**6, 10)),
+    ("n must", lambda: CorrelatedNoise(0.5, 1e-6, 0, 10)),
+    ("at least 2", lambda: CorrelatedNoise(0.5, 1e-6, 1, 10)),
+    ("at least 1,9", lambda: CorrelatedNoise(0.5, 1e-6, 10, 20_000_000)),
+    ("domain_size", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 1)),
+    ("domain_size", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 10.5)),
+    ("honest_share", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 10, honest_share=math.nan)),
+    ("bound must be exact", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 10, bound="published")),
+    ("at least 1.3", lambda: CorrelatedNoise(0.5, 1e-6, 602_325, 915, max_messages=1.2)),
+    ("max_messages", lambda: CorrelatedNoise(0.5, 1e-6, 602_325, 915, max_messages=math.nan)),
+    ("too many reports", lambda: TINY.report_law(0)),
+    ("cells", lambda: LARGE.perturb([600], SeededRandom(1))),
+    ("n is missing", lambda: LARGE.estimate(np.zeros(1200, np.int64))),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_refusals(message: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
