@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("mechanisms", "accounting", "accuracy", "releases", "job")
+NAMES = ("mechanisms", "systems", "accounting", "accuracy", "releases", "job")
 
 
 def main() -> None:

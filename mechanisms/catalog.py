@@ -16,6 +16,12 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.random_projection import RandomProjection
 from mechanisms.frequency.rappor import Rappor
 from mechanisms.frequency.subset_selection import SubsetSelection
+from mechanisms.mean import hybrid, two_point, widths
+from mechanisms.mean.additive import laplace
+from mechanisms.mean.gaussian import gaussian, gaussian_analytic
+from mechanisms.mean.optimal import Optimal
+from mechanisms.mean.published import dct_published, im_published
+from mechanisms.mean.scalar import ScalarMean
 
 LOCAL: dict[str, Callable[..., FrequencyOracle]] = {
     "grr": linear_hash.k_ary,
@@ -43,11 +49,34 @@ BATCH: dict[str, Callable[..., FrequencyOracle]] = {
 
 FREQUENCY = LOCAL | BATCH
 
-_SIZES = {"domain_size", "hash_range", "n"}  # parameters that count something
+MEAN: dict[str, Callable[..., ScalarMean]] = {
+    "pm": widths.piecewise,
+    "nm": widths.noise,
+    "im": widths.improved,
+    "window_optimal": widths.window_optimal,
+    "dct": widths.dct,
+    "laplace": laplace,
+    "gaussian": gaussian,
+    "gaussian_analytic": gaussian_analytic,
+    "duchi": two_point.duchi,
+    "ndm": two_point.ndm,
+    "hm": hybrid.hm,
+    "hybrid_optimal": hybrid.hybrid_optimal,
+    "optimal": Optimal,
+}
+"""Of numbers in [-1, 1]: they take epsilon at the least, and `cells`; some take delta."""
+
+PUBLISHED: dict[str, Callable[..., ScalarMean]] = {
+    "im_published": im_published,
+    "dct_published": dct_published,
+}
+"""As their papers have them, with claims that do not hold: for evaluation alone."""
+
+_SIZES = {"domain_size", "hash_range", "n", "cells"}  # parameters that count something
 
 _M = TypeVar("_M")
 
-_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY}
+_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY, **MEAN, **PUBLISHED}
 
 
 def names() -> list[str]:
@@ -86,6 +115,13 @@ def build_frequency(name: str, **parameters: Any) -> FrequencyOracle:
     if name not in FREQUENCY:
         raise ValueError(f"unknown frequency mechanism {name!r}; there are: {', '.join(FREQUENCY)}")
     return _call(name, FREQUENCY[name], parameters)
+
+
+def build_mean(name: str, **parameters: Any) -> ScalarMean:
+    """`build`, for mechanisms that estimate means only, and keep what they claim."""
+    if name not in MEAN:
+        raise ValueError(f"unknown mean mechanism {name!r}; there are: {', '.join(MEAN)}")
+    return _call(name, MEAN[name], parameters)
 
 
 def _call(name: str, constructor: Callable[..., _M], parameters: dict[str, Any]) -> _M:

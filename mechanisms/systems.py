@@ -306,6 +306,12 @@ _ALL = (
 
 SYSTEMS: Mapping[str, System] = {system.name: system for system in _ALL}
 
+_PARTS = {
+    "mrs": "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here "
+    "is shuffled by sorting on random keys (transforms/shuffle.py)",
+    "pop": "it is HP-SDP's post-processing; ask for it with --postprocess pop",
+}
+
 PAPER = ("laplace", "sh", "aue", "murs", "mixdump", "puredump", "hp-sm", "hp-sdp")
 """The eight systems of HP-SDP's figures."""
 
@@ -319,6 +325,8 @@ def find(name: str) -> System:
     >>> find("hp-sdp").postprocess
     'pop'
     """
+    if name in _PARTS:
+        raise ValueError(f"{name} is not a mechanism: {_PARTS[name]}")
     if name not in SYSTEMS:
         raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(SYSTEMS)}")
     return SYSTEMS[name]

@@ -106,6 +106,8 @@ def test_the_central_model_is_the_limit_of_all():
 @pytest.mark.parametrize(
     ("name", "asked", "said"),
     [
+        ("mrs", target("shuffle"), "as printed enumerates all n! orders; every batch here"),
+        ("pop", target("shuffle"), "ask for it with --postprocess pop"),
         ("magic", target("local"), "unknown mechanism 'magic'; there are: grr, olh"),
         (
             "poisson",

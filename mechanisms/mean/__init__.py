@@ -1,0 +1,1 @@
+"""Mechanisms whose estimate is the mean of numbers in [-1, 1]."""

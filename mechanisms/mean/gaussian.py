@@ -1,0 +1,216 @@
+"""A cell plus discrete Gaussian noise: the classical sigma, and the least one that will do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from mechanisms.channel import Floats, Guarantee, require_epsilon
+from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
+from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
+from mechanisms.privacy.search import gaussian_delta, gaussian_mu
+from mechanisms.randomness import Words
+from mechanisms.rounding import exponential_bounds
+
+_LEAST_DELTA = 1e-12  # less is lost in what 64-bit weights cut off
+_UNIT = 2.0**-53  # the rounding unit of a double
+_LARGEST_RATIO = 500.0  # a smaller multiplier only makes delta larger
+_FINE = 16  # bits of sigma that are searched
+
+
+@dataclass(frozen=True)
+class Gaussian(Additive):
+    """Discrete Gaussian noise, cut off where its weights fall below 2^-64.
+
+    Attributes:
+        epsilon: privacy loss of one report, in nats.
+        delta: the most probability mass outside it, in [1e-12, 1).
+        cells: N, how many cells [-1, 1] is cut into.
+        sigma: standard deviation of the noise, in units of the value.
+
+    Source: Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS
+        2020, Definition 1. Its delta is computed here from the table itself.
+
+    >>> mechanism = Gaussian(epsilon=1.0, delta=1e-6, cells=1024, sigma=8.46)
+    >>> round(mechanism.worst_variance, 1), f"{mechanism.guarantee.delta:.2e}"
+    (71.6, '9.74e-07')
+    """
+
+    epsilon: float
+    delta: float
+    cells: int
+    sigma: float
+
+    def __post_init__(self) -> None:
+        _require(self.epsilon, self.delta, self.cells)
+        if not 0 < self.sigma < math.inf:
+            raise ValueError(f"sigma must be a positive, finite number, not {self.sigma}")
+        _require_room(self.epsilon, self.delta, self.cells, self.sigma)
+        if not self.spent <= self.delta:
+            raise ValueError(
+                f"sigma {self.sigma} is too small: at epsilon {self.epsilon} it spends a delta of "
+                f"{self.spent:.3g}, more than {self.delta}"
+            )
+
+    @cached_property
+    def half_table(self) -> Words:
+        return _table(self.sigma * self.cells / 2)
+
+    @property
+    def reach(self) -> int:
+        return self.half_table.size - 1
+
+    @cached_property
+    def spent(self) -> float:
+        """The table's delta at epsilon, rounded up."""
+        return _delta(self.half_table, self.cells, self.epsilon)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            "local",
+            self.epsilon,
+            self.spent,
+            "report",
+            "enumeration: the hockey-stick divergence of the noise table and the table shifted by "
+            "the whole grid, rounded up",
+        )
+
+    @cached_property
+    def decoded(self) -> Floats:
+        return np.asarray(np.arange(1.0 - self.codes, self.codes, 2) / self.cells)
+
+    @cached_property
+    def _noise_variance(self) -> float:
+        """Variance of the table's noise, in squared units of the value."""
+        places = np.arange(self.half_table.size) * (2 / self.cells)
+        return 2 * float(np.dot(self.half_table.astype(np.float64), places**2)) / WORD
+
+    def second_moment(self, cells: NDArray[Any]) -> Floats:
+        return np.asarray(self._value(cells) ** 2 + self._noise_variance)
+
+
+def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
+    """The classical Gaussian mechanism: sigma = 2 sqrt(2 ln(1.25 / delta)) / epsilon.
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        delta: the probability mass outside it, in [1e-12, 1); less is spent.
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range, or the formula's claim does not hold there.
+
+    Source: Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, Theorem
+        3.22, which is proven for epsilon below 1 and first fails between 6.8 and 9.4.
+    """
+    _require(epsilon, delta, cells)
+    sigma = 2 * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    _require_room(epsilon, delta, cells, sigma)
+    if not _delta(_table(sigma * cells / 2), cells, epsilon) <= delta:
+        raise ValueError(
+            f"epsilon must be below {_classical_limit(delta):.4g} at delta {delta}, not {epsilon}: "
+            "beyond, the classical formula spends more; gaussian_analytic has no such limit"
+        )
+    return Gaussian(epsilon, delta, cells, sigma)
+
+
+def gaussian_analytic(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
+    """The Gaussian mechanism with the least sigma whose noise table keeps to (epsilon, delta).
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        delta: the probability mass outside it, in [1e-12, 1).
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism; its sigma is a part in 2^15 above the least, at the most.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
+        Theorem 8, from which the search sets out; it ends by the exact delta of the table.
+    """
+    _require(epsilon, delta, cells)
+    guess = 2 / gaussian_mu(epsilon, delta)
+    _require_room(epsilon, delta, cells, guess)
+    quantum = 2.0 ** (math.frexp(guess)[1] - _FINE)
+
+    def private(multiple: int) -> bool:
+        sigma = multiple * quantum
+        return _delta(_table(sigma * cells / 2), cells, epsilon) <= delta
+
+    return Gaussian(epsilon, delta, cells, _least(private, round(guess / quantum)) * quantum)
+
+
+def _require(epsilon: float, delta: float, cells: int) -> None:
+    """Refuse what no table of Gaussian noise is made for."""
+    require_epsilon(epsilon)
+    require_cells(cells)
+    try:
+        meant = _LEAST_DELTA <= delta < 1
+    except TypeError:
+        meant = False
+    if not meant:
+        raise ValueError(f"delta must be at least {_LEAST_DELTA} and below 1, not {delta!r}")
+
+
+def _require_room(epsilon: float, delta: float, cells: int, sigma: float) -> None:
+    """Refuse noise that is too wide for a table on this grid."""
+    most = math.floor(LARGEST_ALPHABET / (1 + 10 * sigma))
+    if not cells <= most:
+        advice = f"use at most {most}" if most else "use a larger epsilon or delta"
+        raise ValueError(
+            f"{cells} cells are too many at epsilon {epsilon} and delta {delta}, where sigma is "
+            f"{sigma:.4g}: the noise would need more than {LARGEST_ALPHABET} codes; {advice}"
+        )
+
+
+def _table(sigma: float) -> Words:
+    """The half table of noise whose standard deviation is sigma cells."""
+    bits = 64 * math.log(2) - math.log(max(sigma, 1.0))
+    places = np.arange(math.ceil(sigma * math.sqrt(2 * bits)) + 1) / sigma
+    falling = np.exp(places**2 / -2)
+    falling *= FILLED / (2 * falling[1:].sum() + 1)
+    return symmetric_table(np.floor(np.minimum.accumulate(falling)).astype(np.uint64))
+
+
+def _delta(half: Words, cells: int, epsilon: float) -> float:
+    """The hockey-stick divergence of a noise table and the table moved by `cells`, rounded up."""
+    noise = np.concatenate([half[:0:-1], half]).astype(np.float64)
+    multiplier = float(exponential_bounds(min(epsilon, _LARGEST_RATIO))[0]) * (1 - 2 * _UNIT)
+    surplus = np.append(noise, np.zeros(cells)) * (1 + 4 * _UNIT)
+    surplus[cells:] -= noise * (multiplier * (1 - 8 * _UNIT))
+    total = float(np.maximum(surplus, 0).sum())
+    return min(1.0, total * (1 + 2.0**-40) / WORD)
+
+
+def _least(holds: Callable[[int], bool], guess: int) -> int:
+    """An integer that meets a condition, one above an integer that does not; from a guess on."""
+    low, high, step = 0, max(1, guess), 1
+    while not holds(high):
+        low, high, step = high, high + step, 2 * step
+    if not low:
+        while (low := max(0, high - step)) and holds(low):
+            high, step = low, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _classical_limit(delta: float) -> float:
+    """The epsilon from which the classical sigma no longer keeps to a delta."""
+    root = math.sqrt(2 * math.log(1.25 / delta))
+    return float(brentq(lambda e: gaussian_delta(e / root, e) - delta, 1e-3, 1e3))

@@ -1,0 +1,237 @@
+"""What every mechanism that estimates a mean has in common: a grid, its rounding, its decoding.
+
+A value in [-1, 1] is rounded to one of cells + 1 grid points by a coin that makes the rounding
+unbiased; the finite channel randomises the grid point; each code stands for a number whose
+average, given the grid point, is that point. So the average of the decoded codes is an unbiased
+estimate of the mean of the values, and its variance is a closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats, Mechanism, Messages, require_integer
+from mechanisms.randomness import RandomSource, Words
+
+LARGEST_ALPHABET = 1 << 24  # codes
+LARGEST_GRID = 1 << 20  # cells; a position on the grid then fits a double to 2^-32 of a cell
+_EXPONENTS = (1e-30, 300.0)  # e^epsilon is not followed further where only accuracy is at stake
+_BLOCK = 1 << 15  # values treated at a time, so that they stay in a core's cache
+_FINE = 32  # bits of a position below the grid
+
+
+def require_cells(cells: int) -> None:
+    """Refuse a grid that is not an integer number of cells, or of too many."""
+    require_integer("cells", cells)
+    if not 1 <= cells <= LARGEST_GRID:
+        raise ValueError(f"cells must lie in 1 .. {LARGEST_GRID}, not {cells}")
+
+
+def require_slack(delta: float) -> None:
+    """Refuse a delta that is not a number of [0, 1) (NaN included)."""
+    try:
+        meant = 0 <= delta < 1
+    except TypeError:
+        meant = False
+    if not meant:
+        raise ValueError(f"delta must be a number of at least 0 and below 1, not {delta!r}")
+
+
+def require_alphabet(codes: int, remedy: str) -> None:
+    """Refuse more codes than a collector counts, with what to do about it."""
+    if not codes <= LARGEST_ALPHABET:
+        raise ValueError(f"{codes} codes are more than {LARGEST_ALPHABET}; {remedy}")
+
+
+def rise(epsilon: float) -> float:
+    """e^epsilon - 1 where only accuracy depends on it: neither 0 nor infinite."""
+    least, most = _EXPONENTS
+    return math.expm1(min(max(epsilon, least), most))
+
+
+class ScalarMean(Mechanism):
+    """A mechanism that estimates the mean of values in [-1, 1] from one report each.
+
+    Subclasses are frozen dataclasses with at least these two fields.
+
+    Attributes:
+        epsilon: privacy loss of one report, in nats.
+        cells: N, how many cells [-1, 1] is cut into; cell numbers are the grid points 0 .. N.
+    """
+
+    epsilon: float
+    cells: int
+
+    @property
+    def inputs(self) -> int:
+        return self.cells + 1
+
+    @property
+    @abstractmethod
+    def decoded(self) -> Floats:
+        """(codes,) what each code stands for; its mean given a cell is `grid` there."""
+
+    @abstractmethod
+    def second_moment(self, cells: NDArray[Any]) -> Floats:
+        """The mean square of the decoded report given each cell, in closed form.
+
+        Args:
+            cells: integers in 0 .. N, of any shape.
+
+        Returns:
+            float64 of the same shape.
+        """
+
+    @abstractmethod
+    def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:
+        """`perturb` for a block that fits into a core's cache; the cells are in range."""
+
+    def constants(self) -> dict[str, float]:
+        return super().constants() | {"worst_variance": self.worst_variance}
+
+    @property
+    def grid(self) -> Floats:
+        """(inputs,) the values that the cells stand for: 2 j / N - 1."""
+        return self._value(np.arange(self.inputs))
+
+    def _value(self, cells: NDArray[Any]) -> Floats:
+        """The grid points of some cells."""
+        return np.asarray((2.0 * cells - self.cells) / self.cells)
+
+    # ---- the client --------------------------------------------------------------------------
+
+    def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:
+        """Round values to the grid by a coin, so that the rounding is unbiased.
+
+        A value is first taken to the nearest multiple of 2^-32 of a cell, which moves it by at
+        most 2^-31 / N; from there a 32-bit die chooses between the two grid points around it with
+        exactly the probabilities that make their mean that multiple.
+
+        Args:
+            values: (n,) numbers in [-1, 1]; whoever calls has clipped them.
+            rng: the generator of this process.
+
+        Returns:
+            (n,) uint32 cells in 0 .. N.
+
+        Raises:
+            ValueError: a value is outside [-1, 1] or not a number. The message never holds it.
+        """
+        array = _checked_values(values)
+        cells = np.empty(array.size, np.uint32)
+        for start in range(0, array.size, _BLOCK):
+            position = array[start : start + _BLOCK].astype(np.float64)
+            position += 1.0
+            position *= self.cells * 2.0 ** (_FINE - 1)
+            fine = np.rint(position, out=position).astype(np.int64)
+            fine += rng.words((fine.size + 1) // 2).view(np.uint32)[: fine.size]
+            cells[start : start + _BLOCK] = fine >> _FINE
+        return cells
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        array = self._checked(cells)
+        messages = np.empty(array.size, np.uint64)
+        for start in range(0, array.size, _BLOCK):
+            block = array[start : start + _BLOCK].astype(np.uint64)
+            messages[start : start + _BLOCK] = self._perturb_block(block, rng)
+        return messages
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def decode(self, codes: ArrayLike) -> Floats:
+        """What reports stand for, one by one: unbiased, and far outside [-1, 1].
+
+        Args:
+            codes: unsigned integers in 0 .. codes - 1, of any shape.
+
+        Returns:
+            float64 of the same shape.
+
+        Raises:
+            ValueError: a code is out of range.
+        """
+        array = np.asarray(codes)
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(f"codes must be integers, not {array.dtype}")
+        outside = np.count_nonzero((array < 0) | (array >= self.codes))
+        if outside:
+            raise ValueError(f"{outside} of {array.size} codes lie outside 0 .. {self.codes - 1}")
+        return np.asarray(self.decoded[array.astype(np.int64)])
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        """The unbiased mean of a batch: never clipped.
+
+        Args:
+            counts: (codes,) integers, from `count`.
+            n: the number of users; by default as many as there are reports.
+
+        Returns:
+            float64 of shape (): `float(...)` of it is the mean.
+
+        Raises:
+            ValueError: there is no report, or counts of another mechanism.
+        """
+        counts = np.asarray(counts)
+        if counts.shape != (self.codes,):
+            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
+        n = int(counts.sum()) if n is None else n
+        if not n > 0:
+            raise ValueError("there is no report to estimate from")
+        return np.asarray(np.dot(counts.astype(np.float64), self.decoded) / n)
+
+    # ---- its error ---------------------------------------------------------------------------
+
+    def variance(self, value: ArrayLike) -> Floats:
+        """Variance of one decoded report, the rounding to the grid included.
+
+        The mean of n reports has the sum of their variances over n^2, relative to the mean of the
+        n values.
+
+        Args:
+            value: what the user holds, in [-1, 1]; any shape.
+
+        Returns:
+            The variance in squared units of the value, of the same shape.
+
+        Raises:
+            ValueError: a value is outside [-1, 1] or not a number.
+        """
+        x = np.asarray(value, np.float64)
+        if not np.all((x >= -1) & (x <= 1)):
+            raise ValueError("value must lie in [-1, 1]")
+        position = (x + 1) * (self.cells / 2)
+        below = np.minimum(np.floor(position), self.cells - 1).astype(np.int64)
+        share = position - below
+        low, high = self.second_moment(below), self.second_moment(below + 1)
+        return np.asarray((1 - share) * low + share * high - x * x)
+
+    @cached_property
+    def worst_variance(self) -> float:
+        """The largest `variance` of any value in [-1, 1].
+
+        Between two grid points the second moment is interpolated and the square of the mean is
+        not, so the variance is a parabola there and its top is known.
+        """
+        moments, step = self.second_moment(np.arange(self.inputs)), 2 / self.cells
+        left, rise = self.grid[:-1], np.diff(moments)
+        share = np.clip((rise / (2 * step) - left) / step, 0, 1)
+        return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
+
+
+def _checked_values(values: ArrayLike) -> NDArray[Any]:
+    """The values as an array, or a ValueError that tells how many are no numbers of [-1, 1]."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iuf":
+        raise ValueError(f"values must be numbers, not {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"values must be one-dimensional, not of shape {array.shape}")
+    if array.size and not (-1 <= array.min() and array.max() <= 1):
+        inside = np.count_nonzero((array >= -1) & (array <= 1))
+        raise ValueError(f"{array.size - inside} of {array.size} values lie outside [-1, 1]")
+    return array

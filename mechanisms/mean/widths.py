@@ -1,0 +1,202 @@
+"""How wide a window should be: five answers from the literature, and the best one.
+
+On a continuous range a window mechanism is known by the ratio m of the window's half-width to the
+distance its centre moves; on N cells that is a width of m N codes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mechanisms.channel import Floats, require_epsilon
+from mechanisms.mean.improved_shape import improved_shape, improved_slack, require_improved
+from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells, require_slack, rise
+from mechanisms.mean.window import Window
+
+_WIDEST_DCT = 4.0  # d beyond which the best alpha is not searched: four times the domain's half
+_LARGEST_WAVE = 100.0  # the square wave is then far narrower than any cell
+
+
+def piecewise(epsilon: float, cells: int = 1024) -> Window:
+    """PM, the piecewise mechanism: m = e^(-epsilon/2).
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Wang et al., "Collecting and analyzing multidimensional data with local differential
+        privacy", ICDE 2019, Algorithm 2; also Zhu, Wang, Sun, J. Computer Research and
+        Development, Algorithm 2, whose eq. 3 is misprinted: the denominator of p is
+        2 e^(epsilon/2) + 2.
+    """
+    require_epsilon(epsilon)
+    require_cells(cells)
+    return Window(epsilon, cells, _codes(math.exp(-epsilon / 2), cells))
+
+
+def noise(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
+    """NM, the square wave with delta: m = 2 b. Its counts also suit expectation maximisation.
+
+    Args:
+        epsilon: privacy loss of one report, in nats; above 4 delta.
+        delta: the probability mass outside it, in [0, 1).
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism, which spends delta exactly.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Zhang, Zhu, Zhou, Yuan, "Mean estimation mechanisms under (epsilon, delta)-local
+        differential privacy", J. Electronics and Information Technology 2023, Algorithm 2,
+        corrected: its delta is a density, of which the report reveals only 2 b delta; and its b
+        has a pole near epsilon = 2 delta. The half-width here is the square wave's own.
+    """
+    require_epsilon(epsilon)
+    require_slack(delta)
+    require_cells(cells)
+    if not epsilon > 4 * delta:
+        raise ValueError(
+            f"epsilon must exceed 4 delta = {4 * delta:g} for the noise mechanism, not {epsilon}; "
+            "window_optimal has no such limit"
+        )
+    return Window(epsilon, cells, _codes(2 * square_wave_width(epsilon), cells), delta)
+
+
+def improved(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
+    """IM, the improved mechanism, with the density slack that makes its delta claim true.
+
+    Args:
+        epsilon: privacy loss of one report, in nats; above 2 ln(1 + 4 delta).
+        delta: the probability mass outside it, in [0, 1).
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism, which spends delta exactly.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Zhang et al. 2023 (see `noise`), Algorithm 1, corrected: its delta is added to a
+        density, which shifts up to 39 times as much mass; here the slack is solved for.
+    """
+    require_improved(epsilon, delta)
+    require_cells(cells)
+    shape = improved_shape(epsilon, improved_slack(epsilon, delta))
+    return Window(epsilon, cells, _codes(shape.ratio, cells), delta)
+
+
+def window_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
+    """The window of least worst-case variance, by trying every width up to the grid's.
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        delta: the probability mass outside it, in [0, 1).
+        cells: how many cells [-1, 1] is cut into.
+
+    Returns:
+        The mechanism, which spends delta exactly.
+
+    Raises:
+        ValueError: a parameter is out of range.
+    """
+    require_epsilon(epsilon)
+    require_slack(delta)
+    require_cells(cells)
+    widths = np.arange(1.0, cells + 1)
+    slope, spread = moments(epsilon, delta, cells, widths)
+    return Window(epsilon, cells, 1 + int(np.argmin(spread + 1 / slope)), delta)
+
+
+def dct(epsilon: float, cells: int = 1024, alpha: float | None = 5.0) -> Window:
+    """DCT made private: its range and its window, over a range that no longer shows the value.
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        cells: how many cells [-1, 1] is cut into.
+        alpha: the paper's parameter: the report spreads over d = 1 / (alpha epsilon) on either
+            side of the value, half of it the window. None takes the d of least worst-case
+            variance instead.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Zhu, Wang, Sun, "A perturbation mechanism for classified transformation satisfying
+        LDP", J. Computer Research and Development, Algorithm 3, corrected: as published the
+        report is uniform on [v - d, v + d], which no finite epsilon bounds.
+    """
+    require_epsilon(epsilon)
+    require_cells(cells)
+    if alpha is None:
+        margins = np.arange(1.0, max(2.0, _WIDEST_DCT * cells / 4))
+        slope, spread = moments(epsilon, 0.0, cells, 2 * margins, margins)
+        margin = 1 + int(np.argmin(spread + 1 / slope))
+        return Window(epsilon, cells, 2 * margin, margin=margin)
+    d = published_reach(epsilon, cells, alpha)
+    return Window(epsilon, cells, _codes(d / 2, cells), margin=_codes(d / 4, cells))
+
+
+def square_wave_width(epsilon: float) -> float:
+    """b, the half-width that tells most about a value of [0, 1]; in (0, 1/2).
+
+    Source: Li et al., "Estimating numerical distributions under local differential privacy",
+        SIGMOD 2020, section 5.3; written so that small epsilons do not cancel.
+    """
+    if epsilon < 1e-5:
+        return 0.5 - epsilon / 3
+    epsilon = min(epsilon, _LARGEST_WAVE)
+    growth = math.expm1(epsilon)
+    curve = growth - epsilon
+    return (epsilon * growth - curve) / (2 * (1 + growth) * curve)
+
+
+def published_reach(epsilon: float, cells: int, alpha: float) -> float:
+    """d = 1 / (alpha epsilon), how far DCT's report spreads; refused where that is too far."""
+    require_epsilon(epsilon)
+    require_cells(cells)
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha must be a positive, finite number, not {alpha}")
+    farthest = LARGEST_ALPHABET / cells - 2
+    if not alpha * epsilon * farthest >= 1:
+        raise ValueError(
+            f"epsilon must be at least {1 / (alpha * farthest):g} at alpha {alpha} and {cells} "
+            f"cells, not {epsilon}: the range would have more than {LARGEST_ALPHABET} codes"
+        )
+    return 1 / (alpha * epsilon)
+
+
+def moments(
+    epsilon: float,
+    delta: float,
+    cells: int,
+    widths: Floats,
+    margins: Floats | float = 0.0,
+) -> tuple[Floats, Floats]:
+    """What windows of many widths come to: (slope, spread) of their `WindowLaw`, in doubles.
+
+    The variance of a value x on the grid is spread + x^2 (1 / slope - 1).
+    """
+    rest = cells + 2 * np.asarray(margins)
+    overlap, codes = np.minimum(widths, cells), widths + rest
+    contrast = (rise(epsilon) * overlap + delta * codes) / (overlap - delta * widths)
+    total = widths * contrast + codes
+    slope = widths * contrast / total
+    squares = contrast / total * (widths**3 - widths) + (codes**3 - codes) / total
+    return slope, squares / 3 / (cells * slope) ** 2
+
+
+def _codes(share: float, cells: int) -> int:
+    """A length in units of the grid, in codes; at least one."""
+    return max(1, round(share * cells))

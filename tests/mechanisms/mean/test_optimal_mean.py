@@ -1,0 +1,304 @@
+"""The optimal mean: that it is, exact privacy, exact unbiasedness, and the sampler's last bit."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from mechanisms.mean.optimal import Optimal
+from mechanisms.mean.optimal_table import WORD, Table, best_table
+from mechanisms.mean.optimal_values import optimal_values
+from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.privacy.divergence import tight_delta, tight_epsilon
+from mechanisms.randomness import SecureRandom, SeededRandom
+from mechanisms.rounding import exponential_bounds
+from tests.oracles import follows, sample_size, tilted
+from tests.oracles_optimal_mean import (
+    hybrid_optimal,
+    hybrid_worst,
+    least_worst_variance,
+    programme,
+)
+
+EPSILONS = [0.05, 0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.fixture(params=EPSILONS, ids=str)
+def mechanism(request):
+    return Optimal(request.param)
+
+
+# ---- the optimum -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "target"), [(0.5, 16.05), (1.0, 4.0), (2.0, 0.868), (4.0, 0.1285)]
+)
+def test_worst_variance_reaches_the_target(epsilon, target):
+    assert Optimal(epsilon).worst_variance <= target
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+def test_no_unbiased_channel_is_better_by_more_than_the_grid_costs(epsilon):
+    mechanism = Optimal(epsilon)
+    reach = mechanism.decoded[-1]
+    least = programme(epsilon, 21, np.linspace(-reach, reach, 81))
+    assert 0.998 * least <= mechanism.worst_variance <= 1.003 * least
+
+
+@pytest.mark.parametrize("epsilon", np.geomspace(0.05, 8, 9).tolist())
+def test_beats_what_mixes_a_window_with_two_points(epsilon):
+    worst = Optimal(epsilon).worst_variance
+    assert worst < hybrid_optimal(epsilon) <= hybrid_worst(epsilon, math.exp(-epsilon / 2))
+
+
+def test_the_hybrids_are_the_published_ones():
+    """Spec: HM and the optimal hybrid at epsilon = 2, and Duchi's where nothing mixes."""
+    assert hybrid_worst(2.0, math.exp(-1)) == pytest.approx(1.0423, abs=1e-4)
+    assert hybrid_optimal(2.0) == pytest.approx(0.9817, abs=1e-4)
+    assert hybrid_optimal(0.5) == pytest.approx(16.671, abs=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 3.0, 8.0])
+def test_no_other_width_is_better(epsilon):
+    best = best_table(epsilon)
+    for width in range(max(1, best.width - 4), min(best.steps, best.width + 4) + 1):
+        assert Table.of(epsilon, best.steps, width).variance >= best.variance
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_other_values_have_a_lower_worst_variance(epsilon):
+    """By more than the gap, for windows of this shape: weak duality proves it."""
+    table = best_table(epsilon)
+    q, p = table.outside / WORD, table.inside / WORD
+    law = np.full((table.steps + 1, table.steps + table.width), q)
+    for i in range(table.steps + 1):
+        law[i, i : i + table.width] = p
+    law = np.vstack([law, (law[:-1] + law[1:]) / 2])
+    y, variance = optimal_values(q, p, table.steps, table.width)
+    assert worst(law, y) == pytest.approx(variance, rel=1e-9)
+    bound = least_worst_variance(law, y, end=law[table.steps])
+    assert bound <= variance * (1 + 1e-9)
+    assert variance <= bound * (1 + 1e-3)
+    evenly = np.linspace(-1, 1, y.size)  # what a plain window decodes to
+    assert worst(law, evenly / (law[table.steps] @ evenly)) > bound * 1.04
+
+
+def worst(law, y) -> float:
+    """The largest variance of any row."""
+    return float((law @ y**2 - (law @ y) ** 2).max())
+
+
+def test_machines_that_round_differently_agree_on_the_values():
+    for epsilon in EPSILONS:
+        table = best_table(epsilon)
+        q, p = table.outside / WORD, table.inside / WORD
+        one, _ = optimal_values(q, p, table.steps, table.width)
+        other, _ = optimal_values(q * (1 + 2**-50), p * (1 - 2**-50), table.steps, table.width)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9 * one[-1])
+
+
+# ---- exactness -------------------------------------------------------------------------------
+
+
+def test_likelihood_ratio_is_exactly_within_the_claim_and_not_wasted(mechanism):
+    table = mechanism.table
+    ratio = Fraction(table.inside, table.outside)
+    assert ratio <= exponential_bounds(mechanism.epsilon)[0]
+    assert math.log(ratio) > mechanism.epsilon * (1 - 1e-12)
+    assert tight_epsilon(mechanism) <= mechanism.guarantee.epsilon
+    assert tight_delta(mechanism, mechanism.epsilon) == mechanism.guarantee.delta == 0
+
+
+@pytest.mark.parametrize(("epsilon", "cells"), [(0.5, 3), (2.0, 5), (8.0, 4)])
+def test_no_pair_of_cells_is_told_apart_more_easily_than_the_ends(epsilon, cells):
+    """One report exactly, and against a blanket of one or two other users."""
+    mechanism = Optimal(epsilon, cells)
+    laws = [[Fraction(int(x), WORD**2) for x in mechanism.weights(c)[0]] for c in range(cells + 1)]
+    multiplier = exponential_bounds(epsilon)[0]
+    for p, q in permutations(laws, 2):
+        assert all(a <= multiplier * b for a, b in zip(p, q, strict=True))
+    table = np.array(laws, float)
+    least = table.min(axis=0)
+    assert list(mechanism.pairs()) == [(0, cells)]
+    for scale, others in product((1.0, math.exp(epsilon / 2)), (0, 1, 2)):
+        gaps = {
+            (i, j): hidden((table[i] - scale * table[j]) / least, least / least.sum(), others)
+            for i, j in permutations(range(cells + 1), 2)
+        }
+        assert gaps[0, cells] == pytest.approx(gaps[cells, 0], abs=1e-12)
+        assert max(gaps.values()) <= gaps[0, cells] + 1e-12
+
+
+def hidden(excess, law, others) -> float:
+    """E (sum of the excess over 1 + others draws)_+."""
+    values, chances = excess, law
+    for _ in range(others):
+        values = (values[:, None] + excess).ravel()
+        chances = (chances[:, None] * law).ravel()
+        values, place = np.unique(values.round(12), return_inverse=True)
+        chances = np.bincount(place, chances)
+    return float(np.maximum(values, 0) @ chances)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 10, 1024])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_unbiased_with_the_closed_form_variance(epsilon, cells):
+    mechanism = Optimal(epsilon, cells)
+    for cell in range(0, cells + 1, max(1, cells // 16)):
+        numerators, denominator = mechanism.weights(cell)
+        assert sum(numerators) == denominator
+        assert min(numerators) > 0
+        law = mechanism.channel(cell)
+        mean, moment = law @ mechanism.decoded, law @ mechanism.decoded**2
+        assert abs(mean - mechanism.grid[cell]) < 1e-12
+        closed = float(mechanism.variance(mechanism.grid[cell]))
+        assert closed == pytest.approx(moment - mean**2, rel=1e-9)
+
+
+def test_worst_variance_is_that_of_the_worst_value(mechanism):
+    fine = mechanism.variance(np.linspace(-1, 1, 200_001))
+    assert fine.max() <= mechanism.worst_variance * (1 + 1e-12)
+    assert fine.max() >= mechanism.worst_variance * (1 - 1e-6)
+
+
+def test_nearly_the_same_variance_for_every_value():
+    """As the optimum's is: a value for which it were less would give room to the others."""
+    fine = Optimal(1.0).variance(np.linspace(-1, 1, 2001))
+    assert fine.min() > 0.97 * fine.max()
+
+
+# ---- the sampler -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [5, 1024])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0])
+def test_sampler_follows_its_channel_and_no_other(epsilon, cells):
+    mechanism = Optimal(epsilon, cells)
+    for cell in (0, 1, cells // 2, cells):
+        law = mechanism.channel(cell)
+        n = sample_size(law, tilted(law))
+        counts = mechanism.count(mechanism.perturb(np.full(n, cell), SeededRandom(cell + 1)))
+        assert follows(counts, law)
+        assert not follows(counts, tilted(law))
+
+
+def test_every_word_has_its_slot(mechanism):
+    """Sixteen bits decide where they can, and agree with all 64; slots have exact widths."""
+    table, steps = mechanism.table, mechanism.table.steps
+    borders = [k * table.outside for k in range(steps + 1)]
+    borders += [borders[-1] + k * table.inside for k in range(1, table.width + 1)]
+    assert borders[-1] == WORD
+    first, last = borders[:-1], [border - 1 for border in borders[1:]]
+    for words in (first, last):
+        slots = mechanism._slot(np.array(words, np.uint64))
+        np.testing.assert_array_equal(slots, np.arange(mechanism.codes))
+    words = SeededRandom(4).words(200_000)
+    guessed, exact = mechanism._guide[words >> np.uint64(48)], mechanism._slot(words)
+    undecided = guessed == mechanism.codes
+    np.testing.assert_array_equal(guessed[~undecided], exact[~undecided])
+    assert 0 < undecided.sum() < 1000
+
+
+class Rigged:
+    """A generator that returns what it is told to."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def words(self, size):
+        answer = np.array(self.answers.pop(0), np.uint64)
+        assert answer.size == size
+        return answer
+
+
+def test_a_slot_that_sixteen_bits_leave_open_is_decided_by_the_next_48():
+    mechanism = Optimal(1.0)
+    for border, below in ((mechanism.table.outside, 0), (5 * mechanism.table.outside, 4)):
+        open_bits, rest = divmod(border, 1 << 48)
+        for offset, slot in ((-1, below), (0, below + 1)):
+            rng = Rigged([open_bits], [rest + offset << 16])
+            assert mechanism._slots(1, rng).tolist() == [slot]
+
+
+def test_a_position_that_sixteen_bits_leave_open_is_decided_by_the_next_48():
+    mechanism = Optimal(1.0, cells=10)
+    cells = np.array([3])
+    chance, low = int(mechanism._chance[3]), int(mechanism._lower[3])
+    bits, rest = divmod(chance, 1 << 48)
+    assert rest > 0
+    for word, start in ((rest - 1 << 16 | 65535, low + 1), (rest << 16, low)):
+        assert mechanism._starts(cells, Rigged([bits], [word])).tolist() == [start]
+    assert mechanism._starts(cells, Rigged([bits - 1], [])).tolist() == [low + 1]
+    assert mechanism._starts(cells, Rigged([bits + 1], [])).tolist() == [low]
+
+
+def test_the_mean_of_a_population_is_found():
+    mechanism, rng = Optimal(1.0), SeededRandom(12)
+    values = np.concatenate([np.full(60_000, 0.3), np.linspace(-1, 1, 40_001)])
+    counts = mechanism.count(mechanism.perturb(mechanism.encode(values, rng), rng))
+    sigma = math.sqrt(mechanism.variance(values).sum()) / values.size
+    error = float(mechanism.estimate(counts)) - values.mean()
+    assert abs(error) < 6.2 * sigma  # 6e-10
+    assert sigma == pytest.approx(math.sqrt(3.99 / values.size), rel=0.02)
+
+
+# ---- as a mechanism --------------------------------------------------------------------------
+
+
+def test_travels_as_its_fields():
+    mechanism = Optimal(2.0, cells=64)
+    mechanism.perturb([0, 64], SecureRandom())  # fills caches
+    parcel = pickle.dumps(mechanism)
+    again = pickle.loads(parcel)
+    assert len(parcel) < 500
+    assert again == mechanism
+    np.testing.assert_array_equal(again.decoded, mechanism.decoded)
+    assert again.constants()["width"] == mechanism.table.width
+
+
+def test_a_shuffled_batch_is_accounted_for():
+    lower, upper = shuffled_epsilon(Optimal(2.0, cells=64), 100_000, 1e-6)
+    assert 0 < lower <= upper < 0.1
+
+
+@pytest.mark.parametrize("epsilon", [0.0499, 8.001, 1e-30, 700.0])
+def test_epsilon_outside_the_range_is_refused_with_the_nearest_inside(epsilon):
+    nearest = "0.05" if epsilon < 1 else "8.0"
+    with pytest.raises(ValueError, match=f"epsilon must lie in 0.05 .. 8.0.*works is {nearest}$"):
+        Optimal(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", None])
+def test_epsilon_that_means_nothing_is_refused(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        Optimal(epsilon)
+
+
+@pytest.mark.parametrize("cells", [0, -1, 2.5, "8", None, 1 << 30])
+def test_cells_that_mean_nothing_are_refused(cells):
+    with pytest.raises(ValueError, match="cells"):
+        Optimal(1.0, cells)
+
+
+@pytest.mark.parametrize(
+    ("change", "claim"),
+    [
+        (lambda t: {"inside": t.inside + 1}, "add up"),
+        (lambda t: {"inside": t.inside + t.steps, "outside": t.outside - t.width}, "ratio"),
+        (lambda t: {"points": t.points * (1 + 1e-11)}, "span"),
+        (lambda t: {"points": t.points[[0, 2, 1, *range(3, t.steps + 1)]]}, "span"),
+        (lambda t: {"points": t.points * math.nan}, "span"),
+    ],
+)
+def test_a_table_that_does_not_verify_is_not_shipped(change, claim):
+    table = best_table(1.0)
+    table.verify(1.0)
+    with pytest.raises(ArithmeticError, match=claim):
+        replace(table, **change(table)).verify(1.0)
