@@ -30,6 +30,8 @@ _FEW = 24  # users up to which every number of holders is a range of its own, an
 _NEGLIGIBLE = 1e-4  # of delta: for there being fewer blanket coins than we count on
 _LEAST_TAIL = 1e-30
 _TAILS = (1e-3, 0.05)  # further numbers of blanket coins, where all users have one only
+_OUTCOMES = 1 << 14  # counts of a bin, beyond which some are put together ...
+_FINENESS = 1 / 200  # ... that are no further apart than so many standard deviations
 _LARGEST_LOSS = 512.0
 
 
@@ -73,13 +75,18 @@ class _Bin:
         """The count, from so many holders' and others' bits and blanket coins, and the user's."""
         count = binomial_sum((holders, self.keep), (free, self.other), (coins, self.coin[1]))
         longer, shifted = np.append(count.pmf, 0.0), np.insert(count.pmf, 0, 0.0)
-        return BinLaw(
+        law = BinLaw(
             self.keep * shifted + (1 - self.keep) * longer,
             self.other * shifted + (1 - self.other) * longer,
             count.missing,
             count.relative + 8 * _UNIT,
             count.distance,
         )
+        if count.pmf.size <= _OUTCOMES:
+            return law
+        # The log gain of a count rises by about this much from one standard deviation to the next.
+        slope = (self.keep - self.other) / math.sqrt(count.variance)
+        return law.merged(slope * _FINENESS)
 
     def blanketed(self, tail: float) -> list[BinLaw]:
         """For each range, a law that any number of holders in it refines, but for the tail."""

@@ -106,6 +106,15 @@ def test_large_batches_look_normal() -> None:
     assert upper == pytest.approx(lower, rel=2e-2)
 
 
+def test_counts_of_huge_batches_are_put_together_safely() -> None:
+    n = 20_000_000
+    for keep, other in (optimised(2.0), symmetric(6.0)):
+        lower, upper = unary_epsilon(n, keep, other, 1e-6)
+        normal = gaussian_epsilon((keep - other) * math.sqrt(2 / (n * other * (1 - other))), 1e-6)
+        assert lower == pytest.approx(normal, rel=5e-3)
+        assert lower < upper < lower * 1.05
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 3000), st.floats(0.5, 8.0), st.floats(1e-9, 1e-2), st.booleans())
 def test_monotone_and_consistent(n: int, local: float, delta: float, flat: bool) -> None:
