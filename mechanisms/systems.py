@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mechanisms import catalog
+from mechanisms.algebra.prime_forms import nearest_order
 from mechanisms.central.histogram import (
     BoostHistogram,
     CentralHistogram,
@@ -23,7 +24,6 @@ from mechanisms.frequency.dummies import Aue, PoissonDummies
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.prime_forms import nearest_order
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.privacy import budget, published
 from mechanisms.target import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize, stats
 
-from mechanisms.frequency.finite_field import irreducible
+from mechanisms.algebra.finite_field import irreducible
 
 FALSE_ALARM = 1e-9  # of one statistical test that ought to pass
 MISS = 1e-9  # of one statistical test that ought to fail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechanisms.frequency.finite_field import FiniteField
+from mechanisms.algebra.finite_field import FiniteField
 
 
 def inner_product(left: np.ndarray, right: np.ndarray, q: int) -> np.ndarray:

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency import integer_tables
 from mechanisms.frequency.dummy_batch import Keys, uniform_keys
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
-from mechanisms.frequency.integer_noise import IntegerNoise
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.sampling import integer_tables
+from mechanisms.sampling.integer_noise import IntegerNoise
 
 _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add

@@ -20,16 +20,16 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency import integer_tables
 from mechanisms.frequency.dummy_batch import Keys, uniform_bags, uniform_keys
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
-from mechanisms.frequency.sparse_bits import heads
 from mechanisms.privacy import dummies_accounting, published
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.sampling import integer_tables
+from mechanisms.sampling.sparse_bits import heads
 
 __all__ = ["Aue", "MixDump", "PoissonDummies", "PureDump"]
 

@@ -15,7 +15,6 @@ from scipy import stats
 
 from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.frequency.dummy_batch import DummyBatch, Keys, uniform_bags, uniform_keys
-from mechanisms.frequency.integer_noise import IntegerNoise
 from mechanisms.frequency.linear_hash import LinearHash, k_ary
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
@@ -25,6 +24,7 @@ from mechanisms.privacy.divergence import require_loss
 from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummies
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.sampling.integer_noise import IntegerNoise
 
 _WORD = 1 << 64
 _LARGEST_NUMBER = 1 << 20  # dummies from one user

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.linear_forms import Forms, projective_points
+from mechanisms.algebra.prime_forms import forms_over, nearest_order, require_order, residue
 from mechanisms.channel import (
     Counts,
     Guarantee,
@@ -30,9 +32,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.frequency.linear_forms import Forms, projective_points
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.prime_forms import forms_over, nearest_order, require_order, residue
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 from mechanisms.rounding import ceiling, exponential_bounds

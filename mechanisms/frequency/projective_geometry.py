@@ -17,6 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.finite_field import LARGEST_ORDER, is_order
+from mechanisms.algebra.linear_forms import LinearForms, projective_points
+from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.channel import (
     Counts,
     Guarantee,
@@ -24,10 +27,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.frequency.finite_field import LARGEST_ORDER, is_order
-from mechanisms.frequency.linear_forms import LinearForms, projective_points
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.projective_space import ProjectiveSpace
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import ceiling, exponential_bounds

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Kinds, Messages
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.frequency.sparse_bits import Indices
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.sparse_bits import Indices
 
 Memberships = Mapping[tuple[bool, bool], int]
 

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
 from mechanisms.frequency.set_reports import Memberships, SetReports, merged
 from mechanisms.frequency.several_messages import Report
-from mechanisms.frequency.sparse_bits import Indices, distinct
 from mechanisms.frequency.subset_counts import subset_counts
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.rounding import exponential_bounds
+from mechanisms.sampling.sparse_bits import Indices, distinct
 
 _WORD = 1 << 64
 _LARGEST_DOMAIN = 1 << 28  # values; the collector's table takes 8 bytes for each

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
 from mechanisms.frequency.set_reports import Memberships, SetReports, merged
 from mechanisms.frequency.several_messages import Report
-from mechanisms.frequency.sparse_bits import Indices, heads
 from mechanisms.privacy.bernoulli_bins import unary_delta, unary_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.rounding import ceiling, exponential_bounds
+from mechanisms.sampling.sparse_bits import Indices, heads
 
 _WORD = 1 << 64
 _LARGEST_DOMAIN = 1 << 28  # values; the collector's table takes 8 bytes for each

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
-from mechanisms.mean.alias import AliasTable
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import exponential_bounds
+from mechanisms.sampling.alias import AliasTable
 
 WORD = 1 << 64
 FILLED = WORD * (1 - 2.0**-50)  # what rounded weights may add up to; the rest goes to 0

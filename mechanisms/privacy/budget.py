@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from mechanisms.algebra.primes import next_prime, previous_prime
 from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.frequency.primes import next_prime, previous_prime
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta

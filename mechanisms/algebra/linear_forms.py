@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.finite_field import Elements, FiniteField
 from mechanisms.channel import Counts
-from mechanisms.frequency.finite_field import Elements, FiniteField
 from mechanisms.randomness import Words
 
 _LARGEST_TABLE = 1 << 18  # entries of the inner-product table, so that it stays in a core's cache

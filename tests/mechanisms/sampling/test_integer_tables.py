@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.frequency.integer_noise import IntegerNoise
-from mechanisms.frequency.integer_tables import FARTHEST, IntegerTable, logarithmic, poisson
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.sampling.integer_tables import FARTHEST, IntegerTable, logarithmic, poisson
 from tests.oracles import follows, sample_size, tilted
 
 

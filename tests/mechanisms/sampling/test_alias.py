@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mechanisms.mean.alias import AliasTable
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.alias import AliasTable
 from tests.oracles import follows, sample_size, tilted
 
 WORD = 1 << 64

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.frequency.finite_field import FiniteField
-from mechanisms.frequency.linear_forms import LinearForms
-from mechanisms.frequency.projective_space import ProjectiveSpace
+from mechanisms.algebra.finite_field import FiniteField
+from mechanisms.algebra.linear_forms import LinearForms
+from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.randomness import SeededRandom
 from tests.oracles_geometry import code_vectors, incidences, inner_product, value_vectors
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency import sparse_bits
-from mechanisms.frequency.sparse_bits import distinct, heads, successes
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling import sparse_bits
+from mechanisms.sampling.sparse_bits import distinct, heads, successes
 from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64

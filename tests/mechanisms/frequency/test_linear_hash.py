@@ -26,7 +26,7 @@ def inner(form: list[int], value: list[int], q: int) -> int:
     return sum(terms) % q if q & (q - 1) else functools.reduce(operator.xor, terms)
 
 
-VECTORS = json.loads(Path(__file__).parents[1].joinpath("data/vectors.json").read_text())
+VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.algebra.finite_field import is_order
 from mechanisms.catalog import build
-from mechanisms.frequency.finite_field import is_order
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
 from mechanisms.planner import design
 from mechanisms.privacy import budget

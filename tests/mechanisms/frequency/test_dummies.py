@@ -22,7 +22,7 @@ from mechanisms.randomness import SeededRandom
 from tests.oracles import follows, sample_size, tilted
 from tests.oracles_dummies import common_reports, counted_reports, exact_batch_delta
 
-VECTORS = json.loads(Path(__file__).parents[1].joinpath("data/vectors.json").read_text())
+VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 
 TINY = [
     PoissonDummies(1.0, 0.05, 4, 2, honest_share=0.75),

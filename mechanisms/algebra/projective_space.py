@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.finite_field import FiniteField
+from mechanisms.algebra.linear_forms import LinearForms, projective_points
 from mechanisms.channel import Counts
-from mechanisms.frequency.finite_field import FiniteField
-from mechanisms.frequency.linear_forms import LinearForms, projective_points
 
 
 @dataclass(frozen=True)

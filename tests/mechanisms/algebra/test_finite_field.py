@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.frequency.finite_field import FiniteField, irreducible, is_order
+from mechanisms.algebra.finite_field import FiniteField, irreducible, is_order
 
 SMALL = [q for q in range(65) if is_order(q)]
 LARGE = [101, 127, 128, 211, 256, 509, 512]

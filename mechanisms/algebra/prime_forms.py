@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from mechanisms.algebra.finite_field import FiniteField, is_order
+from mechanisms.algebra.linear_forms import Forms, LinearForms
+from mechanisms.algebra.primes import is_prime, next_prime, previous_prime
 from mechanisms.channel import Counts
-from mechanisms.frequency.finite_field import FiniteField, is_order
-from mechanisms.frequency.linear_forms import Forms, LinearForms
-from mechanisms.frequency.primes import is_prime, next_prime, previous_prime
 from mechanisms.randomness import Words
 
 _TABLES = 64  # up to this order a product of matrices beats an FFT of prime length

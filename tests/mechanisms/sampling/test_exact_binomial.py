@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.exact_binomial import ExactBinomial
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.exact_binomial import ExactBinomial
 from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64

@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.frequency.exact_binomial import ExactBinomial
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.exact_binomial import ExactBinomial
 
 Indices = NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""Exact samplers: laws that are drawn as they are stated, from integers alone."""
