@@ -58,7 +58,7 @@ class Design:
         if self.target.model == "local":
             return self.local
         lower, upper = shuffled_epsilon(self.mechanism, self.target.n, self.target.delta)
-        if self.target.epsilon is not None:
+        if self.target.epsilon is not None and self.target.bound == "exact":
             # The budget was solved for exactly this epsilon, and both searches end on the
             # private side: the smaller of two bounds that hold.
             upper = min(upper, self.target.epsilon)

@@ -1,0 +1,135 @@
+"""Searches are compared on strings that nobody told them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import RequestError
+from pipelines.evaluate_heavy_hitters import COLUMNS, lines
+from pipelines.evaluate_strings import read_all_strings, read_strings
+
+EVALUATE = ["evaluate", "heavy-hitters", "--repetitions", "2", "--jobs", "1"]
+
+
+def test_made_strings_are_distinct_and_fit_their_alphabet() -> None:
+    strings = read_strings("zipf:1e6,1e4,1.1")
+    assert len(set(strings.values)) == strings.d == len(strings.values) == 10_000
+    assert {len(value) for value in strings.values} == {8, 9, 10, 11, 12}
+    assert set("".join(strings.values)) == set(strings.characters)
+    assert strings.max_length == 12
+    assert strings.histogram[0] == strings.histogram.max()
+
+
+def test_a_column_keeps_its_strings_beside_their_counts(tmp_path) -> None:
+    path = tmp_path / "log.parquet"
+    columns = {"word": ["b", "a", None, "b"], "number": [-7, 12, 12, 12], "real": [0.5] * 4}
+    pq.write_table(pa.table(columns), path)
+    words, numbers = read_strings(f"{path}:word"), read_strings(f"{path}:number")
+    assert (words.values, words.histogram.tolist()) == (("a", "b"), [1, 2])
+    assert (words.characters, words.max_length) == ("", 32)
+    assert (numbers.values, numbers.histogram.tolist()) == (("-7", "12"), [1, 3])
+    assert (set(numbers.characters), numbers.max_length) == (set("-0123456789"), 10)
+    with pytest.raises(RequestError, match="holds double"):
+        read_strings(f"{path}:real")
+
+
+def test_the_digest_knows_the_strings_and_not_their_counts_only(tmp_path) -> None:
+    digests = set()
+    for name, word in (("a", "one"), ("b", "two")):
+        pq.write_table(pa.table({"x": [word, "z", "z"]}), tmp_path / f"{name}.parquet")
+        digests.add(read_strings(f"{tmp_path}/{name}.parquet:x").digest)
+    assert len(digests) == 2
+
+
+def test_what_makes_no_strings_is_refused(tmp_path) -> None:
+    with pytest.raises(RequestError, match="makes no strings"):
+        read_strings("normal:100,10")
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"x": ["a", folder]}), tmp_path / folder / "log.parquet")
+    with pytest.raises(RequestError, match="one name"):
+        read_all_strings([f"{tmp_path}/{folder}/log.parquet:x" for folder in ("one", "other")])
+
+
+def test_systems_and_models() -> None:
+    assert [str(line) for line in lines(["pem@local", "pem", "pem@shuffle", "treehist"])] == [
+        "pem@local", "pem", "treehist",
+    ]  # fmt: skip
+    for text in ("hp-sdp", "pem@", "pem@central", "@local", "pem:published"):
+        with pytest.raises(RequestError, match="is not of the form"):
+            lines([text])
+
+
+def test_precision_and_recall_of_a_search_that_has_it_easy(run) -> None:
+    words = ["--systems", "pem", "pem@local", "--epsilons", "0.1", "6", "--top", "5"]
+    data = ["--data", "zipf:50000,50,1.2", "--alphabet", "digits", "abcdef", "--max-length", "8"]
+    outcome = run([*EVALUATE, *words, *data, "--output", "out"])
+    assert (outcome.code, outcome.err) == (0, "")
+    found = pq.read_table("out/results.parquet")
+    assert found.schema == COLUMNS
+    assert found.num_rows == 8
+    for row in found.to_pylist():
+        assert row["true_epsilon"] <= row["epsilon"]
+        assert row["local_epsilon"] >= row["true_epsilon"] * (1 - 1e-9)
+        if row["epsilon"] == 6:
+            # Each of the five is held by 2 % of the users and more, far above the limit.
+            assert row["detection_limit"] < 0.01
+            assert (row["precision"], row["recall"]) == (1, 1)
+            assert row["found"] >= 5
+        if (row["epsilon"], row["model"]) == (0.1, "local"):
+            assert (row["recall"], row["found"]) == (0, 0)  # beyond the reach of any search
+            assert row["detection_limit"] is None or row["detection_limit"] > 0.1
+    for name in ("recall", "precision"):
+        svg = Path(f"out/{name}-by-epsilon-delta-1e-06.svg").read_text()
+        assert ">pem<" in svg
+        assert ">pem@local<" in svg
+    assert re.search(r"pem\s.*\s1\s", outcome.out)
+    assert json.loads(Path("out/refused.json").read_text()) == []
+    assert run([*EVALUATE, *words, *data, "--output", "out"]).code == 0
+    assert "--top differ" in run([*EVALUATE, *words, *data, "--output", "out", "--top", "6"]).err
+
+
+def test_strings_of_a_log_stay_out_of_the_folder(run) -> None:
+    secrets = ["zebra", "koala", "otter"]
+    values = [secret for place, secret in enumerate(secrets, 1) for _ in range(3000 * place)]
+    pq.write_table(pa.table({"word": values}), "log.parquet")
+    words = ["--epsilons", "4", "--data", "log.parquet:word", "--alphabet", "lower"]
+    outcome = run([*EVALUATE, *words, "--max-length", "5", "--top", "3", "--output", "out"])
+    assert outcome.code == 0
+    written = b"".join(path.read_bytes() for path in Path("out").iterdir())
+    for secret in secrets:
+        assert secret.encode() not in written
+        assert secret not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--alphabet", "é"], "--alphabet: an alphabet is made of ASCII"),
+        (["--top", "0"], "--top must be a number of at least 1"),
+        (["--max-length", "1000"], "--max-length must be a number of at most 256"),
+        (["--systems", "grr"], "is not of the form NAME"),
+        (["--data", "nowhere.parquet:x"], "there is no file"),
+        (["--banana"], "unknown: --banana"),
+    ],
+)
+def test_bad_requests_get_one_line(run, changed, said) -> None:
+    words = ["--epsilons", "1", "--data", "zipf:1000,10", "--output", "out"]
+    outcome = run([*EVALUATE, *words, *changed])
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+    assert not Path("out").exists()
+
+
+def test_help_explains_every_option(run) -> None:
+    outcome = run(["evaluate", "heavy-hitters", "--help"])
+    assert (outcome.code, outcome.err) == (0, "")
+    for said in ("--systems", "--epsilons", "--top", "--alphabet", "--max-length",
+                 "--false-strings", "examples:", "exit codes"):  # fmt: skip
+        assert said in outcome.out
