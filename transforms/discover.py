@@ -50,9 +50,12 @@ class CountMessages(beam.CombineFn):
     def add_input(self, state: Counted, messages: NDArray[np.uint64]) -> Counted:
         valid = self._mechanism.valid(messages)
         invalid = int(messages.size - np.count_nonzero(valid))
-        # There may be many more counters than messages in a block.
-        codes, times = np.unique(messages[valid] if invalid else messages, return_counts=True)
-        state.counts[codes.view(np.int64)] += times
+        kept = messages[valid] if invalid else messages
+        if kept.size < self._mechanism.codes:  # do not pass over counters that nothing adds to
+            codes, times = np.unique(kept, return_counts=True)
+            state.counts[codes.view(np.int64)] += times
+        else:
+            np.add(state.counts, self._mechanism.count(kept), out=state.counts)
         return Counted(state.counts, state.invalid + invalid)
 
     def merge_accumulators(self, states: Iterable[Counted]) -> Counted:

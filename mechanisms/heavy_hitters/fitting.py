@@ -1,0 +1,189 @@
+"""Which oracle over how many buckets finds the least frequent strings within a privacy target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mechanisms import planner
+from mechanisms.algebra.projective_space import ProjectiveSpace
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
+from mechanisms.heavy_hitters.levels import Levels
+from mechanisms.heavy_hitters.prefix_code import PrefixCode
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.heavy_hitters.schedule import Schedule, Search
+from mechanisms.heavy_hitters.stepping import best_schedule, symbol_by_symbol
+from mechanisms.privacy.budget import best_projective, largest_local_epsilon
+from mechanisms.systems import AUTO
+from mechanisms.target import Target
+
+SYSTEMS = ("pem", "treehist")
+
+_WIDTHS = (1 << 15, 1 << 16, 1 << 17, 1 << 18)
+_LARGEST_STATE = 1 << 25  # counters: a quarter of a gigabyte
+_WIDEST_BEAM = 1 << 12
+_TYPICAL = 1e-3  # the frequency at which fields are compared
+
+
+_Oracle = tuple[planner.Design, FrequencyOracle]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A search that meets a privacy target.
+
+    Attributes:
+        design: the oracle and what it guarantees, which is what the whole search guarantees.
+        protocol: what users run.
+        search: what is followed, and what may be wrong.
+        detection_limit: strings held by this share of the users are found with probability 0.9 or
+            more; infinite if none is.
+    """
+
+    design: planner.Design
+    protocol: Protocol
+    search: Search
+    detection_limit: float
+
+
+def fit(
+    target: Target,
+    code: PrefixCode,
+    search: Search,
+    seed: int,
+    system: str = "pem",
+    oracle: str = AUTO,
+) -> Plan:
+    """The plan with the least detection limit.
+
+    Args:
+        target: what must hold; its n is the least batch, for which the levels are divided. Its
+            domain size is replaced by the number of buckets.
+        code: of the strings.
+        search: what is followed, and what may be wrong. Where more prefixes than its beam holds
+            may be frequent enough to be found, the beam is widened.
+        seed: of the public hash.
+        system: "pem", or "treehist": one symbol a level with one-bit Hadamard response.
+        oracle: of the buckets, by its name in the catalogue, or "auto".
+
+    Raises:
+        ValueError: a name is unknown, or the target is out of reach.
+    """
+    if system not in SYSTEMS:
+        raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, not {system!r}")
+    if target.model == "central":
+        raise ValueError("model must be local or shuffle: users are divided before they report")
+    name = "hadamard" if system == "treehist" and oracle == AUTO else oracle
+    oracles = _oracles(target, name)
+    while True:
+        plan = min(
+            _plans(oracles, code, search, seed, symbol_by_symbol if system == "treehist" else None),
+            key=lambda plan: plan.detection_limit,
+        )
+        # The chance survivors fill half of the beam, and half as many prefixes as there can be at
+        # the limit should find room in it.
+        if search.beam * plan.detection_limit >= 0.5 or search.beam >= _WIDEST_BEAM:
+            return plan
+        search = replace(search, beam=min(4 * search.beam, _WIDEST_BEAM))
+
+
+def _plans(
+    oracles: Sequence[_Oracle],
+    code: PrefixCode,
+    search: Search,
+    seed: int,
+    fixed: Callable[[PrefixCode], Schedule] | None,
+) -> list[Plan]:
+    """A plan for each oracle whose counters can be held.
+
+    Raises:
+        ValueError: there is none.
+    """
+    plans, needed = [], math.inf
+    for design, mechanism in oracles:
+        n = design.target.n
+        schedule = fixed(code) if fixed else best_schedule(code, mechanism, n, search)
+        counters = mechanism.codes * len(schedule.group_shares)
+        if counters > _LARGEST_STATE:
+            needed = min(needed, counters)
+            continue
+        limit = schedule.detection_limit(code, mechanism, n, search)
+        plans.append(Plan(design, Protocol(code, schedule, mechanism, seed), search, limit))
+    if not plans:
+        raise ValueError(
+            f"a collector would need {needed:,} counters, more than {_LARGEST_STATE:,}; "
+            "a smaller max_length, or another oracle, needs fewer"
+        )
+    return plans
+
+
+def _oracles(target: Target, name: str) -> list[_Oracle]:
+    """Designs over different numbers of buckets.
+
+    Raises:
+        ValueError: there is none; the reason of the last one.
+    """
+    found: list[_Oracle] = []
+    refusal = ValueError("there is no oracle")
+    for width in _WIDTHS:
+        over = replace(target, domain_size=width)
+        if name == AUTO:
+            mechanism = _compact_geometry(over)
+            found.append((planner.Design(over, "projective", mechanism), mechanism))
+        try:
+            found.append(_named(over, "grr" if name == AUTO else name))
+        except ValueError as error:  # too many counters over so many buckets, say
+            refusal = error
+    if not found:
+        raise refusal
+    return found
+
+
+def _named(target: Target, name: str) -> _Oracle:
+    """The design of an oracle that was named."""
+    design = planner.design(target, name)
+    if not isinstance(design.mechanism, FrequencyOracle):
+        raise ValueError(f"{name} is no oracle that users could run")
+    Levels(design.mechanism, (1,))  # refuses what cannot be run by levels
+    return design, design.mechanism
+
+
+def _compact_geometry(target: Target) -> ProjectiveGeometry:
+    """Projective geometry response over a field whose space has few points to spare.
+
+    The error is flat in the order of the field, and the state of a collector is not: it has a
+    counter for each point, in each group.
+    """
+    width = target.domain_size
+    fields = {ProjectiveSpace.holding(width, q).digits: q for q in reversed(orders(width))}
+    spent = _spending(target)
+
+    def error(q: int) -> float:
+        return float(ProjectiveGeometry(spent(q), width, q).variance(_TYPICAL, 1))
+
+    best = min(fields.values(), key=error)
+    if target.model == "local" or target.epsilon is None:
+        return ProjectiveGeometry(target.spent, width, best)
+    local = largest_local_epsilon(
+        target.epsilon, target.delta, target.n, width, best, target.cap, ProjectiveGeometry
+    )
+    return ProjectiveGeometry(local, width, best)
+
+
+def _spending(target: Target) -> Callable[[int], float]:
+    """About what a client may spend over each field."""
+    if target.model == "local" or target.epsilon is None:
+        return lambda q: target.spent
+    # While losses are nearly normal, a batch of n hides (r - 1)^2 / (r + q - 1) of an odds ratio
+    # r over q symbols, whatever q is; the best field of all says how much that is.
+    known = best_projective(target.epsilon, target.delta, target.n, target.domain_size, target.cap)
+    odds = math.expm1(known.epsilon)
+    budget = odds * odds / (odds + known.hash_range)
+
+    def spent(q: int) -> float:
+        half = budget / 2
+        return min(math.log1p(half + math.sqrt(half * half + budget * q)), target.cap)
+
+    return spent

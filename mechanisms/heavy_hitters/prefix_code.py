@@ -1,0 +1,238 @@
+"""Strings as sequences of symbols, all of one length, and the ways in which a prefix can go on."""
+
+from __future__ import annotations
+
+import operator
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import require_integer
+from mechanisms.heavy_hitters import utf8
+from mechanisms.heavy_hitters.public import Public
+
+Codes = NDArray[np.uint16]
+
+END, MORE = 0, 1  # the last symbol of a code: whether the string ends there, or was cut
+LONGEST = 256  # symbols
+
+_OPEN, _ENDED = 0, 1  # states: a character is over; the string is over
+_NEVER = -1
+
+BYTES = "bytes"
+SETS = {
+    "printable": "".join(map(chr, range(0x20, 0x7F))),
+    "digits": string.digits,
+    "lower": string.ascii_lowercase,
+    "upper": string.ascii_uppercase,
+}
+
+
+class Extensions(NamedTuple):
+    """The ways in which a prefix can go on by some symbols.
+
+    Attributes:
+        open: (m, steps) codes after which the string goes on.
+        states: (m,) what may follow each of them.
+        complete: (k, steps) codes after which nothing is left to learn.
+    """
+
+    open: Codes
+    states: NDArray[np.int64]
+    complete: Codes
+
+
+@dataclass(frozen=True)
+class PrefixCode(Public):
+    """Strings cut to a length, ended by a symbol of their own and padded with it.
+
+    A code has `max_length` symbols and one more, which tells a string that ends there from one
+    that was longer and is cut: of those the beginning is still counted.
+
+    Attributes:
+        characters: the ASCII characters a string may hold, or "" for all text: its UTF-8 bytes.
+        max_length: how many symbols are kept, 1 .. 256.
+
+    >>> code = PrefixCode("abc", max_length=3)
+    >>> codes, usable = code.encode(["ab", "abcc", "cab", "x"])
+    >>> codes.tolist(), usable.tolist()
+    ([[1, 2, 0, 0], [1, 2, 3, 1], [3, 1, 2, 0], [0, 0, 0, 0]], [True, True, True, False])
+    >>> [code.text(row) for row in codes[:3]]
+    [('ab', True), ('abc', False), ('cab', True)]
+    """
+
+    characters: str
+    max_length: int
+
+    def __post_init__(self) -> None:
+        require_integer("max_length", self.max_length)
+        if not 1 <= self.max_length <= LONGEST:
+            raise ValueError(f"max_length must lie in 1 .. {LONGEST}, not {self.max_length}")
+        if not self.characters.isascii():
+            raise ValueError(
+                f"an alphabet is made of ASCII characters; for other text name {BYTES!r}"
+            )
+        if len(set(self.characters)) != len(self.characters):
+            raise ValueError("an alphabet must not name a character twice")
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols there are, the end included."""
+        return 1 + (len(self.characters) or 256)
+
+    @property
+    def positions(self) -> int:
+        """How many symbols a code has."""
+        return self.max_length + 1
+
+    @cached_property
+    def _letters(self) -> bytes:
+        """The byte that each symbol but the end stands for."""
+        return self.characters.encode() or bytes(range(256))
+
+    @cached_property
+    def transitions(self) -> NDArray[np.int64]:
+        """(states, symbols) the state after each symbol, -1 where it cannot come."""
+        if self.characters:
+            table = np.full((2, self.symbols), _NEVER)
+            table[_OPEN] = _OPEN
+        else:
+            # Our second state is that of a string that is over; what follows it moves up by one.
+            bytes_ = np.insert(utf8.transitions(), _ENDED, _NEVER, axis=0)
+            table = np.insert(np.where(bytes_ >= _ENDED, bytes_ + 1, bytes_), 0, _NEVER, axis=1)
+        table[_OPEN, END] = table[_ENDED, END] = _ENDED
+        return table
+
+    # ---- strings to codes and back -----------------------------------------------------------
+
+    def encode(self, texts: Sequence[str]) -> tuple[Codes, NDArray[np.bool_]]:
+        """As `encode_bytes`, of strings."""
+        pieces = [text.encode() for text in texts]
+        ends = np.cumsum([0, *map(len, pieces)])
+        return self.encode_bytes(np.frombuffer(b"".join(pieces), np.uint8), ends)
+
+    def encode_bytes(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> tuple[Codes, NDArray[np.bool_]]:
+        """Strings as codes.
+
+        Args:
+            data: (bytes,) the UTF-8 of all strings, one after the other.
+            offsets: (n + 1,) where in it each string begins, and the last one ends.
+
+        Returns:
+            ((n, positions) codes; (n,) whether a string holds characters of the alphabet only, as
+            far as it is kept: the codes of others mean nothing).
+        """
+        symbol = np.zeros(256, np.uint16)
+        symbol[np.frombuffer(self._letters, np.uint8)] = np.arange(1, self.symbols)
+        starts, lengths = offsets[:-1], np.diff(offsets)
+        codes = np.zeros((lengths.size, self.positions), np.uint16)
+        usable = np.ones(lengths.size, np.bool_)
+        active = np.arange(lengths.size)
+        for position in range(min(self.max_length, int(lengths.max(initial=0)))):
+            active = active[lengths[active] > position]
+            found = symbol[data[starts[active] + position]]
+            codes[active, position] = found
+            usable[active[found == END]] = False
+        codes[:, -1] = np.where(lengths > self.max_length, MORE, END)
+        return codes, usable
+
+    def text(self, code: Codes) -> tuple[str, bool]:
+        """The string of a code, and whether it is whole: a cut one stands for all that begin so."""
+        kept = code[: self.max_length]
+        whole = bool(code[-1] == END)
+        data = bytes(self._letters[symbol - 1] for symbol in kept.tolist() if symbol != END)
+        # A cut may fall inside a character, of which nothing is shown then.
+        return data.decode("utf-8", errors="replace" if whole else "ignore"), whole
+
+    # ---- what may follow ---------------------------------------------------------------------
+
+    def growth(self, steps: int, last: bool = False) -> tuple[int, int]:
+        """How many ways there are to begin a string, or to go on after a whole character.
+
+        Args:
+            steps: by how many symbols.
+            last: whether the code then has no more but the symbol that tells if it was cut.
+
+        Returns:
+            (ways after which the string goes on; ways after which it is complete). No prefix has
+            more of either.
+        """
+        ways = [int(state == _OPEN) for state in range(len(self.transitions))]
+        for _ in range(steps):
+            ways = [sum(map(operator.mul, ways, into)) for into in self._ways_into]
+        if last:
+            return 0, sum(ways) + ways[_OPEN]
+        return sum(ways) - ways[_ENDED], ways[_ENDED]
+
+    @cached_property
+    def _ways_into(self) -> list[list[int]]:
+        """For each state, how many symbols lead to it from each state."""
+        states = range(len(self.transitions))
+        return [
+            [int(np.count_nonzero(self.transitions[before] == state)) for before in states]
+            for state in states
+        ]
+
+    def extensions(self, state: int, steps: int, last: bool = False) -> Extensions:
+        """All the ways in which a prefix can go on.
+
+        Args:
+            state: of the prefix; 0 for none, or one that ends with a whole character.
+            steps: by how many symbols.
+            last: whether the symbol that tells if the string was cut comes next, and is added.
+        """
+        return _extensions(self, state, steps, last)
+
+
+@lru_cache(maxsize=8)
+def _extensions(code: PrefixCode, state: int, steps: int, last: bool) -> Extensions:
+    """`PrefixCode.extensions`, remembered."""
+    codes, states = np.empty((1, 0), np.uint16), np.array([state])
+    for _ in range(steps):
+        row, symbol = np.nonzero(code.transitions[states] != _NEVER)
+        codes = np.concatenate([codes[row], symbol[:, None].astype(np.uint16)], axis=1)
+        states = code.transitions[states[row], symbol]
+    if last:
+        # A string that is over was not cut; inside a character it was; else it may be either.
+        whole, cut = codes[states <= _ENDED], codes[states != _ENDED]
+        codes = np.concatenate([_closed(whole, END), _closed(cut, MORE)])
+        return Extensions(codes[:0], states[:0], codes)
+    over = states == _ENDED
+    return Extensions(codes[~over], states[~over], codes[over])
+
+
+def _closed(codes: Codes, symbol: int) -> Codes:
+    """Codes with one more symbol."""
+    return np.pad(codes, ((0, 0), (0, 1)), constant_values=symbol)
+
+
+def alphabet(names: Sequence[str]) -> str:
+    """The characters of an alphabet that is named in parts.
+
+    Args:
+        names: each "bytes", "printable", "digits", "lower", "upper", or characters as they are.
+
+    Returns:
+        The characters in the order of their codes; "" stands for all text.
+
+    Raises:
+        ValueError: a part is not ASCII, or there is no character.
+
+    >>> alphabet(["digits", "./-"]), alphabet(["bytes"])
+    ('-./0123456789', '')
+    """
+    if BYTES in names:
+        return ""
+    characters = "".join(SETS.get(name, name) for name in names)
+    if not characters:
+        raise ValueError("an alphabet needs at least one character")
+    if not characters.isascii():
+        raise ValueError(f"an alphabet is made of ASCII characters; for other text name {BYTES!r}")
+    return "".join(sorted(set(characters)))

@@ -1,0 +1,109 @@
+"""report.html of a search for frequent strings: one page, self-contained."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+import pyarrow as pa
+
+_ROWS = 200
+_WIDE = 48  # characters of a string that are shown
+_CUT = "…"
+_SCALE = 320  # width of a full bar, in pixels
+
+
+def labels(table: pa.Table) -> list[str]:
+    """The strings as people can read them: what is not printable escaped, cut ones marked.
+
+    A string comes out of the reports of strangers: shown as it is on a terminal or on a page, it
+    could be a command to either.
+    """
+    pairs = zip(table["value"].to_pylist(), table["whole"].to_pylist(), strict=True)
+    return [_readable(value) + ("" if whole else _CUT) for value, whole in pairs]
+
+
+def _readable(value: str) -> str:
+    """A string in printable characters, shortened; the empty one by a name."""
+    if not value:
+        return "(empty)"
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    return text if len(text) <= _WIDE else text[: _WIDE - 1] + _CUT
+
+
+def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        table: the release's table.
+        statement: the release's statement.
+    """
+    top = table.slice(0, _ROWS)
+    name = "heavy_hitters.html"
+    template = Template(resources.files("pipelines").joinpath(name).read_text("utf-8"))
+    asked = statement["asked"]
+    largest = max(top["upper"].to_pylist(), default=1.0)
+    rows = zip(labels(top), top.to_pylist(), strict=True)
+    filled = template.substitute(
+        column=html.escape(asked["column"]),
+        n=f"{statement['n']:,}",
+        unit=html.escape(asked["unit"]),
+        created=statement["created"],
+        strings=f"{len(table):,}",
+        confidence=f"{100 * asked['confidence']:g} %",
+        false_strings=f"{asked['false_strings']:g}",
+        candidates=f"{statement['search']['candidates']:,}",
+        prospect=html.escape(statement["search"]["prospect"]),
+        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        rows="".join(_row(label, row, largest) for label, row in rows),
+        listed=len(top),
+    )
+    return filled.encode()
+
+
+def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
+    """One string with its bar, the interval as a line across the bar's end."""
+    pixels = {
+        name: _SCALE * max(row[name], 0.0) / largest for name in ("estimate", "lower", "upper")
+    }
+    bar = (
+        f'<svg width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
+        f'<rect y="1" width="{pixels["estimate"]:.1f}" height="12" fill="#8fb3d9"/>'
+        f'<line x1="{pixels["lower"]:.1f}" x2="{pixels["upper"]:.1f}" y1="7" y2="7" '
+        'stroke="#1c3f66" stroke-width="1.5"/></svg>'
+    )
+    shares = f"<td>{100 * row['estimate']:.4f}</td><td>{100 * row['standard_error']:.4f}</td>"
+    interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    return f"<tr><th>{html.escape(label)}</th>{shares}{interval}<td>{bar}</td></tr>\n"
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the statement holds, as pairs for a table."""
+    mechanism, asked, search = statement["mechanism"], statement["asked"], statement["search"]
+    constants = ", ".join(
+        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in mechanism["constants"].items()
+    )
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    steps = "+".join(map(str, search["steps"]))
+    return [
+        ("system", f"{asked['system']}, levels of {steps} symbols"),
+        ("reports of the buckets", f"{mechanism['name']} ({constants})"),
+        ("published in", mechanism["source"]),
+        ("alphabet", asked["alphabet"]),
+        ("symbols looked at", str(asked["max_length"])),
+        ("model", asked["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+        ("seed of the public hash", str(search["public_seed"])),
+        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+    ]
+
+
+def _fact(name: str, text: str) -> str:
+    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"

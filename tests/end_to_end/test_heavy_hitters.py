@@ -1,0 +1,449 @@
+"""`hushbeam heavy-hitters`: what it finds, what it says, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.catalog import build
+from mechanisms.heavy_hitters.discovery import discover
+from mechanisms.heavy_hitters.prefix_code import PrefixCode
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.heavy_hitters.schedule import Schedule, Search
+from mechanisms.heavy_hitters.simulation import report
+from mechanisms.randomness import SeededRandom
+from pipelines import cli
+from tests import canaries
+
+# Frequent strings, and how many users hold each; all others hold a string of their own.
+FREQUENT = {"news.org": 2500, "mail": 2000, "maps/net": 1500, "": 1200, "wiki/en": 900}
+RARE, NULLS, FOREIGN = 900, 60, 40
+USABLE = sum(FREQUENT.values()) + RARE
+ROWS = USABLE + NULLS + FOREIGN
+COLUMNS = [
+    "value", "whole", "estimate", "standard_error", "lower", "upper", "lower_simultaneous",
+    "upper_simultaneous", "expected_false",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def strings(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two rows a user, the second a copy of the first; sorted, in three files."""
+    values: list[str | None] = [v for v, amount in FREQUENT.items() for _ in range(amount)]
+    values += [f"{k:04}zq" for k in range(RARE)]
+    values += [None] * NULLS + [f"CANARY-éé-{k}" for k in range(FOREIGN)]
+    users = [f"CANARY-USER-{k:05}" for k in range(len(values))]
+    numbers = [len(v) * 1001 if v else 7 for v in values]
+    table = pa.table({"value": values * 2, "user": users * 2, "number": numbers * 2})
+    table = table.append_column("real", pa.array(np.arange(len(table)) / 7))
+    return canaries.write(tmp_path_factory.mktemp("strings"), table, 3, 4000)
+
+
+def leaked(text: str) -> list[str]:
+    """The users and the rare or unusable strings in a text."""
+    return [*canaries.found(text), *re.findall(r"\d{4}zq", text)]
+
+
+def request(log: str, **changes: object) -> list[str]:
+    """The words of a request that is right but for the changes; None takes an option away."""
+    asked: dict[str, Any] = {
+        "input": log,
+        "column": "value",
+        "alphabet": ["lower", "digits", "./"],
+        "max_length": 8,
+        "model": "local",
+        "epsilon": 9,
+        "user_column": "user",
+        "min_reports": USABLE,
+        "false_strings": "1e-10",  # these releases are not seeded
+        "output": "out",
+    }
+    words = ["heavy-hitters"]
+    for name, value in (asked | changes).items():
+        if value is not None:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return words
+
+
+# Several kinds of request; whatever holds for every release is tested on all of them.
+ASKED: dict[str, dict[str, Any]] = {
+    "local": {},
+    "shuffle": {"model": None, "epsilon": 2, "delta": 1e-5, "confidence": 0.99},
+    "rows": {"user_column": None, "min_reports": None, "alphabet": "bytes", "oracle": "olh",
+             "epsilon": 6},
+    "treehist": {"system": "treehist", "epsilon": 11, "top": 3},
+    "integers": {"column": "number", "alphabet": None, "max_length": None},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release, read back."""
+
+    asked: dict[str, Any]
+    folder: Path
+
+    @cached_property
+    def table(self) -> pa.Table:
+        return pq.ParquetFile(self.folder / "heavy_hitters.parquet").read()
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        return json.loads((self.folder / "statement.json").read_text("utf-8"))
+
+    @cached_property
+    def page(self) -> str:
+        return (self.folder / "report.html").read_text("utf-8")
+
+    def column(self, name: str) -> np.ndarray:
+        return self.table[name].to_numpy(zero_copy_only=False)
+
+
+@pytest.fixture(scope="module")
+def releases(strings: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """Every request, carried out once."""
+    made = {}
+    for name, changes in ASKED.items():
+        folder = tmp_path_factory.mktemp(name) / "out"
+        assert cli.main(request(strings, output=folder, **changes)) == 0
+        made[name] = Release(changes, folder)
+    return made
+
+
+@pytest.fixture(params=list(ASKED))
+def release(request: pytest.FixtureRequest, releases: dict[str, Release]) -> Release:
+    return releases[request.param]
+
+
+# ---- what is found -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["local", "shuffle", "rows"])
+def test_the_frequent_strings_are_found_and_no_others(releases, name: str) -> None:
+    """All of them are far above the limit, and what is rare is common to nobody."""
+    found = releases[name]
+    limit, n = found.statement["search"]["detection_limit"], found.statement["n"]
+    copies = 2 if name == "rows" else 1
+    certain = {v for v, amount in FREQUENT.items() if copies * amount > 4 * limit * n}
+    values = set(found.table["value"].to_pylist())
+    assert len(certain) >= 4
+    assert certain <= values
+    # The beginning that all rare strings share is nobody's whole string.
+    assert values <= set(FREQUENT)
+
+
+def test_shares_are_those_of_the_users(releases) -> None:
+    for name in ("local", "shuffle"):
+        found = releases[name]
+        rows = found.table.to_pylist()
+        n = found.statement["n"]
+        for row in rows:
+            share = FREQUENT[row["value"]] / n
+            assert abs(row["estimate"] - share) < 6.2 * row["standard_error"]  # 1e-9, twice over
+            assert row["lower"] <= row["estimate"] <= row["upper"]
+            assert row["lower_simultaneous"] <= row["lower"]
+            assert row["upper"] <= row["upper_simultaneous"]
+            assert row["whole"]
+
+
+def test_integers_are_found_by_their_digits(releases) -> None:
+    found = releases["integers"]
+    numbers = {str(len(value) * 1001) for value in FREQUENT if value}
+    assert found.statement["asked"]["alphabet"] == "0123456789"
+    assert found.statement["asked"]["max_length"] == 10
+    assert found.statement["rejects"] == {}
+    values = set(found.table["value"].to_pylist())
+    assert len(values & numbers) >= 3
+    assert values <= {*numbers, "7", "6006", "10010", "11011"}
+
+
+def test_the_top_is_the_top(releases) -> None:
+    found = releases["treehist"]
+    assert len(found.table) <= 3
+    assert found.statement["search"]["steps"] == [1] * 8
+    assert found.statement["mechanism"]["name"] == "hadamard"
+    assert set(found.table["value"].to_pylist()) <= set(FREQUENT)
+
+
+def test_the_most_frequent_come_first(release: Release) -> None:
+    assert (np.diff(release.column("estimate")) <= 0).all()
+    assert (release.column("expected_false") <= 1e-10).all()
+
+
+# ---- the folder ----------------------------------------------------------------------------------
+
+
+def test_the_folder_holds_three_files_and_no_leftovers(release: Release) -> None:
+    names = sorted(path.name for path in release.folder.iterdir())
+    assert names == ["heavy_hitters.parquet", "report.html", "statement.json"]
+    assert list(release.folder.parent.iterdir()) == [release.folder]
+    assert release.table.column_names == COLUMNS
+    kinds = [field.type for field in release.table.schema]
+    assert kinds == [pa.string(), pa.bool_(), *[pa.float64()] * 7]
+    assert all(release.table[name].null_count == 0 for name in COLUMNS)
+
+
+def test_nobody_is_in_it(release: Release, strings: str) -> None:
+    """No rare string, no user, no path of this machine, in text or in the table's metadata."""
+    written = pq.ParquetFile(release.folder / "heavy_hitters.parquet")
+    spoken = [
+        release.page,
+        json.dumps(release.statement),
+        str(written.metadata) + str(written.schema_arrow.metadata) + str(release.table.to_pylist()),
+        *(path.read_bytes().decode("latin-1") for path in release.folder.iterdir()),
+    ]
+    for text in spoken:
+        assert not leaked(text)
+        for private in (Path(strings).parent, release.folder, Path.home()):
+            assert str(private) not in text or len(str(private)) < 6
+        assert "part-0" not in text
+        assert not re.search(r"/(tmp|root|Users|var)/", text)
+
+
+def test_the_statement_counts_everything(releases) -> None:
+    def counted(name: str) -> tuple[int, dict[str, int]]:
+        statement = releases[name].statement
+        assert statement["rows_read"] == 2 * ROWS
+        assert statement["invalid_reports"] == 0
+        return statement["n"], statement["rejects"]
+
+    unusable = {"null value": 2 * NULLS, "outside the alphabet": 2 * FOREIGN}
+    assert counted("local") == (USABLE, unusable)
+    assert counted("shuffle") == (USABLE, unusable)
+    assert counted("rows") == (2 * (USABLE + FOREIGN), {"null value": 2 * NULLS})
+    assert counted("integers") == (ROWS, {})
+
+
+def test_the_guarantees_meet_what_was_asked(release: Release) -> None:
+    said = release.statement["guarantees"]
+    released, local = said["release"], said["local"]
+    asked = {"model": "local", "epsilon": 9} | release.asked
+    for guarantee in (released, local):
+        assert guarantee["unit"] == release.statement["asked"]["unit"]
+        assert "divided among the levels" in guarantee["how"]
+    assert released["epsilon"] <= asked["epsilon"]
+    assert local["epsilon"] == release.statement["mechanism"]["constants"]["epsilon"]
+    if asked["model"] == "local":
+        assert released == local
+        assert local["epsilon"] == asked["epsilon"]
+    else:
+        assert released["delta"] == asked["delta"]
+        assert local["epsilon"] > released["epsilon"]
+
+
+def test_the_page_says_what_the_statement_does(release: Release) -> None:
+    statement = release.statement
+    for text in statement["in_words"]:
+        assert text.replace("'", "&#x27;") in release.page
+    assert "read the rows as they were recorded" in statement["in_words"][-1]
+    assert statement["search"]["prospect"].replace("'", "&#x27;") in release.page
+    assert release.page.count("<svg") == len(release.table)
+    for value in release.table["value"].to_pylist():
+        assert f"<th>{value or '(empty)'}</th>" in release.page
+    assert "$" not in release.page
+
+
+def test_the_statement_can_be_checked(release: Release) -> None:
+    statement, search = release.statement, release.statement["search"]
+    assert (statement["statement_version"], statement["release"]) == (1, "heavy-hitters")
+    assert len(statement["release_id"]) == 32
+    assert search["strings"] == len(release.table)
+    assert sum(search["steps"]) == statement["asked"]["max_length"]
+    assert len(search["steps"]) == len(search["rows"]) == len(search["shares"])
+    assert statement["mechanism"]["constants"]["groups"] == sum(search["rows"])
+    assert 0 < search["detection_limit"] < 1
+
+
+def test_every_job_draws_its_own_public_hash(releases) -> None:
+    seeds = {release.statement["search"]["public_seed"] for release in releases.values()}
+    assert len(seeds) == len(releases)
+
+
+# ---- one user, one report ------------------------------------------------------------------------
+
+
+def test_one_heavy_user_moves_one_report(run, workspace) -> None:
+    users = [f"user {k}" for k in range(3000)] + ["heavy"] * 6000
+    values = ["left" if k % 2 else "right" for k in range(3000)] + ["heavy"] * 6000
+    canaries.write(workspace / "log", pa.table({"value": values, "user": users}), 2, 1000)
+    outcome = run(request("log/*.parquet", alphabet="lower", max_length=5, min_reports=3000))
+    assert outcome.code == 0, outcome.said
+    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet")
+    assert set(table["value"].to_pylist()) == {"left", "right"}
+    assert json.loads((workspace / "out" / "statement.json").read_text())["n"] == 3001
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+
+def test_the_screen_shows_the_prospect_the_strings_and_the_promise(run, strings, workspace) -> None:
+    outcome = run(request(strings))
+    assert (outcome.code, outcome.err) == (0, "")
+    prospect = json.loads((workspace / "out" / "statement.json").read_text())["search"]["prospect"]
+    assert outcome.out.startswith(f"{prospect}\n")
+    assert "is found with probability 0.9 or more" in prospect
+    assert "maps/net" in outcome.out
+    assert "(empty)" in outcome.out
+    assert "local: epsilon 9, delta 0, per user" in outcome.out
+    assert "report: out/report.html" in outcome.out
+    assert not leaked(outcome.said)
+
+
+def test_strings_that_would_command_a_terminal_or_a_page_are_shown_as_text(run, workspace) -> None:
+    evil = "<b>\x1b[m\n$n"
+    values = [evil] * 3000 + ["[red]x"] * 3000
+    canaries.write(workspace / "log", pa.table({"value": values}), 1, 1000)
+    asked = {"alphabet": "bytes", "max_length": 10, "user_column": None, "min_reports": None}
+    outcome = run(request("log/*.parquet", **asked))
+    assert outcome.code == 0, outcome.said
+    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet")
+    assert set(table["value"].to_pylist()) == {evil, "[red]x"}
+    assert "\x1b[m" not in outcome.out
+    assert r"<b>\x1b[m\n$n" in outcome.out
+    assert "[red]x" in outcome.out
+    page = (workspace / "out" / "report.html").read_text()
+    assert "<b>" not in page
+    assert r"&lt;b&gt;\x1b[m\n$n" in page
+
+
+def test_longer_strings_are_published_by_their_beginning(run, strings, workspace) -> None:
+    outcome = run(request(strings, max_length=4))
+    assert outcome.code == 0, outcome.said
+    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet").to_pylist()
+    whole = {row["value"]: row["whole"] for row in table}
+    assert whole == {"news": False, "mail": True, "maps": False, "": True, "wiki": False}
+    assert "news…" in outcome.out
+
+
+def test_too_few_users_are_cautioned(run, workspace) -> None:
+    canaries.write(workspace / "log", pa.table({"value": ["a", "b"] * 40}), 1, 10)
+    asked = {"user_column": None, "min_reports": None, "epsilon": 1}
+    outcome = run(request("log/*.parquet", **asked))
+    assert outcome.code == 0
+    assert "no string is sure to be found" in outcome.err
+    assert outcome.err.startswith("hushbeam: warning: ")
+    assert "no string stands out" in outcome.out
+    statement = json.loads((workspace / "out" / "statement.json").read_text())
+    assert statement["search"]["detection_limit"] is None
+
+
+def test_help_teaches(run) -> None:
+    outcome = run(["heavy-hitters", "--help"])
+    assert outcome.code == 0
+    for word in ("how it works", "--false-strings", "example", "exit codes", "--alphabet"):
+        assert word in outcome.out
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+def snapshot(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_withholds_a_batch_that_is_too_small(run, strings, workspace) -> None:
+    before = snapshot(workspace)
+    outcome = run(request(strings, min_reports=USABLE + 1))
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        f"hushbeam: withheld: {USABLE:,} reports came, fewer than --min-reports {USABLE + 1:,}"
+    )
+    assert not leaked(outcome.said)
+    assert snapshot(workspace) == before
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("--epsilon must be a number greater than 0", {"epsilon": 0}),
+        ("epsilon is missing", {"epsilon": None}),
+        ("delta must be 0 in the local model", {"delta": "1e-6"}),
+        ("--min-reports is missing", {"min_reports": None}),
+        ("--min-reports must be ", {"min_reports": 0}),
+        ("--max-length must be ", {"max_length": 0}),
+        ("max_length must lie in 1 .. 256, not 257", {"max_length": 257}),
+        ("--max-length must be a whole number", {"max_length": "long"}),
+        ("an alphabet is made of ASCII characters", {"alphabet": "aé"}),
+        ("--false-strings must be ", {"false_strings": 0}),
+        ("--false-strings must be ", {"false_strings": "nan"}),
+        ("--top must be ", {"top": 0}),
+        ("--confidence must be ", {"confidence": 1}),
+        ("argument --system: invalid choice: 'trie'", {"system": "trie"}),
+        ("argument --model: invalid choice: 'central'", {"model": "central"}),
+        ("unknown mechanism 'magic'", {"oracle": "magic"}),
+        ("one message each", {"oracle": "oue"}),
+        ("no one column 'city'", {"column": "city"}),
+        ("--column: 'real' holds double; text is needed, or integers", {"column": "real"}),
+        ("--user-column: 'real' holds double", {"user_column": "real"}),
+        ("no file matches no-such.parquet", {"input": "no-such.parquet"}),
+        ("the following arguments are required: --output", {"output": None}),
+        ("knows --colour red", {"colour": "red"}),
+    ],
+)
+def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]) -> None:
+    before = snapshot(workspace)
+    outcome = run(request(strings, **changes))
+    assert outcome.code == 2, outcome.said
+    assert outcome.out == ""
+    assert outcome.err.startswith("hushbeam: ")
+    assert outcome.err.count("\n") == 1
+    assert expected in outcome.err
+    assert not leaked(outcome.said)
+    assert snapshot(workspace) == before
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "mechanisms.heavy_hitters.prefix_code.PrefixCode.encode_bytes",
+        "transforms.discover.discover",
+        "pipelines.heavy_hitters_report.page",
+    ],
+)
+def test_a_crash_leaves_nothing_and_says_nothing(
+    step: str, run, strings, workspace, monkeypatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
+
+    before = snapshot(workspace)
+    monkeypatch.setattr(step, crash)
+    outcome = run(request(strings))
+    assert outcome.code == 3
+    assert outcome.err.startswith("hushbeam: the run failed with ")
+    assert outcome.err.count("\n") == 1
+    assert not leaked(outcome.said)
+    assert snapshot(workspace) == before
+
+
+def test_nothing_raw_is_logged(run, strings) -> None:
+    outcome = run(request(strings), loud=True)
+    assert outcome.code == 0
+    assert not leaked(outcome.said)
+
+
+# ---- what a client does --------------------------------------------------------------------------
+
+
+def test_a_statement_has_all_that_a_client_needs(releases) -> None:
+    """From it the protocol is built again; its reports are counted by the same collector."""
+    statement = releases["rows"].statement
+    search, constants = statement["search"], statement["mechanism"]["constants"]
+    names = ("epsilon", "domain_size", "hash_range")
+    oracle = build(statement["mechanism"]["name"], **{name: constants[name] for name in names})
+    code = PrefixCode("", statement["asked"]["max_length"])
+    schedule = Schedule(*(tuple(search[name]) for name in ("steps", "rows", "shares")))
+    protocol = Protocol(code, schedule, oracle, search["public_seed"])
+    holders = [2 * amount for amount in FREQUENT.values()]
+    found = discover(protocol, report(protocol, list(FREQUENT), holders, SeededRandom(1)), Search())
+    assert {"news.org", "mail"} <= set(found.values) <= set(FREQUENT)

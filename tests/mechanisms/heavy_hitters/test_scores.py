@@ -1,0 +1,86 @@
+"""Scores of buckets, and the exact law of their sums for a prefix that nobody holds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mechanisms.heavy_hitters.scores import Chance, row, rows_of
+from mechanisms.randomness import SeededRandom
+
+
+def uniform(seed: int, size: int) -> np.ndarray:
+    return (SeededRandom(seed).words(size) >> np.uint64(11)) * 2.0**-53
+
+
+def test_scores_are_normal_quantiles_where_nothing_ties() -> None:
+    places = SeededRandom(1).permutation(1 << 16).astype(float)
+    found = row(places**3, 1000, 1000).scores / 256  # only the order counts
+    expected = stats.norm.ppf((places + 0.5) / (1 << 16))
+    np.testing.assert_allclose(found, expected, atol=0.08)
+    assert found.std() == pytest.approx(1, abs=0.01)
+    assert abs(found.mean()) < 0.01
+
+
+def test_ties_share_the_mean_of_their_places() -> None:
+    estimates = np.array([0.0] * 6 + [1.0] * 3 + [5.0])
+    found = row(estimates, 50, 50).scores / 256
+    places = stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)
+    for value, (start, end) in {0.0: (0, 0.6), 1.0: (0.6, 0.9), 5.0: (0.9, 1.0)}.items():
+        mean = places[int(start * 1e5) : int(end * 1e5)].mean()
+        np.testing.assert_allclose(found[estimates == value], mean, atol=1 / 256)
+
+
+def test_smaller_groups_weigh_less() -> None:
+    estimates = uniform(2, 500)
+    large, small = rows_of([estimates, estimates], np.array([400, 100]))
+    np.testing.assert_allclose(small.scores, large.scores / 2, atol=1)
+    assert (large.n, small.n) == (400, 100)
+    nobody = rows_of([estimates * 0, estimates * 0], np.array([0, 0]))
+    assert not any(each.scores.any() for each in nobody)
+
+
+def test_chance_is_the_law_of_a_sum_over_uniform_buckets() -> None:
+    """Against all combinations of buckets, ties and uneven groups included."""
+    rows = [
+        row(uniform(3, 16), 100, 100),
+        row(np.repeat([0.0, 1.0, 7.0], [10, 5, 1]), 60, 100),
+        row(uniform(4, 16), 30, 100),
+    ]
+    sums = np.array([sum(each) for each in itertools.product(*(r.scores.tolist() for r in rows))])
+    chance = Chance.of(rows)
+    for total in range(sums.min() - 3, sums.max() + 4):
+        exact = np.mean(sums >= total)
+        assert exact * (1 - 1e-12) <= chance.exceeding(total) <= exact + 1e-12
+    assert chance.exceeding([sums.min(), sums.max() + 1]).tolist() == pytest.approx([1, 0])
+    for probability in (1.0, 0.5, 0.1, 1 / 16**3, 1e-6):
+        threshold = chance.threshold(probability)
+        assert np.mean(sums >= threshold) <= probability
+        assert threshold == sums.min() or np.mean(sums >= threshold - 1) > probability - 1e-12
+
+
+def test_the_tails_of_many_rows_are_those_of_a_normal_law() -> None:
+    rows = [row(uniform(k, 1 << 14), 900, 900) for k in range(9)]
+    chance = Chance.of(rows)
+    for deviations in (1.0, 3.0, 5.0, 6.5):
+        found = float(chance.exceeding(round(256 * 3 * deviations)))
+        assert found == pytest.approx(stats.norm.sf(deviations), rel=0.1)
+
+
+def test_far_tails_keep_their_digits() -> None:
+    """Against a convolution without rounding, far below what an untilted transform resolves."""
+    rows = [row(np.arange(64.0), 100, 100) for _ in range(6)]
+    chance = Chance.of(rows)
+    law = np.array([1], object)
+    shifted = rows[0].scores - rows[0].scores.min()
+    for _ in rows:
+        law = np.convolve(law, np.bincount(shifted).astype(object))
+    exact = np.array([float(x) for x in law[::-1].cumsum()[::-1] / 64**6])
+    assert (chance.tail >= exact * (1 - 1e-9)).all()
+    for probability in (1e-3, 1e-6, 1e-9):
+        place = int(np.searchsorted(-exact, -probability))
+        assert chance.tail[place] == pytest.approx(exact[place], rel=1e-3)
+    assert (np.diff(chance.tail) <= 0).all()

@@ -1,0 +1,92 @@
+"""The collector of a search: counts that merge, and strings out of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import apache_beam as beam
+import numpy as np
+
+from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.heavy_hitters.discovery import discover
+from mechanisms.heavy_hitters.levels import Levels
+from mechanisms.heavy_hitters.prefix_code import PrefixCode
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.heavy_hitters.schedule import Schedule, Search
+from mechanisms.randomness import SeededRandom
+from tests.oracles_transforms import run, source
+from transforms.discover import Counted, CountMessages, Discover, Discovered
+
+LEVELS = Levels(k_ary(1.0, 8), (1, 2))
+PROTOCOL = Protocol(
+    PrefixCode("abc", 4), Schedule((2, 2), (2, 3), (1, 1)), k_ary(8.0, 1 << 10), seed=3
+)
+
+
+def messages(size: int, seed: int = 1) -> np.ndarray:
+    return SeededRandom(seed).integers(LEVELS.codes, size)
+
+
+def accumulated(combine: CountMessages, blocks: list[np.ndarray]) -> Counted:
+    state = combine.create_accumulator()
+    for block in blocks:
+        state = combine.add_input(state, block)
+    return state
+
+
+def test_any_bundling_counts_alike() -> None:
+    sent = messages(3000)
+    combine = CountMessages(LEVELS)
+    whole = combine.extract_output(accumulated(combine, [sent]))
+    np.testing.assert_array_equal(whole.counts, LEVELS.count(sent))
+    for pieces in (2, 7, 300):
+        blocks = np.array_split(sent, pieces)
+        halves = [accumulated(combine, blocks[::2]), accumulated(combine, blocks[1::2])]
+        merged = combine.merge_accumulators(pickle.loads(pickle.dumps(halves)))
+        np.testing.assert_array_equal(merged.counts, whole.counts)
+        assert merged.invalid == 0
+    assert combine.merge_accumulators([]).counts.sum() == 0
+    assert accumulated(combine, [np.empty(0, np.uint64)]).counts.sum() == 0
+
+
+def test_messages_that_no_client_sends_are_counted_and_dropped() -> None:
+    forged = np.array([LEVELS.codes, 2**64 - 1], np.uint64)
+    combine = CountMessages(LEVELS)
+    state = accumulated(combine, [np.concatenate([messages(10), forged]), forged])
+    assert state.invalid == 4
+    np.testing.assert_array_equal(state.counts, LEVELS.count(messages(10)))
+
+
+def reports() -> np.ndarray:
+    """Of users who hold a few strings."""
+    rng = SeededRandom(4)
+    codes, _ = PROTOCOL.code.encode(["ab", "abca", "cccc", "b"])
+    cells = PROTOCOL.cells(np.repeat(codes, 2500, axis=0), rng)
+    return PROTOCOL.levels.perturb(cells, rng)
+
+
+def test_a_pipeline_finds_what_the_collector_does() -> None:
+    sent = reports()
+    blocks = [*np.array_split(sent, 9), np.array([2**64 - 1], np.uint64)]
+    search = Search(beam=32, false_strings=0.02)
+
+    def build(pipeline):
+        return pipeline | source(blocks) | Discover(PROTOCOL, search, top=3, confidence=0.9)
+
+    (outcome,) = run(build).elements
+    assert isinstance(outcome, Discovered)
+    expected = discover(PROTOCOL, PROTOCOL.levels.count(sent), search, 3, 0.9)
+    assert outcome.invalid == 1
+    assert outcome.found.values == expected.values
+    assert len(expected.values) == 3
+    for name in ("estimate", "standard_error", "lower", "upper", "expected_false"):
+        np.testing.assert_array_equal(getattr(outcome.found, name), getattr(expected, name))
+
+
+def test_an_empty_batch_yields_an_empty_list() -> None:
+    def build(pipeline):
+        nothing = pipeline | beam.Create([]).with_output_types(np.ndarray)
+        return nothing | Discover(PROTOCOL, Search())
+
+    (outcome,) = run(build).elements
+    assert (outcome.found.values, outcome.found.n, outcome.invalid) == ([], 0, 0)
