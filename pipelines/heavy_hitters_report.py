@@ -12,7 +12,7 @@ import pyarrow as pa
 
 _ROWS = 200
 _WIDE = 48  # characters of a string that are shown
-_CUT = "…"
+_CUT, _LONGER = "…", "… (and longer)"
 _SCALE = 320  # width of a full bar, in pixels
 
 
@@ -23,7 +23,7 @@ def labels(table: pa.Table) -> list[str]:
     could be a command to either.
     """
     pairs = zip(table["value"].to_pylist(), table["whole"].to_pylist(), strict=True)
-    return [_readable(value) + ("" if whole else _CUT) for value, whole in pairs]
+    return [_readable(value) + ("" if whole else _LONGER) for value, whole in pairs]
 
 
 def _readable(value: str) -> str:

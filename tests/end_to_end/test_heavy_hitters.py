@@ -25,7 +25,7 @@ from pipelines import cli
 from tests import canaries
 
 # Frequent strings, and how many users hold each; all others hold a string of their own.
-FREQUENT = {"news.org": 2500, "mail": 2000, "maps/net": 1500, "": 1200, "wiki/en": 900}
+FREQUENT = {"a.org": 2500, "mail": 2000, "net/b": 1500, "": 1200, "wiki": 900}
 RARE, NULLS, FOREIGN = 900, 60, 40
 USABLE = sum(FREQUENT.values()) + RARE
 ROWS = USABLE + NULLS + FOREIGN
@@ -39,7 +39,7 @@ COLUMNS = [
 def strings(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two rows a user, the second a copy of the first; sorted, in three files."""
     values: list[str | None] = [v for v, amount in FREQUENT.items() for _ in range(amount)]
-    values += [f"{k:04}zq" for k in range(RARE)]
+    values += [f"{k:04}z" for k in range(RARE)]
     values += [None] * NULLS + [f"CANARY-éé-{k}" for k in range(FOREIGN)]
     users = [f"CANARY-USER-{k:05}" for k in range(len(values))]
     numbers = [len(v) * 1001 if v else 7 for v in values]
@@ -50,7 +50,7 @@ def strings(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def leaked(text: str) -> list[str]:
     """The users and the rare or unusable strings in a text."""
-    return [*canaries.found(text), *re.findall(r"\d{4}zq", text)]
+    return [*canaries.found(text), *re.findall(r"\b\d{4}z\b", text)]
 
 
 def request(log: str, **changes: object) -> list[str]:
@@ -59,7 +59,7 @@ def request(log: str, **changes: object) -> list[str]:
         "input": log,
         "column": "value",
         "alphabet": ["lower", "digits", "./"],
-        "max_length": 8,
+        "max_length": 5,
         "model": "local",
         "epsilon": 9,
         "user_column": "user",
@@ -82,7 +82,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "rows": {"user_column": None, "min_reports": None, "alphabet": "bytes", "oracle": "olh",
              "epsilon": 6},
     "treehist": {"system": "treehist", "epsilon": 11, "top": 3},
-    "integers": {"column": "number", "alphabet": None, "max_length": None},
+    "integers": {"column": "number", "alphabet": None, "max_length": 6},
 }  # fmt: skip
 
 
@@ -157,20 +157,18 @@ def test_shares_are_those_of_the_users(releases) -> None:
 
 
 def test_integers_are_found_by_their_digits(releases) -> None:
+    """The log has the lengths of its strings, times 1001, and 7 for none."""
     found = releases["integers"]
-    numbers = {str(len(value) * 1001) for value in FREQUENT if value}
     assert found.statement["asked"]["alphabet"] == "0123456789"
-    assert found.statement["asked"]["max_length"] == 10
     assert found.statement["rejects"] == {}
     values = set(found.table["value"].to_pylist())
-    assert len(values & numbers) >= 3
-    assert values <= {*numbers, "7", "6006", "10010", "11011"}
+    assert {"4004", "5005", "7"} <= values <= {"4004", "5005", "7", "11011", "12012"}
 
 
 def test_the_top_is_the_top(releases) -> None:
     found = releases["treehist"]
     assert len(found.table) <= 3
-    assert found.statement["search"]["steps"] == [1] * 8
+    assert found.statement["search"]["steps"] == [1] * 5
     assert found.statement["mechanism"]["name"] == "hadamard"
     assert set(found.table["value"].to_pylist()) <= set(FREQUENT)
 
@@ -292,7 +290,7 @@ def test_the_screen_shows_the_prospect_the_strings_and_the_promise(run, strings,
     prospect = json.loads((workspace / "out" / "statement.json").read_text())["search"]["prospect"]
     assert outcome.out.startswith(f"{prospect}\n")
     assert "is found with probability 0.9 or more" in prospect
-    assert "maps/net" in outcome.out
+    assert "net/b" in outcome.out
     assert "(empty)" in outcome.out
     assert "local: epsilon 9, delta 0, per user" in outcome.out
     assert "report: out/report.html" in outcome.out
@@ -317,12 +315,12 @@ def test_strings_that_would_command_a_terminal_or_a_page_are_shown_as_text(run, 
 
 
 def test_longer_strings_are_published_by_their_beginning(run, strings, workspace) -> None:
-    outcome = run(request(strings, max_length=4))
+    outcome = run(request(strings, max_length=4, min_reports=USABLE))
     assert outcome.code == 0, outcome.said
     table = pq.read_table(workspace / "out" / "heavy_hitters.parquet").to_pylist()
     whole = {row["value"]: row["whole"] for row in table}
-    assert whole == {"news": False, "mail": True, "maps": False, "": True, "wiki": False}
-    assert "news…" in outcome.out
+    assert whole == {"a.or": False, "mail": True, "net/": False, "": True, "wiki": True}
+    assert "net/… (and longer)" in outcome.out
 
 
 def test_too_few_users_are_cautioned(run, workspace) -> None:
@@ -446,4 +444,4 @@ def test_a_statement_has_all_that_a_client_needs(releases) -> None:
     protocol = Protocol(code, schedule, oracle, search["public_seed"])
     holders = [2 * amount for amount in FREQUENT.values()]
     found = discover(protocol, report(protocol, list(FREQUENT), holders, SeededRandom(1)), Search())
-    assert {"news.org", "mail"} <= set(found.values) <= set(FREQUENT)
+    assert {"a.org", "mail"} <= set(found.values) <= set(FREQUENT)

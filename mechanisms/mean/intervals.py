@@ -1,0 +1,131 @@
+"""How far off an estimated mean may be: its variance, from the reports themselves, and limits.
+
+All is relative to the mean of the values that were reported: the reports' randomisation is what
+varies. The variance of a report depends on the value behind it, which nobody knows; but the
+reports' own first two moments say nearly all about the average of these variances.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.postprocess.intervals import normal_quantile
+
+# Normal limits are drawn where the variance of the sum is this many squares of the farthest that
+# one report can be off: some thirty reports or more are then off at all, also where few are.
+_NORMAL_FROM = 10.0
+
+
+class MeanEstimate(NamedTuple):
+    """What a batch of reports says about a mean, on the scale of [-1, 1].
+
+    Attributes:
+        n: how many reports.
+        unbiased: straight from the counts; it may lie outside [-1, 1].
+        standard_error: of `unbiased`.
+        lower: end of an interval inside [-1, 1].
+        upper: its other end.
+    """
+
+    n: int
+    unbiased: float
+    standard_error: float
+    lower: float
+    upper: float
+
+
+def estimate_mean(
+    mechanism: ScalarMean, counts: Counts, confidence: float, worst: bool = False
+) -> MeanEstimate:
+    """The mean of a batch, with its error.
+
+    Args:
+        mechanism: what perturbed the reports.
+        counts: (codes,) from `count`, at least one of them positive.
+        confidence: the probability that the interval covers, in (0, 1).
+        worst: take the largest variance that any values could have, rather than the reports' own.
+
+    Returns:
+        The estimate. Its interval is a normal one where there are reports enough, and otherwise
+        Bernstein's, which covers for any number of reports and any values.
+
+    Raises:
+        ValueError: there is no report, or confidence is not inside (0, 1).
+
+    >>> from mechanisms.mean.two_point import duchi
+    >>> found = estimate_mean(duchi(1.0), np.array([4000, 6000]), 0.95)
+    >>> round(found.unbiased, 3), round(found.standard_error, 4)
+    (0.433, 0.0212)
+    """
+    unbiased, n = float(mechanism.estimate(counts)), int(np.sum(counts))
+    largest = mechanism.worst_variance
+    variance = largest if worst else plugged_in_variance(mechanism, counts)
+    reach = 1 + float(np.abs(mechanism.decoded).max())
+    half = float(half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence))
+    middle = min(max(unbiased, -1.0), 1.0)
+    lower, upper = max(unbiased - half, -1.0), min(unbiased + half, 1.0)
+    error = math.sqrt(variance / n)
+    return MeanEstimate(n, unbiased, error, min(lower, middle), max(upper, middle))
+
+
+def plugged_in_variance(mechanism: ScalarMean, counts: Counts) -> float:
+    """The average variance of the reports, given the values behind them, from their own moments.
+
+    A report D of a value x has mean x and mean square M(x); its variance is M(x) - x^2. Where that
+    is c_0 + c_1 x + c_2 M(x), as with windows, additive noise and their mixtures, the same
+    combination of the mean report and the mean squared report estimates the average variance.
+    Elsewhere the combination is raised until it is a bound at every grid point. What rounding to
+    the grid may add is at most 1 / N^2. The spread of the reports, into which the spread of the
+    values enters, bounds the average variance as well, and so does the worst.
+
+    Args:
+        mechanism: what perturbed the reports.
+        counts: (codes,) from `count`, at least one of them positive.
+
+    Returns:
+        The variance per report, in squared units of the value. Its expectation is never below the
+        truth but for what the mean's own error adds to the spread, 1/n of it.
+    """
+    share = counts / np.sum(counts)
+    mean, square = float(share @ mechanism.decoded), float(share @ mechanism.decoded**2)
+    grid = mechanism.grid
+    moments = mechanism.second_moment(np.arange(mechanism.inputs))
+    profile = moments - grid**2
+    known = np.stack([np.ones_like(grid), grid, moments], axis=1)
+    fitted = np.linalg.lstsq(known, profile)[0]
+    excess = float(np.max(profile - known @ fitted))
+    combined = float(fitted @ [1.0, mean, square]) + excess + 1 / mechanism.cells**2
+    spread = square - mean * mean
+    largest = mechanism.worst_variance
+    return min(max(min(combined, spread), float(profile.min()), 0.0), largest)
+
+
+def half_width(
+    variance: Floats, largest: Floats, reach: Floats, n: int, confidence: float
+) -> Floats:
+    """How far an interval reaches to either side of the mean of n independent reports.
+
+    Args:
+        variance: average variance of a report, of any shape.
+        largest: a bound on it that does not come from the reports.
+        reach: how far a report can be from its own mean.
+        n: how many reports.
+        confidence: in (0, 1).
+
+    Returns:
+        Of the same shape: normal where n variance >= 10 reach^2, else from Bernstein's inequality
+        with `largest` and `reach`.
+
+    Source: Bernstein's inequality, as in Boucheron, Lugosi, Massart, "Concentration inequalities",
+        2013, eq. 2.10.
+    """
+    normal = normal_quantile(confidence) * np.sqrt(variance / n)
+    risk = math.log(2 / (1 - confidence))
+    linear = reach * risk / (3 * n)
+    sure = linear + np.sqrt(linear**2 + 2 * largest * risk / n)
+    return np.asarray(np.where(n * variance >= _NORMAL_FROM * reach**2, normal, sure))

@@ -1,0 +1,140 @@
+"""report.html of a release of means: one page, self-contained."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+import pyarrow as pa
+
+_ROWS = 500
+_SCALE = 420  # width of the whole range between the bounds, in pixels
+_WIDE = 48  # characters of a group that are shown
+_COLUMNS = ("estimate", "standard_error", "lower", "upper")
+
+
+def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        table: the release's table.
+        statement: the release's statement.
+    """
+    template = Template(resources.files("pipelines").joinpath("mean.html").read_text("utf-8"))
+    asked, bounds = statement["asked"], statement["bounds"]
+    top = table.slice(0, _ROWS).to_pylist()
+    rows = zip(labels(table), top, strict=False)
+    filled = template.substitute(
+        column=html.escape(asked["column"]),
+        by=f" by <em>{html.escape(asked['group_by'])}</em>" if asked["group_by"] else "",
+        n=f"{statement['n']:,}",
+        created=statement["created"],
+        low=f"{bounds['low']:g}",
+        high=f"{bounds['high']:g}",
+        how=html.escape(bounds["how"]),
+        confidence=f"{100 * asked['confidence']:g} %",
+        covers=html.escape(statement["error"]["covers"]),
+        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        exactly=html.escape(statement["published_exactly"]),
+        last=html.escape(_last(table)),
+        rows="".join(_row(label, row, bounds) for label, row in rows),
+        listed=len(top),
+        all=f"{len(table):,}",
+        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+    )
+    return filled.encode()
+
+
+def labels(table: pa.Table) -> list[str]:
+    """What each row is the mean of."""
+    if "group" not in table.column_names:
+        return ["mean"]
+    return [_shortened(str(group)) for group in table["group"].to_pylist()]
+
+
+def number(value: float | None) -> str:
+    """A number to six figures, or a dash where there is none."""
+    return "—" if value is None else f"{value:.6g}"
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """Both ends of a row's interval."""
+    if row["lower"] is None:
+        return "withheld"
+    return f"{number(row['lower'])} to {number(row['upper'])}"
+
+
+def _last(table: pa.Table) -> str:
+    """The heading of the last column: how many reports there are, or which share of users."""
+    return "share of users" if "share" in table.column_names else "reports"
+
+
+def _row(label: str, row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
+    """One mean with its interval drawn between the bounds."""
+    cells = f"<td>{number(row['estimate'])}</td><td>{number(row['standard_error'])}</td>"
+    if "share" in row:
+        last = f"{row['share']:.4f} ± {row['share_standard_error']:.4f}"
+    else:
+        last = "withheld" if row["n"] is None else f"{row['n']:,}"
+    return (
+        f"<tr><th>{html.escape(label)}</th>{cells}<td>{interval(row)}</td><td>{last}</td>"
+        f"<td>{_drawn(row, bounds)}</td></tr>\n"
+    )
+
+
+def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
+    """The interval as a line, the estimate as a dot."""
+    if row["lower"] is None:
+        return ""
+    low, half = bounds["low"], bounds["high"] / 2 - bounds["low"] / 2
+
+    def at(value: float) -> float:
+        return 4 + _SCALE * min(max((value / 2 - low / 2) / half, 0.0), 1.0)
+
+    dot = ""
+    if row["estimate"] is not None:
+        dot = f'<circle cx="{at(row["estimate"]):.1f}" cy="7" r="3.5" fill="#1c3f66"/>'
+    return (
+        f'<svg width="{_SCALE + 8}" height="14" role="img" aria-hidden="true">'
+        f'<rect x="4" y="6" width="{_SCALE}" height="2" fill="#e5e8eb"/>'
+        f'<line x1="{at(row["lower"]):.1f}" x2="{at(row["upper"]):.1f}" y1="7" y2="7" '
+        f'stroke="#8fb3d9" stroke-width="6"/>{dot}</svg>'
+    )
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the statement holds, as pairs for a table."""
+    mechanism, asked, bounds = statement["mechanism"], statement["asked"], statement["bounds"]
+    constants = ", ".join(
+        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in mechanism["constants"].items()
+    )
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    facts = [
+        ("mechanism", f"{mechanism['name']} ({constants})"),
+        ("published in", mechanism["source"]),
+        ("bits of a report", str(mechanism["bits_per_message"])),
+        ("model", asked["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+        ("bounds", f"{bounds['low']:g} to {bounds['high']:g}, {bounds['how']}"),
+        ("neighbours", statement["neighbours"]),
+        ("intervals", "of the worst case" if asked["interval"] == "worst" else "plug-in"),
+        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+    ]
+    if asked["groups"] is not None:
+        public = "public" if asked["groups_public"] else "as private as the numbers"
+        facts.insert(7, ("groups", f"{asked['groups']}, {public}"))
+    return facts
+
+
+def _fact(name: str, text: str) -> str:
+    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _WIDE else label[: _WIDE - 1] + "…"

@@ -1,0 +1,250 @@
+"""What the jobs about a column of numbers share: options, checks, and the way to cells."""
+
+from __future__ import annotations
+
+import io
+import math
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any, Literal, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field
+
+from mechanisms.channel import Guarantee
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs, release
+from pipelines.errors import RequestError
+from pipelines.requests import Whole
+from pipelines.wording import RAW_ROWS, meaning, upward
+from transforms.blocks import Generator
+from transforms.contributions import OneValuePerUser
+from transforms.encode_numbers import (
+    Bounds,
+    EncodeNumbersDoFn,
+    GroupColumn,
+    Rounding,
+    Scale,
+    is_numeric,
+)
+from transforms.progress import ROWS
+from transforms.telemetry import ReadTelemetry
+from transforms.users import UserDigest
+
+_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
+_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
+_PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
+
+
+class NumberOptions(BaseModel):
+    """What a person asks of a column of numbers; checked before anything is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    input: tuple[str, ...] = Field(min_length=1)
+    column: str
+    output: str = Field(min_length=1)
+    bounds: str | None = None
+    user_column: str | None = None
+    model: Literal["local", "shuffle"] = "shuffle"
+    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
+    delta: float | None = Field(None, ge=0, lt=1)
+    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
+    min_reports: Whole | None = Field(None, ge=1)
+    mechanism: str = "auto"
+    cells: Whole | None = Field(None, ge=1)
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+    @property
+    def unit(self) -> str:
+        """Whose value is protected."""
+        return "row" if self.user_column is None else "user"
+
+
+def read_bounds(text: str | None) -> Bounds:
+    """The bounds in "L,U".
+
+    Raises:
+        RequestError: they are not two finite numbers, the first below the second.
+
+    >>> read_bounds("-5,5")
+    Bounds(low=-5.0, high=5.0)
+    """
+    if text is None:
+        raise RequestError("--bounds is missing: name the least and the largest value, as in 0,100")
+    parts = text.split(",")
+    try:
+        ends = [float(part) for part in parts]
+    except ValueError:
+        ends = []
+    if len(ends) != 2:
+        raise RequestError(
+            f"--bounds must be two numbers with a comma, as in 0,100 or --bounds=-5,5, not {text!r}"
+        )
+    if not math.isfinite(ends[1] - ends[0]):
+        raise RequestError(f"--bounds must be finite, and so must be their distance, not {text!r}")
+    if not ends[0] < ends[1]:
+        raise RequestError(f"--bounds: the first must be below the second, not {text!r}")
+    return Bounds(*ends)
+
+
+def open_numbers(options: NumberOptions) -> inputs.Telemetry:
+    """The files, after all checks that need no more than their footers.
+
+    Raises:
+        RequestError: the output is taken, there is no input, or a column is not what it must be.
+    """
+    release.require_vacant(options.output)
+    telemetry = inputs.open_telemetry(options.input)
+    kind = telemetry.column_type(options.column, "--column")
+    if not is_numeric(kind):
+        raise RequestError(
+            f"--column: {options.column!r} holds {kind}; numbers are needed (integers, floats or "
+            "decimals)"
+        )
+    if options.user_column is not None:
+        inputs.check_user_column(telemetry, options.user_column)
+    return telemetry
+
+
+def least_reports(options: NumberOptions, rows: int) -> int:
+    """The least batch; in the shuffle model by default nine tenths of the rows, to two figures.
+
+    Raises:
+        RequestError: users are protected and nobody says how many there are at the least.
+    """
+    if options.min_reports is not None:
+        return options.min_reports
+    if options.model != "shuffle":
+        return 1
+    if options.user_column is not None:
+        raise RequestError(
+            "--min-reports is missing: with --user-column, say how many users at the least the "
+            "release must stand on (each client's epsilon is chosen for that number)"
+        )
+    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
+    return max(2, int(0.9 * rows) // unit * unit)
+
+
+def require_proven(options: NumberOptions, released: Guarantee) -> None:
+    """Refuse to begin a release above the epsilon asked for.
+
+    Raises:
+        RequestError: what can be proven is more.
+    """
+    if options.epsilon is not None and not released.epsilon <= options.epsilon:
+        raise RequestError(
+            f"--epsilon: {options.epsilon:g} is less than what can be proven of these reports, "
+            f"{upward(released.epsilon, 3):g}; ask for that much, or have more of them"
+        )
+
+
+def bucket_count(rows: int) -> int:
+    """How many groups the shuffler and the contribution bound split their input into."""
+    return min(max(64, rows // _BUCKET_ROWS), 1 << 14)
+
+
+class Cells(NamedTuple):
+    """What `ReadCells` yields: CellBlocks, and (name, count) pairs that are added up by name."""
+
+    cells: beam.PCollection
+    tallies: beam.PCollection
+
+
+@dataclass
+class ReadCells(beam.PTransform):
+    """From files to `Cells`: one cell a row, or with a user column one cell a user.
+
+    Attributes:
+        options: what was asked.
+        telemetry: the files.
+        bounds: what the numbers are clipped to.
+        rounding: what takes them to cells.
+        groups: the column that says which mean a number belongs to.
+        open_rng: opens generators on workers; a seeded one is for tests.
+    """
+
+    options: NumberOptions
+    telemetry: inputs.Telemetry
+    bounds: Scale
+    rounding: Rounding
+    groups: GroupColumn | None = None
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Cells:
+        users, columns = None, {self.options.column}
+        if self.options.user_column is not None:
+            users = UserDigest(self.options.user_column, int(SecureRandom().words(1)[0]))
+            columns.add(self.options.user_column)
+        if self.groups is not None:
+            columns.add(self.groups.column)
+        encode = EncodeNumbersDoFn(
+            self.options.column, self.bounds, self.rounding, users, self.groups, self.open_rng
+        )
+        encoded = (
+            begin
+            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted(columns)))
+            | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
+        )
+        cells = encoded.cells
+        if users is not None:
+            buckets = bucket_count(self.telemetry.rows)
+            cells |= "Bound contributions" >> OneValuePerUser(buckets, self.open_rng)
+        tallies = encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        return Cells(cells, tallies)
+
+
+def statement_head(
+    kind: str,
+    release_id: str,
+    guarantees: tuple[Guarantee, Guarantee],
+    more_words: Iterable[str],
+    least: int,
+) -> dict[str, Any]:
+    """How the statement of any release of numbers begins.
+
+    Args:
+        kind: of release: "mean", "distribution".
+        release_id: tells jobs apart.
+        guarantees: what the release promises, and what a single report does.
+        more_words: cautions, and what else the promises need.
+        least: the least batch for which the guarantee was computed.
+    """
+    released, local = guarantees
+    in_words = [meaning(each, least) for each in dict.fromkeys(guarantees)]
+    return {
+        "statement_version": 1,
+        "release": kind,
+        "release_id": release_id,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "in_words": [*in_words, *more_words, RAW_ROWS],
+        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+    }
+
+
+def counted(n: int, invalid: int, tallies: Mapping[str, int]) -> dict[str, Any]:
+    """What a statement counts: all of it is published as it is."""
+    return {
+        "published_exactly": "the number of reports, of rows read and of rejects by reason",
+        "n": n,
+        "rows_read": tallies.get(ROWS, 0),
+        "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
+        "invalid_reports": invalid,
+    }
+
+
+def versions() -> dict[str, str]:
+    """What the release was made with."""
+    return {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()}
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()

@@ -1,0 +1,282 @@
+"""The whole road of a mean, from Parquet files to the release, against the truth.
+
+Generators are seeded, one unlike the other, and bounds are chosen as if they were not: with a
+correct pipeline a z-score stays inside but with probability 1e-9.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms import catalog
+from mechanisms.mean.key_value import KeyValue
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.randomness import SeededRandom
+from pipelines.mean import MeanJob, MeanOptions, prepare
+from pipelines.mean_publish import PublishMean
+from tests import canaries
+from tests.oracles_transforms import fresh_stream, restart
+
+ROWS = 12_000
+LOW, HIGH = -20.0, 80.0
+BOUND = normal_quantile(1 - 1e-9)
+CERTAIN = 30.0  # an epsilon at which a report lies once in 10^10
+GROUPS = ("red", "green", "blue")
+
+_numbered = itertools.count()
+
+
+def numbers(n: int = ROWS) -> np.ndarray:
+    """Sorted and skewed, with a tenth beyond either bound."""
+    return np.concatenate([np.linspace(-300, -30, n // 10), np.linspace(-19.7, 40.3, n - n // 5),
+                           np.linspace(90, 4000, n // 10)])  # fmt: skip
+
+
+def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[MeanJob, Any, Any]:
+    """The job, its table and its statement."""
+    folder = tmp_path / f"out-{next(_numbered)}"
+    defaults = {"column": "v", "bounds": f"{LOW},{HIGH}", "output": str(folder), "input": (log,)}
+    asked = defaults | {"epsilon": 1.0, "model": "local"} | asked
+    restart(seed)
+    job = prepare(MeanOptions(**asked), open_rng=fresh_stream)
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        _ = pipeline | PublishMean(job)
+    table = pq.ParquetFile(folder / "mean.parquet").read()
+    return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
+
+
+def z(job: MeanJob, row: dict[str, Any], held: np.ndarray) -> float:
+    """The deviation from the clipped mean, in standard errors of the truth."""
+    clipped = np.clip(held, LOW, HIGH)
+    half = (HIGH - LOW) / 2
+    scaled = (clipped - LOW) / half - 1
+    error = math.sqrt(job.design.mechanism.variance(scaled).mean() / held.size) * half
+    return (row["unbiased"] - clipped.mean()) / error
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One row an event, sorted by value, with a group: as unlike a shuffled log as can be."""
+    group = pa.array([GROUPS[k % 3 if k < ROWS // 2 else 0] for k in range(ROWS)])
+    table = pa.table({"v": numbers(), "g": group})
+    return canaries.write(tmp_path_factory.mktemp("events"), table, 3, 1500)
+
+
+def groups_file(tmp_path: Path) -> str:
+    (tmp_path / "groups.txt").write_text("\n".join(GROUPS))
+    return str(tmp_path / "groups.txt")
+
+
+def held_by(group: int) -> np.ndarray:
+    k = np.arange(ROWS)
+    return numbers()[np.where(k < ROWS // 2, k % 3, 0) == group]
+
+
+# ---- one mean ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize("name", list(catalog.MEAN))
+def test_every_mechanism_is_within_its_error(name, model, events, tmp_path):
+    asked: dict[str, Any] = {"mechanism": name, "model": model, "epsilon": None}
+    asked |= {"epsilon_local": 2.0, "cells": 64}
+    if name.startswith("gaussian"):
+        asked |= {"model": "local", "delta": 1e-4}
+    job, (row,), statement = publish(tmp_path, events, **asked)
+    assert abs(z(job, row, numbers())) < BOUND
+    assert abs(z(job, row, numbers() + 30)) > BOUND  # and it does reject another mean
+    assert statement["n"] == row["n"] == ROWS
+    assert statement["mechanism"]["name"] == name
+    assert statement["guarantees"]["local"]["epsilon"] <= 2.0
+    assert row["lower"] <= row["estimate"] <= row["upper"]
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"model": "shuffle"}, {"delta": 1e-3}, {"interval": "worst", "cells": 16}]
+)
+def test_the_best_mechanism_is_within_its_error_and_its_promise(asked, events, tmp_path):
+    job, (row,), statement = publish(tmp_path, events, **asked)
+    assert abs(z(job, row, numbers())) < BOUND
+    assert statement["guarantees"]["release"]["epsilon"] <= 1.0
+    assert statement["guarantees"]["release"]["model"] == asked.get("model", "local")
+    truth = math.sqrt(job.design.mechanism.worst_variance / ROWS) * 50
+    assert row["standard_error"] <= truth * (1 + 1e-9)
+    if "interval" in asked:
+        assert row["standard_error"] == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_a_mean_of_users_does_not_depend_on_how_many_rows_they_have(model, tmp_path):
+    """Who holds much has three times as many rows; each user's rows all hold the same."""
+    held = numbers(6000)
+    copies = np.where(held > 20, 6, 2)
+    log = pa.table(
+        {
+            "v": np.repeat(held, copies),
+            "u": pa.array([f"user {k}" for k in np.repeat(np.arange(held.size), copies)]),
+        }
+    )
+    mixed = log.take(pa.array(SeededRandom(1).permutation(len(log))))
+    path = canaries.write(tmp_path / "log", mixed, 4, 2000)
+    job, (row,), statement = publish(
+        tmp_path, path, model=model, epsilon=2.0, user_column="u", min_reports=5000, cells=64
+    )
+    assert statement["n"] == held.size
+    assert abs(z(job, row, held)) < BOUND
+    assert abs(z(job, row, np.repeat(held, copies))) > 2 * BOUND
+
+
+def test_one_heavy_user_moves_one_report(tmp_path):
+    users = [f"user {k}" for k in range(100)] + ["heavy"] * 900
+    log = pa.table({"v": [0.0] * 100 + [80.0] * 900, "u": users})
+    path = canaries.write(tmp_path / "log", log, 5, 50)
+    _, (row,), statement = publish(tmp_path, path, epsilon=CERTAIN, user_column="u", bounds="0,80")
+    assert (statement["n"], statement["rows_read"]) == (101, 1000)
+    assert row["unbiased"] == pytest.approx(80 / 101, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint16(), pa.int64(), pa.float16(), pa.float32(), pa.decimal128(6, 1)],
+    ids=str,
+)
+def test_columns_of_every_type_are_averaged(kind, tmp_path):
+    column = pa.array([float(k % 5) for k in range(1000)]).cast(kind)
+    log = canaries.write(tmp_path / "log", pa.table({"v": column}))
+    _, (row,), _ = publish(tmp_path, log, epsilon=CERTAIN, bounds="0,4", cells=4, mechanism="pm")
+    assert row["unbiased"] == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param([3.0] * 5000, 3.0, id="constant"),
+        pytest.param([80.0] * 5000, 80.0, id="at-a-bound"),
+        pytest.param([1e300] * 5000, 80.0, id="all-above"),
+        pytest.param([-1e300] * 5000, -20.0, id="all-below"),
+        pytest.param([0.0] * 4999 + [1e12], 0.016, id="spiky"),
+    ],
+)
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_awkward_data_have_right_answers(content, expected, model, tmp_path):
+    log = canaries.write(tmp_path / "log", pa.table({"v": content}))
+    job, (row,), _ = publish(tmp_path, log, model=model, epsilon=2.0, cells=64)
+    assert abs(z(job, row, np.array(content))) < BOUND
+    assert LOW <= row["lower"] <= row["estimate"] <= row["upper"] <= HIGH
+    assert abs(row["estimate"] - expected) < BOUND * row["standard_error"]
+
+
+def test_one_report_is_a_release_of_its_own_in_the_local_model(tmp_path):
+    log = canaries.write(tmp_path / "log", pa.table({"v": [5.0]}), 1)
+    _, (row,), statement = publish(tmp_path, log)
+    assert statement["n"] == row["n"] == 1
+    assert (row["lower"], row["upper"]) == (LOW, HIGH)  # which tells nothing
+
+
+def test_what_is_no_number_is_counted_and_left_out(tmp_path):
+    content = [None, math.nan, math.inf, -math.inf, *[10.0] * 500]
+    log = canaries.write(tmp_path / "log", pa.table({"v": content}))
+    _, (row,), statement = publish(tmp_path, log, epsilon=CERTAIN, bounds="0,20", cells=2)
+    assert statement["rejects"] == {
+        "infinite value": 2, "null value": 1, "value is not a number": 1,
+    }  # fmt: skip
+    assert row["n"] == 500
+    assert row["unbiased"] == pytest.approx(10.0, abs=1e-3)
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"epsilon": 3.0}, {"model": "shuffle"}, {"epsilon": 6.0, "cells": 4}],
+    ids=["local", "shuffle", "fine"],
+)
+def test_private_groups_are_within_their_errors(asked, events, tmp_path):
+    named = {"group_by": "g", "groups": groups_file(tmp_path)}
+    job, rows, statement = publish(tmp_path, events, **named, **asked)
+    assert isinstance(job.mechanism, KeyValue)
+    assert [row["group"] for row in rows] == list(GROUPS)
+    for group, row in enumerate(rows):
+        held = np.clip(held_by(group), LOW, HIGH)
+        assert abs(row["share"] - held.size / ROWS) < BOUND * row["share_standard_error"]
+        assert abs(row["ratio"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
+        assert row["lower"] <= row["estimate"] <= row["upper"]
+    assert "group and number are replaced" in statement["neighbours"]
+    assert statement["guarantees"]["release"]["epsilon"] <= asked.get("epsilon", 1.0)
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_public_groups_are_means_of_their_own(model, events, tmp_path):
+    named = {"group_by": "g", "groups": groups_file(tmp_path), "groups_public": True}
+    job, rows, statement = publish(
+        tmp_path, events, **named, model=model, epsilon=2.0, min_reports=2000, cells=64
+    )
+    for group, row in enumerate(rows):
+        assert row["n"] == held_by(group).size
+        assert abs(z(job, row, held_by(group))) < BOUND
+    assert "the group stays as it is" in statement["neighbours"]
+    assert "group being public" in statement["guarantees"]["local"]["how"]
+    assert any("Groups are public" in text for text in statement["in_words"])
+
+
+def test_small_public_groups_are_withheld(events, tmp_path):
+    named = {"group_by": "g", "groups": groups_file(tmp_path), "groups_public": True}
+    _, rows, _ = publish(tmp_path, events, **named, min_reports=5000)
+    assert [row["n"] for row in rows] == [held_by(0).size, None, None]
+    assert all(rows[1][name] is None for name in ("estimate", "lower", "upper", "standard_error"))
+
+
+def test_groups_outside_the_declared_ones_are_counted(tmp_path):
+    log = pa.table({"v": [1.0] * 90, "g": pa.array([0, 1, None] * 20 + [7] * 30)})
+    path = canaries.write(tmp_path / "log", log)
+    named = {"group_by": "g", "groups": "0..1", "epsilon": CERTAIN, "bounds": "0,2", "cells": 2}
+    _, rows, statement = publish(tmp_path, path, **named)
+    assert statement["rejects"] == {"null group": 20, "outside the groups": 30}
+    assert [row["share"] for row in rows] == pytest.approx([0.5, 0.5], abs=1e-6)
+    assert [row["ratio"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
+
+
+# ---- bounds that are chosen ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [{"epsilon": 4.0}, {"model": "shuffle", "cells": 64}])
+def test_bounds_are_chosen_by_users_who_are_not_averaged(asked, tmp_path):
+    held = np.linspace(70, 1000, 20_000)
+    log = canaries.write(tmp_path / "log", pa.table({"v": held}), 3, 2000)
+    job, (row,), statement = publish(tmp_path, log, bounds=None, choose_bounds=True, **asked)
+    bounds = statement["bounds"]
+    assert (bounds["low"], bounds["high"]) == (64, 1024)
+    assert bounds["reports"] + row["n"] == statement["n"] == 20_000
+    assert 1500 < bounds["reports"] < 2500
+    assert abs(row["unbiased"] - held.mean()) < BOUND * math.hypot(
+        row["standard_error"], held.std() / math.sqrt(row["n"])
+    )
+    for guarantee in (statement["guarantees"], bounds["guarantees"]):
+        assert guarantee["release"]["epsilon"] <= asked.get("epsilon", 1.0)
+    assert any("first round" in text for text in statement["in_words"])
+    assert job.bounds is None
+
+
+def test_chosen_bounds_bound_users_too(tmp_path):
+    """A user's one row goes to one of the rounds, however many rows there are."""
+    log = pa.table(
+        {"v": np.repeat(np.linspace(3, 30, 4000), 3), "u": np.repeat(np.arange(4000), 3)}
+    )
+    path = canaries.write(tmp_path / "log", log, 3, 2000)
+    _, (row,), statement = publish(
+        tmp_path, path, bounds=None, choose_bounds=True, user_column="u", epsilon=CERTAIN
+    )
+    assert statement["n"] == 4000
+    assert (statement["bounds"]["low"], statement["bounds"]["high"]) == (2, 32)
+    assert row["n"] + statement["bounds"]["reports"] == 4000

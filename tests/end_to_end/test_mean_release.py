@@ -1,0 +1,271 @@
+"""What a release of means holds: its table, its statement, its page, and nobody."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms import catalog
+from mechanisms.mean.key_value import KeyValue
+from mechanisms.privacy.amplification import shuffled_delta
+from mechanisms.privacy.divergence import tight_epsilon
+from pipelines import cli, mean, mean_publish
+from pipelines.mean_result import mean_table
+from tests import canaries
+from tests.end_to_end.test_mean_requests import USABLE_USERS, words
+from transforms.discover import Counted
+from transforms.progress import ROWS
+from transforms.scout import Chosen
+
+ONE = {
+    "estimate": pa.float64(), "standard_error": pa.float64(), "lower": pa.float64(),
+    "upper": pa.float64(), "unbiased": pa.float64(), "n": pa.int64(),
+}  # fmt: skip
+PRIVATE = ["group", "estimate", "standard_error", "lower", "upper", "ratio", "share",
+           "share_standard_error"]  # fmt: skip
+
+ASKED: dict[str, dict[str, Any]] = {
+    "shuffle": {},
+    "users": {"user_column": "user", "min_reports": 400, "delta": 1e-9, "mechanism": "duchi"},
+    "local": {"model": "local", "interval": "worst", "confidence": "0.9"},
+    "delta": {"model": "local", "delta": "1e-5", "mechanism": "ndm"},
+    "private": {"group_by": "value", "model": "local", "epsilon": "3"},
+    "public": {"group_by": "value", "groups_public": True, "min_reports": 300},
+    "chosen": {"bounds": None, "choose_bounds": True, "epsilon": "5", "model": "local"},
+    "integers": {"column": "number", "bounds": "0,3", "group_by": "flag"},
+}
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release and the request for it."""
+
+    asked: dict[str, Any]
+    folder: Path
+
+    @property
+    def table(self) -> pa.Table:
+        return pq.ParquetFile(self.folder / "mean.parquet").read()
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        return json.loads((self.folder / "statement.json").read_text("utf-8"))
+
+    @property
+    def page(self) -> str:
+        return (self.folder / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def releases(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """Every request, carried out once."""
+    made = {}
+    for name, changes in ASKED.items():
+        folder = tmp_path_factory.mktemp(name) / "out"
+        asked = dict(changes)
+        if "group_by" in asked:
+            asked["groups"] = domain
+        if asked.get("group_by") == "flag":
+            flags = folder.parent.parent / f"{name}.txt"
+            flags.write_text("true\nfalse\n")
+            asked["groups"] = str(flags)
+        assert cli.main(words(log, **asked, output=folder)) == 0
+        made[name] = Release(asked, folder)
+    return made
+
+
+@pytest.fixture(params=list(ASKED))
+def release(request: pytest.FixtureRequest, releases: dict[str, Release]) -> Release:
+    return releases[request.param]
+
+
+def test_the_folder_holds_three_files_and_no_leftovers(release: Release) -> None:
+    names = sorted(path.name for path in release.folder.iterdir())
+    assert names == ["mean.parquet", "report.html", "statement.json"]
+    assert list(release.folder.parent.iterdir()) == [release.folder]
+
+
+def test_nobody_is_in_it(release: Release, log: str) -> None:
+    """No undeclared value, no user, no path, in text or in the table's metadata."""
+    written = pq.ParquetFile(release.folder / "mean.parquet")
+    spoken = [
+        release.page,
+        json.dumps(release.statement),
+        str(written.metadata) + str(written.schema_arrow.metadata) + str(release.table.to_pylist()),
+        *(path.read_bytes().decode("latin-1") for path in release.folder.iterdir()),
+    ]
+    for text in spoken:
+        assert not canaries.found(text, declared=False)
+        for private in (Path(log).parent, release.folder):
+            assert str(private) not in text
+        assert "part-0" not in text
+        assert not re.search(r"/(tmp|home|root|Users|var)/", text)
+
+
+def test_the_table_has_its_columns_in_their_types(release: Release) -> None:
+    table = release.table
+    if "group_by" not in release.asked:
+        assert {field.name: field.type for field in table.schema} == ONE
+        assert len(table) == 1
+    elif release.asked.get("groups_public"):
+        assert table.column_names == ["group", *ONE]
+        assert table["group"].to_pylist() == list(canaries.DECLARED)
+    else:
+        assert table.column_names == PRIVATE
+        wanted = ["true", "false"] if release.asked["group_by"] == "flag" else canaries.DECLARED
+        assert table["group"].to_pylist() == list(wanted)
+
+
+def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(release: Release) -> None:
+    bounds = release.statement["bounds"]
+    for row in release.table.to_pylist():
+        if row["estimate"] is None:
+            continue
+        assert bounds["low"] <= row["lower"] <= row["estimate"] <= row["upper"] <= bounds["high"]
+        plain = row["unbiased"] if "unbiased" in row else row["ratio"]
+        assert row["estimate"] == min(max(plain, bounds["low"]), bounds["high"])
+        assert row["standard_error"] > 0
+
+
+def test_the_statement_says_what_was_asked(release: Release) -> None:
+    said, asked = release.statement["asked"], release.asked
+    model = asked.get("model", "shuffle")
+    assert said["model"] == model
+    assert said["epsilon"] == float(asked.get("epsilon", 1))
+    assert said["unit"] == ("user" if "user_column" in asked else "row")
+    assert said["group_by"] == asked.get("group_by")
+    assert said["groups_public"] == asked.get("groups_public", False)
+    assert said["choose_bounds"] == asked.get("choose_bounds", False)
+    default = 1e-6 if model == "shuffle" else 0
+    assert said["delta"] == float(asked.get("delta", default))
+    assert said["confidence"] == float(asked.get("confidence", 0.95))
+    assert said["interval"] == asked.get("interval", "plug-in")
+
+
+def test_the_guarantees_are_met_and_can_be_checked(release: Release) -> None:
+    statement, asked = release.statement, release.asked
+    released, local = (statement["guarantees"][name] for name in ("release", "local"))
+    assert 0 < released["epsilon"] <= float(asked.get("epsilon", 1))
+    assert released["unit"] == local["unit"] == statement["asked"]["unit"]
+    assert released["delta"] == statement["asked"]["delta"]
+    constants = statement["mechanism"]["constants"]
+    if "group_by" in asked and not asked.get("groups_public"):
+        names = ("epsilon", "groups", "cells")
+        mechanism = KeyValue(*(constants[name] for name in names))
+    else:
+        names = ("epsilon", "delta", "cells")
+        taken = {"nm", "im", "window_optimal", "ndm"}
+        delta = {} if statement["mechanism"]["name"] in taken else {"delta": None}
+        chosen = {k: constants[k] for k in names if k in constants and k not in delta}
+        mechanism = catalog.build(statement["mechanism"]["name"], **chosen)
+    if not released["delta"] or statement["asked"]["model"] == "shuffle":
+        assert tight_epsilon(mechanism) <= local["epsilon"]
+    if statement["asked"]["model"] == "shuffle":
+        least = statement["asked"]["min_reports"]
+        upper = shuffled_delta(mechanism, least, released["epsilon"])[1]
+        assert upper <= released["delta"] * 1.01
+    else:
+        assert released == local
+
+
+def test_the_statement_counts_everything(releases: dict[str, Release]) -> None:
+    shuffle, users, public = (releases[n].statement for n in ("shuffle", "users", "public"))
+    assert (shuffle["n"], shuffle["rejects"], shuffle["rows_read"]) == (2000, {}, 2000)
+    assert (users["n"], users["rejects"]) == (USABLE_USERS, {"null user": canaries.NULL_USERS})
+    assert public["rejects"] == {
+        "null group": canaries.NULL_VALUES, "outside the groups": canaries.STRAY_VALUES,
+    }  # fmt: skip
+    assert public["n"] == sum(releases["public"].table["n"].to_pylist()) == 1900
+    assert (
+        releases["public"]
+        .statement["published_exactly"]
+        .startswith("the number of reports of each group")
+    )
+    for each in releases.values():
+        text = json.dumps(each.statement)
+        assert "clipped to the bounds" in text
+        assert not re.search(r"clipped\W+\d", text)  # their number is nobody's business
+
+
+def test_worst_case_errors_are_those_of_the_closed_form(releases: dict[str, Release]) -> None:
+    release = releases["local"]
+    row, statement = release.table.to_pylist()[0], release.statement
+    worst = statement["error"]["worst_standard_deviation_of_a_report"]
+    assert worst == pytest.approx(
+        math.sqrt(statement["mechanism"]["constants"]["worst_variance"]) * 150
+    )
+    assert row["standard_error"] == pytest.approx(worst / math.sqrt(2000))
+
+
+def test_the_page_says_what_the_statement_says(release: Release) -> None:
+    statement, page = release.statement, release.page
+    for text in statement["in_words"]:
+        assert text.replace("'", "&#x27;") in page
+    assert f"From {statement['n']:,} randomised reports" in page
+    assert "<svg" in page
+    assert page.count("<tr>") >= len(release.table)
+    assert "How many numbers were clipped is not" in page
+    assert "http" not in page
+
+
+def test_readers_are_told_of_groups_and_rounds(releases: dict[str, Release]) -> None:
+    def said(name: str) -> str:
+        return " ".join(releases[name].statement["in_words"])
+
+    assert "Groups are as private as numbers" in said("private")
+    assert "Groups are public" in said("public")
+    assert "Bounds were chosen by a first round" in said("chosen")
+    assert "Groups" not in said("shuffle")
+    assert releases["shuffle"].statement["bounds"] == {"low": 0, "high": 300, "how": "declared"}
+    chosen = releases["chosen"].statement["bounds"]
+    assert (chosen["low"], chosen["high"]) == (0, 512) or chosen["low"] > 0
+    assert 0 < chosen["share_that_may_hide_in_a_bin_outside"] < 1
+
+
+def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
+    """The same step again finds its own release; another job's finds the folder taken."""
+    options = mean.MeanOptions(
+        input=(log,), column="real", bounds="0,300", epsilon=1, model="local",
+        output=str(tmp_path / "out"), mechanism="duchi",
+    )  # fmt: skip
+    job = mean.prepare(options)
+    counted = Counted(np.array([900, 1100]), 3)
+    chosen = Chosen(job.bounds, 0.0, 0, 0)
+    step = mean_publish.ReleaseDoFn(job, "a" * 32)
+    for _ in range(2):
+        step.process(counted, {ROWS: canaries.ROWS}, chosen)
+    written = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert (written["release_id"], written["invalid_reports"]) == ("a" * 32, 3)
+    with pytest.raises(Exception, match="already holds a release"):
+        mean_publish.ReleaseDoFn(job, "b" * 32).process(counted, {ROWS: canaries.ROWS}, chosen)
+    again = mean_table(job, job.bounds, counted)
+    assert again == pq.ParquetFile(tmp_path / "out" / "mean.parquet").read()
+
+
+def test_a_large_delta_is_told(run, log, workspace) -> None:
+    outcome = run(words(log, delta="1e-3"))
+    assert outcome.code == 0
+    assert outcome.err.startswith("hushbeam: warning: delta is not small against 1/n")
+
+
+def test_groups_that_may_be_empty_have_no_estimate_and_are_shown(run, log, workspace) -> None:
+    (workspace / "groups.txt").write_text("\n".join([*canaries.DECLARED, "NOBODY-1", "NOBODY-2"]))
+    asked = {"group_by": "value", "groups": "groups.txt", "model": "local", "epsilon": "9"}
+    outcome = run(words(log, **asked))
+    assert outcome.code == 0, outcome.err
+    assert "NOBODY-1" in outcome.out
+    rows = pq.ParquetFile("out/mean.parquet").read().to_pylist()
+    for row in rows[-2:]:
+        assert abs(row["share"]) < 0.01
+        assert (row["lower"], row["upper"]) == (0, 300) or row["upper"] - row["lower"] > 30
+        if row["share"] <= 0:
+            assert row["estimate"] is row["ratio"] is row["standard_error"] is None

@@ -1,0 +1,101 @@
+"""A request for a mean held against its input: what is decided before a row is read."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.mean.key_value import KeyValue
+from mechanisms.mean.public_groups import PublicGroups
+from pipelines.errors import RequestError
+from pipelines.mean import MeanOptions, prepare
+from transforms.encode_numbers import Bounds
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    rows = range(20_000)
+    table = pa.table({"v": [float(k) for k in rows], "g": [k % 3 for k in rows], "u": list(rows)})
+    pq.write_table(table, path)
+    return str(path)
+
+
+@pytest.fixture
+def job(log, tmp_path):
+    def job(**asked):
+        defaults = {"input": (log,), "column": "v", "bounds": "0,10", "epsilon": 1.0, "cells": 16,
+                    "output": str(tmp_path / "out")}  # fmt: skip
+        return prepare(MeanOptions(**(defaults | asked)))
+
+    return job
+
+
+def test_one_mean(job):
+    made = job()
+    assert made.bounds == Bounds(0, 10)
+    assert made.min_reports == 18_000
+    assert made.mechanism is made.design.mechanism is made.rounding
+    released, local = made.guarantees
+    assert released.model == "shuffle"
+    assert released.epsilon <= 1.0 < local.epsilon
+    assert made.cautions == []
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_private_groups_and_public_ones(job):
+    private = job(group_by="g", groups="0..2", model="local", cells=None)
+    assert isinstance(private.mechanism, KeyValue)
+    assert private.rounding.inputs == private.mechanism.points
+    public = job(group_by="g", groups="0..2", groups_public=True, min_reports=5000)
+    assert isinstance(public.mechanism, PublicGroups)
+    assert public.mechanism.groups == 3
+    assert public.rounding is public.design.mechanism
+    assert public.min_reports == public.design.target.n == 5000
+    assert all("group being public" in each.how for each in public.guarantees)
+
+
+def test_two_rounds_share_the_least_batch(job):
+    made = job(bounds=None, choose_bounds=True, min_reports=15_000)
+    assert made.bounds is None
+    assert made.scouts.min_reports + made.min_reports < 15_000
+    assert made.scouts.min_reports + made.min_reports > 14_500
+    assert made.scouts.design.target.n == made.scouts.min_reports
+    assert made.design.target.n == made.min_reports
+    released, local = made.guarantees
+    assert released.epsilon == max(made.design.release.epsilon, made.scouts.design.release.epsilon)
+    assert local.epsilon == max(made.design.local.epsilon, made.scouts.design.local.epsilon)
+    assert "one of two rounds" in released.how
+    # A split falls short of either part with a chance below 10^-6.
+    assert 1500 - made.scouts.min_reports > 4.8 * math.sqrt(15_000 * 0.09)
+    assert 13_500 - made.min_reports > 4.8 * math.sqrt(15_000 * 0.09)
+
+
+def test_two_rounds_without_a_shuffler_need_no_batch(job):
+    made = job(bounds=None, choose_bounds=True, model="local", delta=1e-6)
+    assert (made.min_reports, made.scouts.min_reports) == (1, 1)
+    assert made.guarantees[0].epsilon == 1.0
+    assert made.guarantees[0].delta <= 1e-6
+
+
+def test_a_delta_that_is_not_small_is_said(job):
+    assert "not small against 1/n" in job(delta=1e-3).cautions[0]
+    assert "not small against 1/n" in job(delta=1e-3, model="local", mechanism="ndm").cautions[0]
+    assert job(model="local").cautions == []
+
+
+def test_auto_is_prepared_once_for_the_cap_alone(job):
+    made = job(epsilon=None, epsilon_local=2.0)
+    assert made.design.local.epsilon == 2.0
+    assert made.guarantees[0].epsilon < 2.0
+
+
+def test_users_of_a_release_are_its_unit(job):
+    made = job(user_column="u", min_reports=10_000)
+    assert {each.unit for each in made.guarantees} == {"user"}
+    with pytest.raises(RequestError, match="--min-reports is missing"):
+        job(user_column="u")

@@ -1,0 +1,95 @@
+"""The page and the terminal's table of a release of means."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from pipelines.mean_report import interval, labels, number, page
+from pipelines.mean_run import show
+
+STATEMENT: dict[str, Any] = {
+    "n": 12345,
+    "created": "2026-11-21T00:00:00+00:00",
+    "in_words": ["A promise with <brackets>."],
+    "published_exactly": "the number of reports",
+    "rows_read": 12350,
+    "rejects": {"null value": 5},
+    "neighbours": "one row's number is replaced by any other number",
+    "asked": {
+        "column": "a<b", "group_by": None, "groups": None, "groups_public": False,
+        "confidence": 0.95, "interval": "plug-in", "model": "local", "min_reports": 1,
+    },
+    "bounds": {"low": -10.0, "high": 30.0, "how": "declared"},
+    "mechanism": {"name": "pm", "source": "somebody", "bits_per_message": 8,
+                  "constants": {"epsilon": 1.0, "cells": 64}},
+    "error": {"covers": "All & everything."},
+    "versions": {"hushbeam": "0"},
+}  # fmt: skip
+
+ONE = pa.table(
+    {"estimate": [5.0], "standard_error": [0.5], "lower": [4.0], "upper": [6.0],
+     "unbiased": [5.0], "n": [12345]}
+)  # fmt: skip
+GROUPS = pa.table(
+    {
+        "group": ["x<script>", "y" * 90, "z"],
+        "estimate": [5.0, None, None],
+        "standard_error": [0.5, None, None],
+        "lower": [4.0, -10.0, None],
+        "upper": [6.0, 30.0, None],
+    }
+)
+PRIVATE = GROUPS.append_column("ratio", pa.array([5.0, None, None])).append_column(
+    "share", pa.array([0.5, -0.01, 0.0])).append_column(
+    "share_standard_error", pa.array([0.01, 0.01, 0.01]))  # fmt: skip
+PUBLIC = GROUPS.append_column("n", pa.array([7000, None, None], pa.int64()))
+
+
+def grouped(public: bool) -> dict[str, Any]:
+    more = {"group_by": "g", "groups": "3 declared groups", "groups_public": public}
+    return STATEMENT | {"asked": STATEMENT["asked"] | more}
+
+
+def test_the_page_of_one_mean():
+    text = page(ONE, STATEMENT).decode()
+    assert "a&lt;b" in text
+    assert "A promise with &lt;brackets&gt;." in text
+    assert "All &amp; everything." in text
+    assert "<td>5</td><td>0.5</td><td>4 to 6</td><td>12,345</td>" in text
+    assert "null value: 5" in text
+    assert "epsilon = 1, cells = 64" in text
+    assert "$" not in text
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_page_of_groups(public):
+    text = page(PUBLIC if public else PRIVATE, grouped(public)).decode()
+    assert "x&lt;script&gt;" in text
+    assert "<script" not in text
+    assert "y" * 47 + "…" in text
+    assert ("share of users" in text) == (not public)
+    assert ("0.5000 ± 0.0100" in text) == (not public)
+    assert "withheld" in text
+    # The interval is drawn where the bounds say: 5 is 15/40 of the way.
+    assert f'cx="{4 + 420 * 15 / 40:.1f}"' in text
+    assert text.count("<circle") == 1
+
+
+def test_numbers_and_their_absence():
+    assert [number(x) for x in (None, 1.23456789, 1e9, 0.0)] == ["—", "1.23457", "1e+09", "0"]
+    assert interval({"lower": None, "upper": None}) == "withheld"
+    assert interval({"lower": 1.5, "upper": 2.0}) == "1.5 to 2"
+    assert labels(ONE) == ["mean"]
+
+
+def test_the_terminal_shows_means_and_no_markup():
+    for table, wanted in ((ONE, "mean"), (PRIVATE, "x<script>"), (PUBLIC, "3 of 3 groups")):
+        written = io.StringIO()
+        show(Console(file=written, width=200), table, 0.9)
+        assert wanted in written.getvalue()
+        assert "90 % interval" in written.getvalue()

@@ -1,0 +1,123 @@
+"""What the jobs about numbers share: bounds, least batches, and how a statement begins."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from mechanisms.channel import Guarantee
+from pipelines.errors import RequestError
+from pipelines.numbers import (
+    NumberOptions,
+    bucket_count,
+    counted,
+    least_reports,
+    open_numbers,
+    parquet,
+    read_bounds,
+    require_proven,
+    statement_head,
+    versions,
+)
+from pipelines.requests import request
+from transforms.progress import ROWS
+
+
+def options(**changes: object) -> NumberOptions:
+    asked = {"input": ("a",), "column": "v", "output": "out", "epsilon": 1.0, "bounds": "0,1"}
+    return NumberOptions(**(asked | changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("0,1", (0, 1)),
+        ("-5,5", (-5, 5)),
+        (" 1e3 , 2.5e3 ", (1000, 2500)),
+        ("-1e307,1e307", (-1e307, 1e307)),
+        ("0.1,0.2", (0.1, 0.2)),
+    ],
+)
+def test_bounds_are_two_numbers(text, bounds):
+    assert read_bounds(text) == bounds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "1", "1,2,3", "x,1", "nan,1", "1,nan", "-inf,0", "2,1", "1,1"],
+)
+def test_what_are_no_bounds_is_refused_in_one_line(text):
+    with pytest.raises(RequestError, match="--bounds") as caught:
+        read_bounds(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_least_batch_is_nine_tenths_of_the_rows_to_two_figures():
+    assert least_reports(options(), 10_000_000) == 9_000_000
+    assert least_reports(options(), 48_842) == 43_000
+    assert least_reports(options(), 1) == 2
+    assert least_reports(options(model="local"), 48_842) == 1
+    assert least_reports(options(min_reports="1e3"), 5) == 1000
+    assert least_reports(options(min_reports=7, user_column="u"), 5) == 7
+    with pytest.raises(RequestError, match="--min-reports is missing"):
+        least_reports(options(user_column="u"), 5)
+
+
+def test_options_are_checked_before_anything_is_read():
+    for wrong in ({"epsilon": 0}, {"delta": 1}, {"cells": 0}, {"colour": "red"}, {"input": ()}):
+        with pytest.raises(ValidationError):
+            options(**wrong)
+    asked = {"input": ("a",), "column": "v", "output": "out", "epsilon": "nan"}
+    with pytest.raises(RequestError, match="--epsilon must be a finite number, not 'nan'"):
+        request(NumberOptions, asked)
+    assert options().unit == "row"
+    assert options(user_column="u").unit == "user"
+
+
+def test_files_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(RequestError, match="no file matches"):
+        open_numbers(options(input=("no-such.parquet",), output=str(tmp_path / "out")))
+
+
+def test_a_release_is_not_begun_above_the_epsilon_asked_for():
+    def proven(epsilon: float) -> Guarantee:
+        return Guarantee("shuffle", epsilon, 1e-6, "row", "by hand")
+
+    require_proven(options(), proven(1.0))
+    require_proven(options(epsilon=None), proven(9.0))
+    with pytest.raises(RequestError, match=r"proven of these reports, 1\.01"):
+        require_proven(options(), proven(1.003))
+
+
+def test_a_statement_begins_with_what_is_promised():
+    local = Guarantee("local", 2.0, 0.0, "user", "by hand")
+    released = Guarantee("shuffle", 1.0, 1e-6, "user", "by hand")
+    head = statement_head("mean", "a" * 32, (released, local), ["Beware."], 500)
+    assert (head["release"], head["release_id"]) == ("mean", "a" * 32)
+    assert len(head["in_words"]) == 4
+    assert "500 or more reports" in head["in_words"][0]
+    assert head["in_words"][2] == "Beware."
+    assert head["guarantees"]["local"]["epsilon"] == 2
+    alone = statement_head("mean", "a", (local, local), [], 1)
+    assert len(alone["in_words"]) == 2
+
+
+def test_a_statement_counts_rows_apart_from_rejects():
+    found = counted(5, 1, {ROWS: 9, "null value": 3})
+    assert (found["n"], found["rows_read"], found["invalid_reports"]) == (5, 9, 1)
+    assert found["rejects"] == {"null value": 3}
+    assert {"hushbeam", "numpy", "python"} <= versions().keys()
+
+
+def test_buckets_grow_with_the_rows_and_end():
+    assert [bucket_count(n) for n in (1, 10**8, 10**12)] == [64, 381, 1 << 14]
+
+
+def test_tables_become_files():
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"a": [1, 2]})
+    assert pq.read_table(io.BytesIO(parquet(table))) == table
