@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
-from pipelines import audit_command, histogram_command, plan_command
+from pipelines import (
+    audit_command,
+    distribution_command,
+    evaluate_command,
+    heavy_hitters_command,
+    histogram_command,
+    mean_command,
+    plan_command,
+)
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
@@ -99,7 +107,15 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (histogram_command, plan_command, audit_command):
+    for command in (
+        histogram_command,
+        heavy_hitters_command,
+        mean_command,
+        distribution_command,
+        plan_command,
+        audit_command,
+        evaluate_command,
+    ):
         command.add_to(commands)
     for each in (parser, *commands.choices.values()):
         each.add_argument(

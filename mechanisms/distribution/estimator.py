@@ -1,0 +1,238 @@
+"""From counts of codes to a distribution: shares, quantiles and the mean, each with limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mechanisms.channel import Counts, Floats, Mechanism, require_integer
+from mechanisms.distribution.limits import NoiseBound, limits
+from mechanisms.distribution.quantiles import quantile_limits, quantiles
+from mechanisms.distribution.ramps import Ramps
+from mechanisms.distribution.reconstruction import Reconstruction
+from mechanisms.mean.intervals import half_width
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.window import Window
+from mechanisms.postprocess.channel_products import ChannelProducts, Dense, SlidingWindow
+from mechanisms.postprocess.expectation_maximisation import fit
+
+_TOLERANCE = 0.1  # nats of the whole likelihood: further steps fit the noise
+_SMOOTH_TOLERANCE = 1e-3  # as published: smoothed steps have no likelihood to climb
+_FEW = 100  # reports whose own spread says too little of their variance
+
+
+class Estimated(NamedTuple):
+    """A number with its error.
+
+    Attributes:
+        estimate: without bias.
+        standard_error: its standard deviation.
+        lower: of its interval.
+        upper: the same from above.
+    """
+
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+
+
+class Summary(NamedTuple):
+    """What a batch of reports says about a column of numbers, on the scale of [-1, 1].
+
+    Attributes:
+        n: how many reports were counted.
+        edges: (bins + 1,) where bins begin and end: halfway between grid points.
+        estimate: (bins,) shares, nonnegative, adding up to 1.
+        unbiased: (bins,) the same straight from the counts.
+        standard_error: (bins,) of the unbiased ones.
+        lower: (bins,) limits of each share.
+        upper: (bins,)
+        cumulative: (bins,) the sums of the estimates.
+        cumulative_lower: (bins,) limits of the share of values up to each bin's upper edge.
+        cumulative_upper: (bins,)
+        quantiles: (k, 3) the estimate and the limits of each quantile.
+        mean: straight from the counts.
+        mean_of_estimate: of the estimated shares; biased.
+        iterations: how many were made.
+        converged: whether the likelihood had come to rest.
+    """
+
+    n: int
+    edges: Floats
+    estimate: Floats
+    unbiased: Floats
+    standard_error: Floats
+    lower: Floats
+    upper: Floats
+    cumulative: Floats
+    cumulative_lower: Floats
+    cumulative_upper: Floats
+    quantiles: Floats
+    mean: Estimated
+    mean_of_estimate: float
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class DistributionEstimator:
+    """The collector of a distribution: what it makes of counts is post-processing.
+
+    The inputs of the mechanism are grid points of [-1, 1], to which values are rounded by a coin
+    that keeps their mean. So bins hold values that were moved by up to half a bin: a bin's share
+    is that of the moved values, while the limits of F and of quantiles, and the mean, are those
+    of the values as they were.
+
+    Attributes:
+        mechanism: any channel that determines its inputs' distribution.
+        span: m, over how many grid points limits of F average.
+        smooth: whether EM's steps are smoothed (EMS): closer on smooth data, and biased by an
+            amount that does not shrink with n where there are spikes.
+
+    Raises:
+        ValueError: the mechanism has fewer than two inputs, or span is no positive integer.
+
+    >>> from mechanisms.mean.widths import noise
+    >>> collector = DistributionEstimator(noise(1.0, cells=15), span=2)
+    >>> summary = collector.summarise(np.full(collector.mechanism.codes, 100))
+    >>> round(abs(summary.mean.estimate), 9), round(float(summary.estimate.sum()), 9)
+    (0.0, 1.0)
+    """
+
+    mechanism: Mechanism
+    span: int
+    smooth: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.mechanism.inputs >= 2:
+            raise ValueError("a distribution needs at least 2 bins")
+        require_integer("span", self.span)
+        if not self.span >= 1:
+            raise ValueError(f"span must be at least 1, not {self.span}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def points(self) -> Floats:
+        """(bins,) the grid points."""
+        return np.linspace(-1.0, 1.0, self.mechanism.inputs)
+
+    @property
+    def edges(self) -> Floats:
+        """(bins + 1,) where bins begin and end; the first and the last bin are half as wide."""
+        middles = (self.points[:-1] + self.points[1:]) / 2
+        return np.concatenate([[-1.0], middles, [1.0]])
+
+    @cached_property
+    def reconstruction(self) -> Reconstruction:
+        """The unbiased estimates."""
+        return Reconstruction.of(self.mechanism)
+
+    @cached_property
+    def ramps(self) -> Ramps:
+        """The averages whose limits are those of F."""
+        return Ramps(self.reconstruction, self.span)
+
+    @cached_property
+    def _share_bound(self) -> NoiseBound:
+        """On the variance of single shares."""
+        weights = self.reconstruction.shares
+        targets = np.eye(self.mechanism.inputs)
+        return NoiseBound.over(self.reconstruction.noise(weights), targets, weights)
+
+    @cached_property
+    def mean_weights(self) -> Floats:
+        """(codes,) what each code stands for, where a mean is wanted."""
+        if isinstance(self.mechanism, ScalarMean):
+            return self.mechanism.decoded
+        return np.asarray(self.points @ self.reconstruction.shares)
+
+    @cached_property
+    def _products(self) -> ChannelProducts:
+        """The channel as expectation maximisation sees it."""
+        if isinstance(self.mechanism, Window):
+            return SlidingWindow.of(self.mechanism.law)
+        return Dense(self.reconstruction.table)
+
+    def summarise(
+        self, counts: Counts, confidence: float = 0.95, probabilities: Sequence[float] = (0.5,)
+    ) -> Summary:
+        """Everything that is published of the reports.
+
+        Args:
+            counts: (codes,) how often each code came.
+            confidence: of every interval, alone, in (0, 1).
+            probabilities: of the quantiles that are wanted, in (0, 1).
+
+        Returns:
+            The summary. An estimate lies within its limits: where the limits of the reports leave
+            it out, which is rare, they reach to it.
+
+        Raises:
+            ValueError: there is no report, or counts of another mechanism.
+        """
+        array = np.asarray(counts, np.float64)
+        if array.shape != (self.mechanism.codes,):
+            raise ValueError(f"counts must be of shape ({self.mechanism.codes},)")
+        n = int(array.sum())
+        if not n >= 1:
+            raise ValueError("there is no report to estimate from")
+        tolerance = _SMOOTH_TOLERANCE if self.smooth else _TOLERANCE
+        best = fit(
+            array, self._products, self.smooth, tolerance=tolerance, accelerate=not self.smooth
+        )
+        shares = best.distribution
+        unbiased = self.reconstruction.shares @ array / n
+        sums = np.minimum(np.cumsum(shares), 1.0)
+        sums[-1] = 1.0
+        low, high = self.ramps.distribution_limits(array, n, confidence)
+        # Up to an edge there are at least as many values as to the point before it, and at most
+        # as many as to the point after it.
+        edge_limits = _around(sums, low, np.append(high[1:], 1.0))
+        edge_limits[0][-1] = 1.0
+        quantile = quantiles(probabilities, shares, self.edges)
+        around = _around(quantile, *quantile_limits(probabilities, low, high, self.points))
+        return Summary(
+            n,
+            self.edges,
+            shares,
+            unbiased,
+            np.sqrt(self._share_bound.variance(unbiased, n)),
+            *_around(shares, *limits(unbiased, self._share_bound, n, confidence)),
+            sums,
+            *edge_limits,
+            np.stack([quantile, *around], axis=1),
+            self._mean(array, n, confidence),
+            float(shares @ self.points),
+            best.iterations,
+            best.converged,
+        )
+
+    def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
+        """The average of what the codes stand for; its interval covers users and population.
+
+        So the variance is the spread of the reports, that of the values included.
+        """
+        weights = self.mean_weights
+        mean = float(weights @ counts / n)
+        largest = (
+            float(self.reconstruction.noise(weights[None, :]).max()) + 1
+        )  # of values: at most 1
+        spread = float((weights - mean) ** 2 @ counts) / max(n - 1, 1)
+        variance = min(spread, largest) if n >= _FEW else largest
+        reach = 1 + float(np.abs(weights).max())
+        half = half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence)
+        lower, upper = np.clip([mean - half, mean + half], -1, 1).tolist()
+        return Estimated(mean, math.sqrt(variance / n), lower, upper)
+
+
+def _around(estimate: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Limits that hold the estimate."""
+    return np.minimum(lower, estimate), np.maximum(upper, estimate)

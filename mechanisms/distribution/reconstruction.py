@@ -1,0 +1,99 @@
+"""Unbiased estimates of anything linear in the inputs' distribution, from any channel.
+
+A number w for each code, averaged over the reports, estimates sum_j f_j E[w | j] without bias,
+whatever the distribution f. So whoever wants sum_j f_j r_j needs weights with E[w | j] = r_j for
+every input j. They exist for every target r if and only if the channel determines f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from mechanisms.channel import Floats, Mechanism
+from mechanisms.postprocess.channel_products import Dense
+
+LARGEST_TABLE = 1 << 24  # probabilities: 128 MB
+_BIAS = 1e-10  # more than rounding leaves, and far less than any noise
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """The weights with the least variance when all inputs are equally frequent.
+
+    Attributes:
+        table: (codes, inputs) probabilities; every column adds up to 1.
+
+    Raises:
+        ValueError: different distributions of the inputs give the codes one law, as far as
+            doubles can tell.
+
+    >>> response = Reconstruction(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> response.shares.round(3).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
+    """
+
+    table: Floats
+
+    def __post_init__(self) -> None:
+        codes, inputs = self.table.shape
+        determined = codes >= inputs
+        if determined:
+            bias = self.shares @ self.table - np.eye(inputs)
+            determined = bool(np.abs(bias).max() <= _BIAS)  # NaN included
+        if not determined:
+            raise ValueError(
+                f"the {codes} codes do not determine the shares of {inputs} bins: different "
+                "distributions lead to the same reports, or to reports that doubles cannot tell "
+                "apart"
+            )
+
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Reconstruction:
+        """That of a mechanism whose users send one message each.
+
+        Raises:
+            ValueError: its table is too large, or its codes do not determine the distribution.
+        """
+        entries = mechanism.codes * mechanism.inputs
+        if not entries <= LARGEST_TABLE:
+            raise ValueError(
+                f"a table of {mechanism.codes:,} codes and {mechanism.inputs:,} bins is more than "
+                f"{LARGEST_TABLE:,} probabilities; use fewer bins"
+            )
+        return cls(Dense.of(mechanism).matrix)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(inputs, codes) the weights that estimate each input's share.
+
+        Generalised least squares: with D the law of the codes under uniform inputs and M the
+        table, they are (M^T D^-1 M)^-1 M^T D^-1, by way of a triangular factor.
+        """
+        spread = np.sqrt(self.table.mean(axis=1))[:, None]
+        scaled = self.table / np.where(spread > 0, spread, 1)  # a code that never comes has none
+        basis, factor = linalg.qr(scaled, mode="economic", check_finite=False)
+        with np.errstate(all="ignore"):
+            try:
+                solved = linalg.solve_triangular(factor, basis.T, check_finite=False)
+            except linalg.LinAlgError:
+                return np.full(self.table.T.shape, np.nan)
+        weights: Floats = solved / np.where(spread > 0, spread, 1).T
+        return weights
+
+    def noise(self, weights: Floats) -> Floats:
+        """How much weights vary between reports of one input.
+
+        Args:
+            weights: (k, codes).
+
+        Returns:
+            (k, inputs) the variance of one report's weight, given the input.
+        """
+        # Centred at each row's own middle: a variance is a small difference of large squares.
+        centred = weights - (weights @ self.table).mean(axis=1, keepdims=True)
+        moments = centred**2 @ self.table - (centred @ self.table) ** 2
+        return np.asarray(np.maximum(moments, 0))

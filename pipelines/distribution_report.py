@@ -1,0 +1,184 @@
+"""report.html of a distribution: one page, self-contained."""
+
+from __future__ import annotations
+
+import html
+import io
+import warnings
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_ROWS = 1100  # all bins that there can be, and a few more
+
+
+def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        table: the release's bins.
+        quantiles: its quantiles.
+        statement: its statement.
+    """
+    name = "distribution.html"
+    template = Template(resources.files("pipelines").joinpath(name).read_text("utf-8"))
+    asked, mean = statement["asked"], statement["mean"]
+    low, high = asked["bounds"]
+    filled = template.substitute(
+        column=html.escape(asked["column"]),
+        n=f"{statement['n']:,}",
+        unit=html.escape(asked["unit"]),
+        created=statement["created"],
+        chart=_chart(table, quantiles, statement),
+        low=number(low),
+        high=number(high),
+        confidence=f"{100 * asked['confidence']:g} %",
+        method=html.escape(statement["estimation"]["method"]),
+        mean=number(mean["estimate"]),
+        mean_error=number(mean["standard_error"]),
+        mean_lower=number(mean["lower"]),
+        mean_upper=number(mean["upper"]),
+        mean_of_shares=number(mean["of_the_estimated_shares"]),
+        covers=html.escape(statement["error"]["covers"]),
+        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        exactly=html.escape(statement["published_exactly"]),
+        quantiles="".join(_quantile(row) for row in quantiles.to_pylist()),
+        rows="".join(_bin(row) for row in table.slice(0, _ROWS).to_pylist()),
+        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+    )
+    return filled.encode()
+
+
+def number(value: float) -> str:
+    """A number to six figures."""
+    return f"{value:.6g}"
+
+
+def percent(probability: float) -> str:
+    """A probability as people say it.
+
+    >>> percent(0.5), percent(0.999)
+    ('50 %', '99.9 %')
+    """
+    return f"{100 * probability:.10g} %"
+
+
+def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> str:
+    """The histogram above the cumulative shares with their intervals, as inline SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # the object interface: no global state, no display
+
+    style = rc_context(
+        {
+            "font.family": "sans-serif",
+            "svg.fonttype": "none",
+            "svg.hashsalt": "hushbeam",  # equal releases give equal pictures
+            "text.parse_math": False,  # column names may hold dollar signs
+            "text.usetex": False,
+        }
+    )
+    with style, warnings.catch_warnings():
+        # Glyphs that are missing here do not matter: the reader's browser draws the text.
+        warnings.simplefilter("ignore")
+        figure = Figure(figsize=(8.4, 6.4), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        _histogram(above, table)
+        _cumulative(below, table, quantiles, statement["asked"]["confidence"])
+        below.set_xlabel(_shortened(statement["asked"]["column"]))
+        for axes in (above, below):
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+        buffer = io.StringIO()
+        # No metadata: the page says when it was made and by what, and needs no addresses.
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    svg = buffer.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _histogram(axes: Any, table: pa.Table) -> None:
+    """Shares by the width of a whole bin, so that the two half ones do not look empty."""
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
+    widths = high / 2 - low / 2
+    edges = np.append(low, high[-1])
+    heights = 100 * table["estimate"].to_numpy() * widths.max() / np.maximum(widths, 1e-300)
+    axes.stairs(heights, edges, fill=True, color="#8fb3d9")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("share of numbers, % a bin")
+
+
+def _cumulative(axes: Any, table: pa.Table, quantiles: pa.Table, confidence: float) -> None:
+    high = table["high"].to_numpy()
+    lower, upper = table["cumulative_lower"].to_numpy(), table["cumulative_upper"].to_numpy()
+    axes.fill_between(
+        high, 100 * lower, 100 * upper, color="#8fb3d9", alpha=0.5, linewidth=0,
+        label=f"{100 * confidence:g} % interval of each point",
+    )  # fmt: skip
+    axes.plot(high, 100 * table["cumulative"].to_numpy(), color="#1c3f66", linewidth=1.2)
+    axes.plot(
+        quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy(), "o", color="#1c3f66",
+        markersize=3, label="quantiles",
+    )  # fmt: skip
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("share of numbers up to here, %")
+    axes.legend(loc="lower right", frameon=False)
+
+
+def _quantile(row: Mapping[str, float]) -> str:
+    return (
+        f"<tr><th>{percent(row['p'])}</th><td>{number(row['estimate'])}</td>"
+        f"<td>{number(row['lower'])} to {number(row['upper'])}</td></tr>\n"
+    )
+
+
+def _bin(row: Mapping[str, float]) -> str:
+    shares = "".join(
+        f"<td>{100 * row[name]:.4f}</td>" for name in ("estimate", "unbiased", "standard_error")
+    )
+    limits = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    sums = (
+        f"<td>{100 * row['cumulative']:.3f}</td>"
+        f"<td>{100 * row['cumulative_lower']:.3f} to {100 * row['cumulative_upper']:.3f}</td>"
+    )
+    name = f"{number(row['low'])} to {number(row['high'])}"
+    return f"<tr><th>{name}</th>{shares}{limits}{sums}</tr>\n"
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the statement holds, as pairs for a table."""
+    mechanism, asked = statement["mechanism"], statement["asked"]
+    estimation = statement["estimation"]
+    constants = ", ".join(
+        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in mechanism["constants"].items()
+    )
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    rest = "" if estimation["converged"] else ", not at rest"
+    return [
+        ("mechanism", f"{mechanism['name']} ({constants})"),
+        ("published in", mechanism["source"]),
+        ("bits of a report", str(mechanism["bits_per_message"])),
+        ("model", asked["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+        ("bounds", f"{number(asked['bounds'][0])} to {number(asked['bounds'][1])}, declared"),
+        ("bins", str(estimation["bins"])),
+        ("estimate", f"{estimation['method']} ({estimation['iterations']} iterations{rest})"),
+        ("cumulative intervals", f"by averages over {estimation['span']} bins"),
+        ("neighbours", statement["neighbours"]),
+        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+    ]
+
+
+def _fact(name: str, text: str) -> str:
+    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
+
+
+def _shortened(label: str, width: int = 60) -> str:
+    return label if len(label) <= width else label[: width - 1] + "…"

@@ -1,0 +1,114 @@
+"""What a request for a distribution becomes before a row is read, and how it is told."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mechanisms.distribution.quantiles import USUAL
+from pipelines.distribution import DistributionOptions, prepare, read_quantiles
+from pipelines.distribution_report import number, percent
+from pipelines.distribution_result import covers, scaled
+from pipelines.errors import RequestError
+from tests import canaries
+from transforms.encode_numbers import Bounds
+
+ROWS = 5000
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    table = pa.table({"x": np.arange(ROWS) / ROWS, "user": np.arange(ROWS) // 2})
+    return canaries.write(tmp_path_factory.mktemp("log"), table, 2, 1000)
+
+
+def options(log: str, **changes: Any) -> DistributionOptions:
+    asked = {"model": "local", "epsilon": 1.0, "bounds": "0,1"} | changes
+    output = str(Path(log).parent / "out")
+    return DistributionOptions(input=(log,), column="x", output=output, **asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bins"),
+    [({}, 64), ({"min_reports": 300}, 16), ({"min_reports": 2}, 8), ({"bins": 100}, 100)],
+)
+def test_bins_are_chosen_for_the_reports_that_are_sure_to_come(
+    log: str, changes: dict[str, Any], bins: int
+) -> None:
+    job = prepare(options(log, **changes))
+    assert job.fitted.design.mechanism.inputs == bins
+    assert job.min_reports == changes.get("min_reports", 1)
+
+
+def test_the_choice_does_not_look_at_a_row(log: str, tmp_path: Path) -> None:
+    other = pa.table({"x": np.full(ROWS, 0.5), "user": np.arange(ROWS)})
+    elsewhere = canaries.write(tmp_path / "log", other, 2, 1000)
+    one, two = prepare(options(log)), prepare(options(elsewhere))
+    assert one.fitted == two.fitted
+
+
+def test_in_the_local_model_a_delta_is_spent_by_those_that_can(log: str) -> None:
+    spent = prepare(options(log, delta=1e-3, mechanism="nm")).guarantees[0]
+    kept = prepare(options(log, delta=1e-3, mechanism="grr")).guarantees[0]
+    assert (spent.delta, kept.delta) == (1e-3, 0.0)
+
+
+def test_a_large_delta_is_cautioned(log: str) -> None:
+    assert prepare(options(log)).cautions == []
+    assert "delta" in prepare(options(log, delta=1e-3)).cautions[0]
+
+
+def test_users_need_a_number(log: str) -> None:
+    with pytest.raises(RequestError, match="--min-reports is missing"):
+        prepare(options(log, model="shuffle", user_column="user"))
+    job = prepare(options(log, user_column="user", min_reports=2000))
+    assert job.guarantees[0].unit == "user"
+    assert job.fitted.design.mechanism.inputs == 32
+
+
+def test_a_job_travels_small(log: str) -> None:
+    job = prepare(options(log))
+    assert len(pickle.dumps(job.estimator)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "probabilities"),
+    [(None, USUAL), ("0.5", (0.5,)), ("0.9,0.1", (0.1, 0.9)), ("1e-3,0.5,0.5", (0.001, 0.5))],
+)
+def test_quantiles_are_read(text: str | None, probabilities: tuple[float, ...]) -> None:
+    assert read_quantiles(text) == probabilities
+
+
+@pytest.mark.parametrize("text", ["", "0", "1", "50", "-0.5", "nan", "0.5,", "a", "0.5;0.6"])
+def test_other_quantiles_are_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="--quantiles must be probabilities"):
+        read_quantiles(text)
+
+
+def test_too_many_quantiles_are_refused() -> None:
+    text = ",".join(str(k / 2000) for k in range(1, 1500))
+    with pytest.raises(RequestError, match="1,499 are more than 1,000"):
+        read_quantiles(text)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.3), (-1e308, 1e307), (0.1, 0.1 + 1e-12), (-3.0, 7.0)])
+def test_the_ends_of_the_scale_are_the_bounds_exactly(ends: tuple[float, float]) -> None:
+    bounds = Bounds(*ends)
+    found = scaled(np.array([-1.0, 0.0, 1.0]), bounds)
+    assert (found[0], found[2]) == ends
+    assert ends[0] < found[1] < ends[1]
+
+
+def test_what_is_covered_depends_on_the_unit() -> None:
+    assert "Of each user one number was drawn" in covers("user")
+    assert "was drawn" not in covers("row")
+
+
+def test_numbers_are_told_shortly() -> None:
+    assert (number(1234567.0), number(0.1 + 0.2)) == ("1.23457e+06", "0.3")
+    assert [percent(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]
