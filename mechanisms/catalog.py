@@ -22,6 +22,11 @@ from mechanisms.mean.gaussian import gaussian, gaussian_analytic
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.published import dct_published, im_published
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.vector import meanest, multi
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.laplace_vector import laplace_vector
+from mechanisms.vector.privunit import privunit
+from mechanisms.vector.random_projection import multi_rphm
 
 LOCAL: dict[str, Callable[..., FrequencyOracle]] = {
     "grr": linear_hash.k_ary,
@@ -66,17 +71,28 @@ MEAN: dict[str, Callable[..., ScalarMean]] = {
 }
 """Of numbers in [-1, 1]: they take epsilon at the least, and `cells`; some take delta."""
 
-PUBLISHED: dict[str, Callable[..., ScalarMean]] = {
+VECTOR: dict[str, Callable[..., VectorMean]] = {
+    "multi_hm": multi.multi_hm,
+    "multi_optimal": multi.multi_optimal,
+    "meanest": meanest.Meanest,
+    "laplace_vector": laplace_vector,
+    "multi_rphm": multi_rphm,
+    "privunit": privunit,
+}
+"""Of many numbers at once: they take epsilon and dimension at the least."""
+
+PUBLISHED: dict[str, Callable[..., Mechanism]] = {
     "im_published": im_published,
     "dct_published": dct_published,
+    "meanest_published": meanest.MeanestPublished,
 }
 """As their papers have them, with claims that do not hold: for evaluation alone."""
 
-_SIZES = {"domain_size", "hash_range", "n", "cells"}  # parameters that count something
+_SIZES = {"domain_size", "hash_range", "n", "cells", "dimension"}  # parameters that count something
 
 _M = TypeVar("_M")
 
-_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY, **MEAN, **PUBLISHED}
+_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY, **MEAN, **VECTOR, **PUBLISHED}
 
 
 def names() -> list[str]:

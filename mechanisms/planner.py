@@ -14,19 +14,12 @@ from mechanisms import systems
 from mechanisms.central.histogram import CentralHistogram
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.postprocess.simplex import project
-from mechanisms.privacy.amplification import BatchAccounted, shuffled_epsilon
+from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.systems import AUTO, Fitted
 from mechanisms.target import Target
 
-_HOW_COUNTED = (
-    "numerical accountant: the exact law of the two counters that one user can change, tails and "
-    "rounding added; batches exist that lose {lower:.6g}"
-)
-_HOW_SHUFFLED = (
-    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
-    "the exact channel, tails added; batches exist that lose {lower:.6g}"
-)
+_OUT_OF_REACH = 1e3  # in logarithms of an error
 
 
 @dataclass(frozen=True)
@@ -62,10 +55,9 @@ class Design:
             # The budget was solved for exactly this epsilon, and both searches end on the
             # private side: the smaller of two bounds that hold.
             upper = min(upper, self.target.epsilon)
-        if isinstance(self.mechanism, BatchAccounted):
-            how = _HOW_COUNTED.format(lower=lower)
-        else:
-            how = _HOW_SHUFFLED.format(lower=lower)
+        how = self.mechanism.accounted
+        if lower:
+            how += f"; batches exist that lose {lower:.6g}"
         return Guarantee("shuffle", upper, self.target.delta, self.target.unit, how)
 
     def _of_unit(self, guarantee: Guarantee) -> Guarantee:
@@ -111,7 +103,7 @@ def designs(target: Target) -> list[Design]:
     Raises:
         ValueError: none can; the reason of the last one.
     """
-    found, refusal = [], ValueError("there is no mechanism")
+    found, refusal = [], ValueError(_nobody(target))
     for system in systems.SYSTEMS.values():
         if not system.serves(target):
             continue
@@ -125,6 +117,15 @@ def designs(target: Target) -> list[Design]:
     if not found:
         raise refusal
     return found
+
+
+def _nobody(target: Target) -> str:
+    """Why "auto" has nothing to choose from."""
+    named = [s.name for s in systems.SYSTEMS.values() if (target.model, target.bound) in s.fits]
+    return (
+        f"no mechanism is chosen by itself in the {target.model} model by a {target.bound} bound; "
+        f"name one of: {', '.join(named) or 'none'}"
+    )
 
 
 def _design(target: Target, name: str) -> Design:
@@ -219,7 +220,11 @@ def _least_of_one(
     at: Callable[[float], Design], error: float, low: float, high: float, no: str
 ) -> Design:
     def excess(x: float) -> float:
-        return 0.5 * math.log(at(x).mean_squared_error) - math.log(error)
+        try:
+            squared = at(x).mean_squared_error
+        except ValueError:  # nothing meets such a target: as far from the error as can be
+            return _OUT_OF_REACH
+        return 0.5 * math.log(max(squared, math.ulp(0.0))) - math.log(error)
 
     if excess(high) > 0:
         raise ValueError(f"{no} reaches a standard error of {error:g}")

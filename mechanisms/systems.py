@@ -30,6 +30,9 @@ from mechanisms.target import Target
 
 _MIXED = range(4, 17)  # what a report among dummies may spend: beyond, it hardly ever lies
 
+_SETS_MOST = 10**8
+_SEEDED = {"rappor", "shist", "treehist"}
+
 AUTO = "auto"  # the system with the least predicted error
 
 Fitted = FrequencyOracle | CentralHistogram
@@ -46,6 +49,7 @@ class System:
         postprocess: what the system does with its unbiased estimates: "pop" or "none".
         searched: whether "auto" looks at it; papers' systems are there to be named.
         several: whether its users send several messages.
+        most: users of a shuffled batch beyond which "auto" does not wait for its accounting.
         source: who published it.
     """
 
@@ -55,11 +59,13 @@ class System:
     postprocess: str = "pop"
     searched: bool = False
     several: bool = False
+    most: int = 1 << 40
 
     def serves(self, target: Target) -> bool:
         """Whether "auto" should consider it for a target."""
         allowed = target.max_messages > 1 or not self.several
-        return self.searched and allowed and (target.model, target.bound) in self.fits
+        quick = target.model != "shuffle" or target.n <= self.most
+        return self.searched and allowed and quick and (target.model, target.bound) in self.fits
 
     def fit(self, target: Target) -> Fitted:
         """Its best parameters for a target.
@@ -79,11 +85,17 @@ def _phrase(model: str, bound: str) -> str:
     return f"{model} model" if bound == "exact" else f"{model} model by its published bound"
 
 
+def _of_local(name: str, epsilon: float, target: Target) -> FrequencyOracle:
+    """A mechanism of the catalogue, with the collection's public seed if it rests on one."""
+    seed = {"seed": target.seed} if name in _SEEDED else {}
+    return catalog.build_frequency(name, epsilon=epsilon, domain_size=target.domain_size, **seed)
+
+
 def _local(name: str) -> Fit:
     """A mechanism of the catalogue that spends what it may."""
 
     def fit(target: Target) -> Fitted:
-        return catalog.build_frequency(name, epsilon=target.spent, domain_size=target.domain_size)
+        return _of_local(name, target.spent, target)
 
     return fit
 
@@ -138,9 +150,7 @@ def _any_local(name: str) -> Fit:
 
     def fit(target: Target) -> Fitted:
         def at(epsilon_local: float) -> FrequencyOracle:
-            return catalog.build_frequency(
-                name, epsilon=epsilon_local, domain_size=target.domain_size
-            )
+            return _of_local(name, epsilon_local, target)
 
         return at(budget.largest_shuffled(*_asked(target), at, target.cap))
 
@@ -150,6 +160,11 @@ def _any_local(name: str) -> Fit:
 def _theorem_1(target: Target, hash_range: int) -> FrequencyOracle:
     """A linear hash that meets a target by HP-SDP's Theorem 1 (BBGN's bound)."""
     epsilon, delta, n = _asked(target)
+    if not epsilon <= 1:
+        raise ValueError(
+            f"the published bound is proven for epsilon up to 1, not {epsilon:g}; ask for 1 or "
+            "less, or for the exact bound"
+        )
     local = published.theorem_1_local_epsilon(epsilon, n, delta, hash_range)
     if local is None or local > target.cap:
         least = _least_reports_of_theorem_1(epsilon, delta, hash_range)
@@ -208,10 +223,15 @@ def _mixed(bound: str) -> Fit:
     """Dummies among k-ary responses, at the epsilon_local with the least error."""
 
     def fit(target: Target) -> Fitted:
-        options = sorted({min(target.cap, float(local)) for local in _MIXED})
-        family = [partial(MixDump, epsilon_local=local) for local in options]
-        found = [_dummies(each, bound)(target) for each in family]
-        return min(found, key=lambda mechanism: mechanism.average_variance(target.n))
+        best = None
+        for local in sorted({min(target.cap, float(local)) for local in _MIXED}):
+            mixed = _dummies(partial(MixDump, epsilon_local=local), bound)(target)
+            if best and best.average_variance(target.n) < mixed.average_variance(target.n):
+                break  # from here on the error of fewer lies is less than that of more dummies
+            best = mixed
+        if best is None:
+            raise ValueError(f"no epsilon_local of {target.cap:g} or less is left to be mixed")
+        return best
 
     return fit
 
@@ -233,7 +253,8 @@ def _both(
 ) -> System:
     """A local mechanism that a shuffler amplifies."""
     fits = {("local", "exact"): _local(name), ("shuffle", "exact"): _shuffled(name, of_epsilon)}
-    return System(name, fits, source, searched=searched, several=several)
+    most = _SETS_MOST if several else 1 << 40
+    return System(name, fits, source, searched=searched, several=several, most=most)
 
 
 def _paper(
@@ -306,7 +327,7 @@ _ALL = (
 
 SYSTEMS: Mapping[str, System] = {system.name: system for system in _ALL}
 
-_PARTS = {
+PARTS = {
     "mrs": "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here "
     "is shuffled by sorting on random keys (transforms/shuffle.py)",
     "pop": "it is HP-SDP's post-processing; ask for it with --postprocess pop",
@@ -325,8 +346,8 @@ def find(name: str) -> System:
     >>> find("hp-sdp").postprocess
     'pop'
     """
-    if name in _PARTS:
-        raise ValueError(f"{name} is not a mechanism: {_PARTS[name]}")
+    if name in PARTS:
+        raise ValueError(f"{name} is not a mechanism: {PARTS[name]}")
     if name not in SYSTEMS:
         raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(SYSTEMS)}")
     return SYSTEMS[name]

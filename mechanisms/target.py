@@ -25,6 +25,7 @@ class Target:
         unit: whose value is protected: "row" or "user".
         max_messages: how many messages a user may send on average, at least 1.
         honest_share: the share of users whose dummies the guarantee counts on, in (0, 1].
+        seed: public randomness of a collection, for mechanisms that rest on it.
         bound: "exact", or "published" for the closed form of a system's own paper.
 
     Raises:
@@ -41,6 +42,7 @@ class Target:
     max_messages: float = 1.0
     honest_share: float = 0.9
     bound: str = "exact"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:

@@ -144,8 +144,8 @@ def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console)
     """A claim about a batch: of one report there is none to be attacked."""
     if options.attack:
         raise RequestError(
-            f"--attack: {options.mechanism} promises nothing of one report, which is what an "
-            "attack looks at"
+            f"--attack: {options.mechanism} is private as a batch, and an attack looks at single "
+            "reports"
         )
     found = audit_batch(mechanism, options.shuffle or 1)
     table = Table(title=f"{options.mechanism}: a shuffled batch of {found.n:,} users")

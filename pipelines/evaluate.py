@@ -11,6 +11,7 @@ from itertools import product
 from typing import Annotated, Any
 
 import pyarrow as pa
+from matplotlib.figure import Figure
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -56,6 +57,7 @@ class Study:
         columns: of results.parquet.
         measures: those that are drawn and summed up.
         identity: option -> value, of the options that only this kind of evaluation has.
+        draw: the figures of a measure, with the names of their files.
     """
 
     experiment: Experiment
@@ -64,6 +66,7 @@ class Study:
     columns: pa.Schema
     measures: Sequence[Measure]
     identity: Mapping[str, Any] = field(default_factory=dict)
+    draw: Callable[[Results, Measure], Iterator[tuple[str, Figure]]] = evaluate_results.draw
 
     def request(self, options: Evaluation) -> dict[str, Any]:
         """All that the results depend on but the data themselves, under the names of options."""
@@ -153,7 +156,7 @@ def _write(folder: str, study: Study, results: Results) -> None:
         why = results.outcomes[0].refused
         raise RequestError(f"no system can serve any of this; the first: {why}")
     for measure in study.measures:
-        for name, figure in evaluate_results.draw(results, measure):
+        for name, figure in study.draw(results, measure):
             for kind in ("png", "svg"):
                 write_whole(folder, f"{name}.{kind}", rendered(figure, kind))
     write_whole(folder, RESULTS, evaluate_results.table(results, study.columns))

@@ -49,6 +49,11 @@ class Data:
         return int(self.histogram.size)
 
     @property
+    def title(self) -> str:
+        """The data set as panels and tables say it."""
+        return f"{self.name} (n = {self.n:,}, d = {self.d:,})"
+
+    @property
     def digest(self) -> str:
         """A fingerprint of the counts."""
         return hashlib.sha256(self.histogram.astype("<i8").tobytes()).hexdigest()

@@ -72,6 +72,8 @@ def _require_known(text: str, name: str, bound: str | None, model: str | None) -
         ("model", model, [*_MODELS]),
     ):
         if word is not None and word not in words:
+            if what == "system" and word in systems.PARTS:
+                raise RequestError(f"--systems: {word} is not a mechanism: {systems.PARTS[word]}")
             raise RequestError(
                 f"--systems: unknown {what} {word!r} in {text!r}; there are: {', '.join(words)}"
             )

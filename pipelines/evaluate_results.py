@@ -123,7 +123,7 @@ def summary(results: Results, data: Data, measure: Measure, delta: float) -> Gro
         found = [at[Cell(data.name, line, epsilon, delta)] for epsilon in epsilons]
         means = [_mean(outcome, measure) for outcome in found]
         shown.add_row(str(line), *("-" if each is None else f"{each:.3g}" for each in means))
-    return Group(Text(f"{_title(data)}, delta {delta:g}: {measure.label}"), shown)
+    return Group(Text(f"{data.title}, delta {delta:g}: {measure.label}"), shown)
 
 
 def draw(results: Results, measure: Measure) -> Iterator[tuple[str, Figure]]:
@@ -181,7 +181,7 @@ def _panels(
         return figures.Curve(str(line), style, middle, low, high)
 
     return [
-        figures.Panel(_title(data), tuple(curve(data, line) for line in results.lines))
+        figures.Panel(data.title, tuple(curve(data, line) for line in results.lines))
         for data in results.data
     ]
 
@@ -211,11 +211,6 @@ def _about(cell: Cell) -> Mapping[str, Any]:
         "epsilon": cell.epsilon,
         "delta": cell.delta,
     }
-
-
-def _title(data: Data) -> str:
-    """A data set as panels and tables say it."""
-    return f"{data.name} (n = {data.n:,}, d = {data.d:,})"
 
 
 def _spread(values: list[float]) -> list[float]:

@@ -29,7 +29,7 @@ _COLUMNS = 2  # panels beside one another
 _PANEL = (5.0, 3.7)  # inches
 _LEGEND_ROW = 0.21  # inches
 _DPI = 110
-_STYLE: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
+STYLE: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def draw(panels: Sequence[Panel], values: Sequence[float], x: Axis, y: Axis, tit
     Returns:
         A figure that belongs to no window.
     """
-    with matplotlib.rc_context(_STYLE):
-        figure, axes = _canvas(len(panels), _legend_rows(panels))
+    with matplotlib.rc_context(STYLE):
+        figure, axes = canvas(len(panels), _legend_rows(panels))
         for axis, panel in zip(axes, panels, strict=True):
             _fill(axis, panel, values)
             axis.set_yscale(y.scale)
@@ -102,7 +102,7 @@ def draw(panels: Sequence[Panel], values: Sequence[float], x: Axis, y: Axis, tit
                 axis.set_ylim(-0.03, 1.03)
             axis.set_ylabel(y.label)
             axis.set_xlabel(x.label)
-            _frame(axis, panel)
+            frame(axis, panel)
         figure.suptitle(title, fontsize=11)
         _legend(figure, panels)
     return figure
@@ -120,8 +120,8 @@ def draw_points(panels: Sequence[Panel], y: Axis, title: str) -> Figure:
         A figure that belongs to no window.
     """
     rows = max(len(panel.curves) for panel in panels)
-    with matplotlib.rc_context(_STYLE):
-        figure, axes = _canvas(len(panels), 0, max(_PANEL[1], 0.22 * rows + 1))
+    with matplotlib.rc_context(STYLE):
+        figure, axes = canvas(len(panels), 0, max(_PANEL[1], 0.22 * rows + 1))
         for axis, panel in zip(axes, panels, strict=True):
             for row, curve in enumerate(panel.curves):
                 look = _look(curve.style) | {"linestyle": "none"}
@@ -131,7 +131,7 @@ def draw_points(panels: Sequence[Panel], y: Axis, title: str) -> Figure:
             axis.invert_yaxis()
             axis.set_xscale(y.scale)
             axis.set_xlabel(y.label)
-            _frame(axis, panel)
+            frame(axis, panel)
         figure.suptitle(title, fontsize=11)
     return figure
 
@@ -145,12 +145,12 @@ def rendered(figure: Figure, kind: str) -> bytes:
     """
     buffer = io.BytesIO()
     stamp = {"Date": None} if kind == "svg" else {"Software": None}
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format=kind, dpi=_DPI, metadata=stamp)
     return buffer.getvalue()
 
 
-def _canvas(panels: int, legend_rows: int, height: float = _PANEL[1]) -> tuple[Figure, list[Axes]]:
+def canvas(panels: int, legend_rows: int, height: float = _PANEL[1]) -> tuple[Figure, list[Axes]]:
     """An empty figure with room for a legend below its panels."""
     columns = min(panels, _COLUMNS)
     rows = math.ceil(panels / columns)
@@ -179,7 +179,8 @@ def _fill(axis: Axes, panel: Panel, x: Sequence[float]) -> None:
         axis.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _frame(axis: Axes, panel: Panel) -> None:
+def frame(axis: Axes, panel: Panel) -> None:
+    """The title of a panel, and its grid."""
     axis.set_title(panel.title, fontsize=9.5)
     axis.grid(which="major", linewidth=0.4, color="#cccccc")
     axis.set_axisbelow(True)
@@ -195,11 +196,16 @@ def _thinned(x: Sequence[float]) -> list[float]:
     return kept
 
 
+def colour(system: int) -> str:
+    """The colour of a system's lines."""
+    return _COLOURS[system % len(_COLOURS)]
+
+
 def _look(style: Style) -> dict[str, Any]:
     """Colour, marker and dashes."""
     system = style.system
     return {
-        "color": _COLOURS[system % len(_COLOURS)],
+        "color": colour(system),
         # Past the last colour they begin again, with other markers.
         "marker": _MARKERS[(system + system // len(_COLOURS) * 5) % len(_MARKERS)],
         "linestyle": style.dashes,

@@ -43,6 +43,7 @@ _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and
 # At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
 _BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
 _LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
+_MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
 _BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
@@ -120,7 +121,8 @@ class HistogramJob:
     @property
     def buckets(self) -> int:
         """How many groups the shuffler and the contribution bound split their input into."""
-        return min(max(64, self.telemetry.rows // _BUCKET_ROWS), 1 << 14)
+        messages = self.telemetry.rows * max(1.0, self.design.messages)
+        return min(max(64, int(messages / _BUCKET_ROWS)), 1 << 14)
 
 
 def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> HistogramJob:
@@ -150,11 +152,13 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
             max_messages=options.max_messages,
             honest_share=options.honest_share,
             bound=options.bound,
+            seed=int(SecureRandom().integers(1 << 63, 1)[0]),
         )
         design = planner.design(target, options.mechanism)
     except ValueError as error:
         raise RequestError(str(error)) from None
     _require_memory(domain.size, design)
+    _require_few_messages(options, design)
     proven = design.release.epsilon
     if options.epsilon is not None and not proven <= options.epsilon:
         raise RequestError(
@@ -173,6 +177,17 @@ def _require_memory(cells: int, design: planner.Design) -> None:
             f"{design.mechanism.codes:,} counters, about {needed / (1 << 30):.1f} GiB of memory: "
             f"more than {_LARGEST_MEMORY >> 30} GiB; declare a coarser domain or choose "
             "another --mechanism"
+        )
+
+
+def _require_few_messages(options: HistogramOptions, design: planner.Design) -> None:
+    """Refuse more messages than were allowed, or than a user's client could hold."""
+    named = "max_messages" in options.model_fields_set
+    most = options.max_messages if named else _MOST_MESSAGES
+    if not design.messages <= most:
+        raise RequestError(
+            f"--max-messages: {design.name} sends {design.messages:,.4g} messages a user on "
+            f"average here, more than {most:,.6g}; a larger epsilon or more reports need fewer"
         )
 
 
@@ -321,7 +336,8 @@ def histogram_statement(
             "mechanism": options.mechanism,
             "bound": options.bound,
             "max_messages": options.max_messages,
-            "honest_share": options.honest_share,
+            # Of dummies alone: everybody's randomised response is counted on.
+            "honest_share": getattr(mechanism, "honest_share", None),
             "postprocess": job.postprocess,
             "confidence": options.confidence,
         },

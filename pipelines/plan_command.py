@@ -39,7 +39,7 @@ class PlanOptions(BaseModel):
     epsilon: float | None = Field(None, gt=0)
     delta: float | None = Field(None, ge=0, lt=1)
     reports: Whole | None = Field(None, ge=1, le=1 << 40)
-    domain_size: int = Field(ge=2)
+    domain_size: int = Field(ge=2, le=1 << 28)
     epsilon_local: float | None = Field(None, gt=0)
     max_messages: float = Field(1.0, ge=1)
     honest_share: float = Field(0.9, gt=0, le=1)

@@ -50,7 +50,7 @@ class DummyBatch(SeveralMessages):
 
     bounds: ClassVar[tuple[str, ...]] = ("exact",)
     accounting: ClassVar[str] = (
-        "numerical: the exact law of the two bins that one value can change, rounded up"
+        "numerical accountant: the exact law of the two bins that one value can change, rounded up"
     )
 
     def __post_init__(self) -> None:
@@ -140,10 +140,20 @@ class DummyBatch(SeveralMessages):
     @property
     def guarantee(self) -> Guarantee:
         """What a batch of n users guarantees."""
-        share = f"even if only {self.honest(self.n):,} of {self.n:,} users add their dummies"
         closed = "the closed form of the mechanism's paper; the exact accountant finds less"
-        how = f"{self.accounting if self.bound == 'exact' else closed}; {share}"
+        how = self.accounted if self.bound == "exact" else f"{closed}; {self._share}"
         return Guarantee("shuffle", self.epsilon, self.delta, "report", how)
+
+    @property
+    def accounted(self) -> str:
+        return f"{self.accounting}; {self._share}"
+
+    @property
+    def _share(self) -> str:
+        """Whose dummies are counted on."""
+        return (
+            f"it holds even if only {self.honest(self.n):,} of {self.n:,} users add their dummies"
+        )
 
     def _claimed(self, n: int, delta: float) -> float:
         """The epsilon that is known from how the mechanism was made; more users lose no more."""

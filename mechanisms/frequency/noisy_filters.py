@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +48,11 @@ class NoisyFilters(PublicSeed, SeveralMessages):
     hashes: int
     cohorts: int
     seed: int
+
+    accounting: ClassVar[str] = (
+        "numerical accountant: the clones bound (Feldman, McMillan, Talwar 2021) of one report's "
+        "exact epsilon; all users are taken to follow the protocol"
+    )
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +54,16 @@ class FrequencyOracle(Mechanism):
     """A mechanism that estimates how frequent each value is from the reports that support it."""
 
     domain_size: int
+
+    accounting: ClassVar[str] = (
+        "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) "
+        "of the exact channel, tails added; all users are taken to follow the protocol"
+    )
+
+    @property
+    def accounted(self) -> str:
+        """How a shuffled batch is accounted for, as a statement says it."""
+        return self.accounting
 
     @property
     def inputs(self) -> int:

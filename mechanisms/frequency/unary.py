@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,6 +157,11 @@ class Unary(SetReports):
         return true + false
 
     # ---- the shuffled batch ------------------------------------------------------------------
+
+    accounting: ClassVar[str] = (
+        "numerical accountant: the two bins that one user can change, bounded for any number of "
+        "other holders by the blanket of their bits; all users are taken to follow the protocol"
+    )
 
     def batch_delta(self, n: int, epsilon: float) -> tuple[float, float]:
         """delta of a batch of n users in which every message is shuffled by itself.

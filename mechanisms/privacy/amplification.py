@@ -50,8 +50,9 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
     Returns:
         The exact blanket (the code-wise least probability over all inputs) for every
         representative pair, and batches whose other users all hold one value: for each pair the
-        value that hides least. A channel too large to tabulate gets the clones bound, which needs
-        its exact epsilon only.
+        value that hides least. A channel too large to tabulate, or whose users send several
+        messages, gets the clones bound, which needs its exact epsilon only; shuffling messages
+        one by one shows no more than shuffling whole reports.
 
     Raises:
         ValueError: the channel is too large, and no epsilon bounds a report.
@@ -60,7 +61,8 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
         return mechanism.shuffle_laws()
     epsilon = tight_epsilon(mechanism)
     pairs = list(islice(mechanism.pairs(), _PAIRS + 1))
-    if len(pairs) > _PAIRS or mechanism.inputs * mechanism.codes > _LARGEST_TABLE:
+    several = mechanism.outcomes != mechanism.codes
+    if several or len(pairs) > _PAIRS or mechanism.inputs * mechanism.codes > _LARGEST_TABLE:
         if not epsilon <= 700:
             raise ValueError(
                 f"a channel of {mechanism.inputs} inputs and {mechanism.codes} codes is too large "

@@ -62,7 +62,7 @@ def test_a_batch_among_dummies_is_audited_as_a_batch(capsys):
     assert main(words) == 2
     assert "--shuffle is missing: poisson is private in a batch only" in capsys.readouterr().err
     assert main([*words, "--shuffle", "602325", "--attack"]) == 2
-    assert "poisson promises nothing of one report" in capsys.readouterr().err
+    assert "poisson is private as a batch, and an attack" in capsys.readouterr().err
 
 
 def test_shuffle_prints_the_bracket(capsys):

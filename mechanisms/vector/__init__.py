@@ -1,0 +1,1 @@
+"""Means of vectors, from one report a user."""

@@ -1,0 +1,191 @@
+"""What every mechanism has in common that estimates the mean of vectors.
+
+A user's row of `dimension` numbers becomes one report, which is one or several messages; an
+estimate is a row again. A message is one word, coordinate * codes of a coordinate + code, unless
+the mechanism says otherwise. Input numbers, which audits go by, are rows of cells read as the
+digits of one integer, the first coordinate being the lowest digit.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats, Mechanism, Messages
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.randomness import RandomSource
+from mechanisms.vector.rows import rows_in_cube
+
+
+class VectorMean(Mechanism):
+    """A mechanism that estimates the mean of rows of numbers from one report each.
+
+    Attributes:
+        epsilon: privacy loss of one report, in nats.
+        dimension: d, how many numbers a row has.
+    """
+
+    epsilon: float
+    dimension: int
+
+    @abstractmethod
+    def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
+        """The whole client: rows of numbers to messages.
+
+        Args:
+            values: (n, dimension) numbers that the mechanism admits; whoever calls has clipped
+                them.
+            rng: the generator of this process.
+
+        Returns:
+            (m,) uint64 messages; those of a row follow one another.
+
+        Raises:
+            ValueError: rows of another length, or numbers out of range. The message never holds
+                them.
+        """
+
+    @abstractmethod
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        """The mean row of a batch: never clipped.
+
+        Args:
+            counts: from `count`.
+            n: the number of users; by default as many as the messages stand for.
+
+        Returns:
+            (dimension,) float64.
+
+        Raises:
+            ValueError: there is no report.
+        """
+
+    @abstractmethod
+    def estimated_variance(self, counts: Counts) -> Floats:
+        """The variance of each coordinate of `estimate`, judged by the reports themselves.
+
+        Args:
+            counts: from `count`, of two users or more.
+
+        Returns:
+            (dimension,) float64, relative to the mean of the users' rows.
+        """
+
+    @abstractmethod
+    def variance(self, value: ArrayLike) -> Floats:
+        """Variance of one coordinate of one decoded report.
+
+        The mean of n reports has the sum of their variances over n^2, relative to the mean of the
+        n rows.
+
+        Args:
+            value: what the user holds in that coordinate; any shape.
+
+        Returns:
+            In squared units of the value, of the same shape.
+
+        Raises:
+            ValueError: a value is out of range or not a number.
+        """
+
+    @property
+    @abstractmethod
+    def worst_variance(self) -> float:
+        """The largest `variance` of any admissible value."""
+
+    def channel(self, cell: int) -> Floats:
+        numerators, denominator = self.weights(cell)
+        # Of several messages together, weights outgrow every word: Python divides them.
+        return np.asarray(numerators.astype(object) / denominator, np.float64)
+
+    def constants(self) -> dict[str, float]:
+        return super().constants() | {"worst_variance": self.worst_variance}
+
+
+class CubeMean(VectorMean):
+    """A mechanism for rows of numbers in [-1, 1], each rounded to a grid by a coin of its own.
+
+    Attributes:
+        cells: N, how many cells [-1, 1] is cut into; a field or a property.
+    """
+
+    @property
+    @abstractmethod
+    def cells(self) -> int: ...
+
+    @property
+    def inputs(self) -> int:
+        return int((self.cells + 1) ** self.dimension)
+
+    def number(self, cells: ArrayLike) -> int:
+        """The input number of a row of cells.
+
+        Args:
+            cells: (dimension,) integers in 0 .. N.
+        """
+        number, base = 0, self.cells + 1
+        for cell in reversed(self._checked_rows(np.asarray(cells)[None])[0].tolist()):
+            number = number * base + cell
+        return number
+
+    def uniform(self, cell: int) -> int:
+        """The input number of the row all of whose cells are alike."""
+        return cell * ((self.inputs - 1) // self.cells)
+
+    def row(self, number: int) -> NDArray[np.int64]:
+        """(dimension,) the row of cells of an input number.
+
+        Raises:
+            ValueError: the number is out of range.
+        """
+        if not 0 <= number < self.inputs:
+            raise ValueError("1 of 1 cells lie outside the inputs")
+        alike, rest = divmod(number, (self.inputs - 1) // self.cells)
+        if not rest:  # not worth many divisions of a long integer
+            return np.full(self.dimension, alike)
+        digits = []
+        for _ in range(self.dimension):
+            number, digit = divmod(number, self.cells + 1)
+            digits.append(digit)
+        return np.array(digits)
+
+    def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:
+        """Round every number of every row to the grid, without bias: see `ScalarMean.encode`.
+
+        Args:
+            values: (n, dimension) numbers in [-1, 1].
+            rng: the generator of this process.
+
+        Returns:
+            (n, dimension) uint32 cells in 0 .. N.
+
+        Raises:
+            ValueError: as `report`.
+        """
+        rows = rows_in_cube(values, self.dimension)
+        # `ScalarMean.encode` looks at `cells` alone.
+        cells = ScalarMean.encode(cast(ScalarMean, self), rows.reshape(-1), rng)
+        return cells.reshape(rows.shape)
+
+    def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
+        return self.perturb(self.encode(values, rng), rng)
+
+    def _checked_rows(self, cells: ArrayLike) -> NDArray[Any]:
+        """Rows of cells as a matrix, or a ValueError that tells how many are out of range."""
+        try:
+            array = np.asarray(cells)
+        except ValueError:
+            raise ValueError(f"cells must be rows of {self.dimension} integers each") from None
+        if array.ndim != 2 or array.shape[1] != self.dimension:
+            raise ValueError(
+                f"cells must be rows of {self.dimension} integers each, not of shape {array.shape}"
+            )
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(f"cells must be integers, not {array.dtype}")
+        if array.size and not (0 <= array.min() and array.max() <= self.cells):
+            outside = np.count_nonzero((array < 0) | (array > self.cells))
+            raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.cells}")
+        return array

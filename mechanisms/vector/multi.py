@@ -1,0 +1,100 @@
+"""Sampled coordinates by name: Multi-HM, and the best that sampling can do."""
+
+from __future__ import annotations
+
+import math
+
+from mechanisms.channel import require_epsilon, require_integer
+from mechanisms.mean.hybrid import hm
+from mechanisms.mean.optimal import Optimal
+from mechanisms.mean.scalar import LARGEST_ALPHABET
+from mechanisms.vector.rows import equal_share, require_dimension
+from mechanisms.vector.sampled import SampledCoordinates
+
+_BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the most of it
+_FINEST = 1024  # cells, where there is room
+
+
+def multi_hm(
+    epsilon: float, dimension: int, cells: int | None = None, sampled: int | None = None
+) -> SampledCoordinates:
+    """Multi-HM: coordinates through the hybrid mechanism.
+
+    Args:
+        epsilon: privacy loss of one user's report, in nats.
+        dimension: d, how many numbers a row has.
+        cells: how many cells [-1, 1] is cut into; by default 1024, or as many as leave a table
+            that a collector can count in.
+        sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Wang et al., ICDE 2019, Algorithm 4 and eq. 12; Sun, Yang, Cheng, Su, "High-dimensional
+        numeric data collection under local differential privacy based on random projection", Big
+        Data Research 2020, Algorithm 1.
+
+    >>> round(multi_hm(1.0, dimension=10).worst_variance, 1)
+    51.9
+    """
+    require_epsilon(epsilon)
+    require_dimension(dimension)
+    k = max(1, min(dimension, math.floor(epsilon / 2.5))) if sampled is None else sampled
+    _require_sampled(k, dimension)
+    cells = _finest_grid(dimension) if cells is None else cells
+    return SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
+
+
+def multi_optimal(
+    epsilon: float, dimension: int, cells: int = _FINEST, sampled: int | None = None
+) -> SampledCoordinates:
+    """Coordinates through the scalar mechanism of least worst-case variance.
+
+    Args:
+        epsilon: privacy loss of one user's report, in nats; epsilon / k must suit `Optimal`.
+        dimension: d, how many numbers a row has.
+        cells: how many cells [-1, 1] is cut into; the number of codes does not depend on it.
+        sampled: k; by default the better of the two around epsilon / 2.1, where what a coordinate
+            costs is worth most.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    >>> mechanism = multi_optimal(4.0, dimension=100)
+    >>> mechanism.sampled, round(mechanism.worst_variance, 1)
+    (2, 92.3)
+    """
+    require_epsilon(epsilon)
+    require_dimension(dimension)
+    near = epsilon / _BEST_SHARE
+    tried = {math.floor(near), math.ceil(near)} if sampled is None else {sampled}
+    if sampled is None:
+        tried = {max(1, min(dimension, k)) for k in tried}
+    for k in tried:
+        _require_sampled(k, dimension)
+    built = [
+        SampledCoordinates(epsilon, dimension, k, Optimal(equal_share(epsilon, k), cells))
+        for k in sorted(tried)
+    ]
+    return min(built, key=lambda mechanism: mechanism.worst_variance)
+
+
+def _finest_grid(dimension: int) -> int:
+    """The most cells, a power of two, of which a window's codes fit a table for all coordinates."""
+    cells = _FINEST
+    while cells > 1 and dimension * (2 * cells + 2) > LARGEST_ALPHABET:
+        cells //= 2
+    return cells
+
+
+def _require_sampled(sampled: int, dimension: int) -> None:
+    """Refuse a k that is no number of coordinates, before epsilon is divided by it."""
+    require_integer("sampled", sampled)
+    if not 1 <= sampled <= dimension:
+        raise ValueError(f"sampled must lie in 1 .. dimension = {dimension}, not {sampled}")

@@ -1,0 +1,105 @@
+"""Rows of numbers and how many there may be: what vector mechanisms refuse."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Floats, require_integer
+
+LARGEST_DIMENSION = 1 << 20
+LARGEST_LISTED = 1 << 20  # reports of which `weights` makes a table
+
+
+def require_dimension(dimension: int) -> None:
+    """Refuse a dimension that is not an integer number of coordinates, or of too many."""
+    require_integer("dimension", dimension)
+    if not 1 <= dimension <= LARGEST_DIMENSION:
+        raise ValueError(f"dimension must lie in 1 .. {LARGEST_DIMENSION}, not {dimension}")
+
+
+def require_listed(reports: int) -> None:
+    """Refuse to list more reports than a table of `weights` holds."""
+    if not reports <= LARGEST_LISTED:
+        raise ValueError(
+            f"there are more than {LARGEST_LISTED} reports, too many to list; `kinds` has their "
+            "laws in closed form"
+        )
+
+
+def equal_share(epsilon: float, parts: int) -> float:
+    """The largest double of which so many together do not exceed epsilon, or the one below it.
+
+    >>> equal_share(1.0, 3) * 3 <= 1.0
+    True
+    """
+    share = epsilon / parts
+    while Fraction(share) * parts > Fraction(epsilon):
+        share = float(np.nextafter(share, 0))
+    return share
+
+
+def rows_of_numbers(values: ArrayLike, dimension: int) -> NDArray[Any]:
+    """Rows as a matrix, or a ValueError that quotes none of them.
+
+    Args:
+        values: (n, dimension) numbers.
+        dimension: how many numbers a row must have.
+
+    Returns:
+        (n, dimension) integers or floats; what is in them has not been looked at.
+
+    Raises:
+        ValueError: rows are of unequal or other length, or hold what is no number.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"values must be rows of {dimension} numbers each") from None
+    if array.size and array.dtype.kind not in "iuf":
+        raise ValueError(f"values must be rows of {dimension} numbers each, not {array.dtype}")
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise ValueError(
+            f"values must be rows of {dimension} numbers each, not of shape {array.shape}"
+        )
+    return array
+
+
+def rows_in_cube(values: ArrayLike, dimension: int) -> NDArray[Any]:
+    """`rows_of_numbers`, all of them in [-1, 1].
+
+    Raises:
+        ValueError: as `rows_of_numbers`, or some row holds another number, or none. The message
+            says how many rows do.
+    """
+    array = rows_of_numbers(values, dimension)
+    if array.size and not (-1 <= array.min() and array.max() <= 1):
+        inside = np.count_nonzero(((array >= -1) & (array <= 1)).all(axis=1))
+        raise ValueError(
+            f"{len(array) - inside} of {len(array)} rows hold values that lie outside [-1, 1]"
+        )
+    return array
+
+
+def shortened(values: ArrayLike, radius: float) -> Floats:
+    """Rows, those that are longer than a radius made as long as it.
+
+    Args:
+        values: (n, d) finite numbers.
+        radius: the most a row may measure, positive and finite.
+
+    Returns:
+        (n, d) float64.
+
+    >>> shortened([[3.0, 4.0], [0.3, 0.4]], radius=1.0).round(2).tolist()
+    [[0.6, 0.8], [0.3, 0.4]]
+    """
+    if not 0 < radius < math.inf:
+        raise ValueError(f"radius must be a positive, finite number, not {radius}")
+    rows = np.asarray(values, np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows * (radius / np.maximum(lengths, radius))[:, None])

@@ -1,0 +1,122 @@
+"""Slow, obvious versions of what the vector mechanisms compute: reports listed one by one."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+from itertools import combinations, product
+from statistics import NormalDist
+
+import numpy as np
+
+from tests.oracles import follows, sample_size, tilted
+from tests.oracles_mean import lumped, rounding
+
+
+def sampled_reports(mechanism) -> list[list[int]]:
+    """The messages of every report of sampled coordinates, by their coordinates, then codes."""
+    codes = range(mechanism.mechanism.codes)
+    return [
+        [j * len(codes) + code for j, code in zip(subset, chosen, strict=True)]
+        for subset in combinations(range(mechanism.dimension), mechanism.sampled)
+        for chosen in product(codes, repeat=mechanism.sampled)
+    ]
+
+
+def corner_reports(mechanism) -> list[list[int]]:
+    """The messages of every corner, the first coordinate varying first."""
+    d = mechanism.dimension
+    return [[2 * j + (corner >> j & 1) for j in range(d)] for corner in range(1 << d)]
+
+
+def decoded(mechanism, reports: list[list[int]]) -> np.ndarray:
+    """(reports, dimension) the estimate from each report alone."""
+    return np.array([mechanism.estimate(mechanism.count(np.array(r, np.uint64))) for r in reports])
+
+
+def mixture(mechanism, row: list[Fraction]) -> np.ndarray:
+    """P(report | row of values): every coordinate is rounded by itself, then the channel."""
+    total = np.zeros(mechanism.outcomes)
+    laws = [rounding(mechanism.cells, value) for value in row]
+    for cells in product(*laws):
+        chance = np.prod([float(law[cell]) for law, cell in zip(laws, cells, strict=True)])
+        total += chance * mechanism.channel(mechanism.number(cells))
+    return total
+
+
+def corner_law(dimension: int, own: int, keep: Fraction, closed: bool) -> list[Fraction]:
+    """MeanEST's law by its definition, corner by corner.
+
+    Args:
+        dimension: d.
+        own: the user's corner, its lowest bit the first coordinate.
+        keep: the probability of the user's side.
+        closed: whether both sides hold the ties, as published; else they keep a share of 2^-d.
+    """
+    products = [dimension - 2 * (corner ^ own).bit_count() for corner in range(1 << dimension)]
+    ties = products.count(0)
+    side = (len(products) + ties) // 2 if closed else Fraction(len(products), 2)
+    law = []
+    for x in products:
+        near, far = (x >= 0, x <= 0) if closed else (x > 0, x < 0)
+        chance = keep * near / side + (1 - keep) * far / side
+        law.append(Fraction(1, len(products)) if not closed and x == 0 else Fraction(chance))
+    return law
+
+
+def tally_follows(mechanism, cell: int, rng) -> None:
+    """Assert that reports of an input follow its channel, and that a test 30 % off would not."""
+    law = mechanism.channel(cell)
+    groups, coarse = lumped(law, 5e-3)
+    wrong = tilted(coarse)
+    counts = mechanism.tally(cell, sample_size(coarse, wrong), rng)
+    assert counts[law == 0].sum() == 0
+    coarse_counts = np.bincount(groups, counts, minlength=len(coarse))
+    assert follows(coarse_counts, coarse)
+    assert not follows(coarse_counts, wrong)
+
+
+def direction(seed: int, length: int, number: int) -> np.ndarray:
+    """A public direction, word by word: SplitMix64, then normal quantiles of its halves."""
+    digest = hashlib.sha256(b"hushbeam public directions %d" % seed).digest()
+    key, width, mask = int.from_bytes(digest[:8], "big"), (length + 1) // 2, (1 << 64) - 1
+    normal = []
+    for j in range(1, width + 1):
+        z = (key + (number * width + j) * 0x9E3779B97F4A7C15) & mask
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        z ^= z >> 31
+        normal += [NormalDist().inv_cdf((half + 0.5) / 2**32) for half in (z % 2**32, z >> 32)]
+    row = np.array(normal[:length])
+    return row / np.sqrt(row @ row)
+
+
+def ranked_means(mechanism, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and mean square of a decoded report, given the seed: from every codebook's own law.
+
+    Returns:
+        ((codebooks, dimension) the mean row of each codebook, and of the squares).
+    """
+    unit = np.append(row, np.sqrt(mechanism.radius**2 - row @ row)) / mechanism.radius
+    means, squares = [], []
+    for book in range(mechanism.codebooks):
+        lines = mechanism.directions.rows(book * mechanism.lines + np.arange(mechanism.lines))
+        ends = np.concatenate([lines, -lines])
+        nearest = np.argsort(-(ends @ unit))[: mechanism.cap_size]
+        law = np.full(len(ends), mechanism.law.outside / mechanism.law.total)
+        law[nearest] = mechanism.law.inside / mechanism.law.total
+        reports = ends[:, : mechanism.dimension] * (mechanism.radius / mechanism.length)
+        means.append(law @ reports)
+        squares.append(law @ reports**2)
+    return np.array(means), np.array(squares)
+
+
+def source_rows(n: int, dimension: int, rng) -> np.ndarray:
+    """Rows as in the experiments of Sun, Yang, Cheng, Su: N(1/3, 1/16), cut off at -1 and 1."""
+    return np.clip(rng.generator().normal(1 / 3, 0.25, (n, dimension)), -1, 1)
+
+
+def james_stein(row: np.ndarray, variance: float, target: np.ndarray, lost: int) -> np.ndarray:
+    """The positive-part estimator, from its formula."""
+    apart = row - target
+    return target + max(0.0, 1 - (len(row) - lost) * variance / (apart @ apart)) * apart
