@@ -81,10 +81,9 @@ VECTOR: dict[str, Callable[..., VectorMean]] = {
 }
 """Of many numbers at once: they take epsilon and dimension at the least."""
 
-PUBLISHED: dict[str, Callable[..., Mechanism]] = {
+PUBLISHED: dict[str, Callable[..., ScalarMean]] = {
     "im_published": im_published,
     "dct_published": dct_published,
-    "meanest_published": meanest.MeanestPublished,
 }
 """As their papers have them, with claims that do not hold: for evaluation alone."""
 
@@ -92,7 +91,13 @@ _SIZES = {"domain_size", "hash_range", "n", "cells", "dimension"}  # parameters 
 
 _M = TypeVar("_M")
 
-_ALL: dict[str, Callable[..., Mechanism]] = {**FREQUENCY, **MEAN, **VECTOR, **PUBLISHED}
+_ALL: dict[str, Callable[..., Mechanism]] = {
+    **FREQUENCY,
+    **MEAN,
+    **VECTOR,
+    **PUBLISHED,
+    "meanest_published": meanest.MeanestPublished,
+}
 
 
 def names() -> list[str]:
