@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,14 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines import console, distribution, release
-from pipelines.console import rejects
 from pipelines.distribution_report import number, percent
 from pipelines.distribution_result import QUANTILES
-from pipelines.errors import DONE, Caution, FailedError, WithheldError
+from pipelines.errors import DONE
+from pipelines.publishing import carry_out, conclude
 from pipelines.requests import request
-from pipelines.run import beam_options, run_beam
-from pipelines.wording import one_line
-from transforms.progress import CHANGED, REPORTS, ROWS
+from pipelines.run import beam_options
 
 _SHOWN = 25  # quantiles
 
@@ -46,24 +43,13 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     job = distribution.prepare(options)
-    for line in job.cautions:
-        warnings.warn(line, Caution, stacklevel=1)
     screen = console.Screen()
-    counted = run_beam(distribution.PublishDistribution(job), for_beam, screen, job.telemetry.rows)
-    if counted is None:
-        screen.print(
-            "handed over; the release will appear in the output folder once the job has run"
-        )
+    if not carry_out(job, distribution.PublishDistribution(job), for_beam, screen):
         return DONE
-    if not release.holds_release(options.output):
-        raise _unpublished(job, counted)
     quantiles = pq.ParquetFile(io.BytesIO(release.read(options.output, QUANTILES))).read()
     statement = json.loads(release.read(options.output, release.STATEMENT))
     show(screen, quantiles, statement["mean"], options.confidence)
-    for guarantee in dict.fromkeys(job.guarantees):
-        screen.print(one_line(guarantee), highlight=False)
-    page = f"report: {options.output}/report.html"
-    screen.print(page, highlight=False, markup=False, soft_wrap=True)
+    conclude(job, screen)
     return DONE
 
 
@@ -84,28 +70,3 @@ def show(
 def _add(shown: Table, name: str, row: Mapping[str, float]) -> None:
     interval = f"{number(row['lower'])} to {number(row['upper'])}"
     shown.add_row(name, number(row["estimate"]), interval)
-
-
-def _unpublished(job: distribution.DistributionJob, counted: Mapping[str, int]) -> Exception:
-    """Why a job that came to its end has published nothing."""
-    folder, least = job.options.output, job.min_reports
-    if not counted:
-        return FailedError(
-            f"the job came to its end, but {folder} holds no release, and its runner cannot be "
-            "asked why; too few reports may have come"
-        )
-    if CHANGED in counted:
-        return FailedError(
-            f"the files changed while they were read: {counted.get(ROWS, 0):,} rows came, and "
-            f"their footers had told of {job.telemetry.rows:,}; run again when they are at rest"
-        )
-    reports = counted.get(REPORTS, 0)
-    if reports < least:
-        return WithheldError(
-            f"{reports:,} reports came, fewer than --min-reports {least:,}"
-            + "".join(f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
-        )
-    return FailedError(
-        f"the job came to its end, but {folder} holds no release; if its workers write to disks "
-        "of their own, name a folder that they share"
-    )

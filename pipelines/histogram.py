@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mechanisms import planner, systems
 from mechanisms.central.histogram import CentralHistogram
+from mechanisms.channel import Guarantee
 from mechanisms.postprocess.intervals import intervals, largest_error_bound, standard_errors
 from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
@@ -107,6 +108,11 @@ class HistogramJob:
     def unit(self) -> str:
         """Whose contribution is protected."""
         return self.design.target.unit
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Of the release, and of one report."""
+        return self.design.release, self.design.local
 
     @property
     def cautions(self) -> list[str]:

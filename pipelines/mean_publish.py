@@ -13,8 +13,7 @@ from pipelines import mean_report, release
 from pipelines.mean import SCOUTS, MeanJob
 from pipelines.mean_result import TABLE, mean_statement, mean_table
 from pipelines.numbers import ReadCells, bucket_count, parquet
-from transforms.collect_counts import CountCodes
-from transforms.discover import Counted
+from transforms.collect_counts import Counted, CountMessages
 from transforms.perturb import Perturb
 from transforms.progress import CHANGED, ROWS, WITHHELD, tally
 from transforms.scout import AsTheyAre, ChooseBounds, Chosen, DivideDoFn, FloatWords, RoundWithin
@@ -62,7 +61,7 @@ class PublishMean(beam.PTransform):
             messages |= "Shuffle" >> Shuffle(
                 job.min_reports, mechanism.codes, bucket_count(job.telemetry.rows), job.open_rng
             )
-        return messages | "Count" >> beam.CombineGlobally(CountCodes(mechanism))
+        return messages | "Count" >> beam.CombineGlobally(CountMessages(mechanism))
 
     def _choice(self) -> ChooseBounds:
         """The first round."""

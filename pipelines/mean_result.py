@@ -18,7 +18,7 @@ from mechanisms.mean_planner import SOURCES
 from mechanisms.systems import find
 from pipelines.numbers import counted as counted_exactly
 from pipelines.numbers import statement_head, versions
-from transforms.discover import Counted
+from transforms.collect_counts import Counted
 from transforms.encode_numbers import Bounds
 from transforms.scout import Chosen
 

@@ -10,8 +10,7 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.distribution.estimator import DistributionEstimator, Summary
-from transforms.collect_counts import CountCodes
-from transforms.discover import Counted
+from transforms.collect_counts import Counted, CountMessages
 
 
 class Distribution(NamedTuple):
@@ -30,7 +29,7 @@ class Distribution(NamedTuple):
 
 @typehints.with_input_types(np.ndarray)
 @typehints.with_output_types(Distribution)
-class DistributionCombineFn(CountCodes):
+class DistributionCombineFn(CountMessages):
     """Counts messages; expectation maximisation and limits come once, at the end."""
 
     def __init__(

@@ -22,7 +22,7 @@ from pipelines import cli, mean, mean_publish
 from pipelines.mean_result import mean_table
 from tests import canaries
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
-from transforms.discover import Counted
+from transforms.collect_counts import Counted
 from transforms.progress import ROWS
 from transforms.scout import Chosen
 

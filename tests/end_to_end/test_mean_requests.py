@@ -218,7 +218,7 @@ STEPS = [
     "transforms.contributions.choose_one_per_user",
     "mechanism.encode",
     "mechanism.perturb",
-    "transforms.collect_counts.CountCodes.add_input",
+    "transforms.collect_counts.CountMessages.add_input",
     "pipelines.mean_publish.mean_table",
     "pipelines.mean_publish.mean_statement",
     "pipelines.mean_report.page",
@@ -268,7 +268,7 @@ def test_a_job_whose_workers_wrote_elsewhere_is_not_called_withheld(
 
 
 def test_a_job_that_was_only_handed_over_is_done(run, log, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.mean_run.run_beam", lambda *_: None)
+    monkeypatch.setattr("pipelines.publishing.run_beam", lambda *_: None)
     outcome = run(words(log, model="local"))
     assert (outcome.code, outcome.err) == (0, "")
     assert "handed over" in outcome.out

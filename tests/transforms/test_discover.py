@@ -15,7 +15,8 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.randomness import SeededRandom
 from tests.oracles_transforms import run, source
-from transforms.discover import Counted, CountMessages, Discover, Discovered
+from transforms.collect_counts import Counted, CountMessages
+from transforms.discover import Discover, Discovered
 
 LEVELS = Levels(k_ary(1.0, 8), (1, 2))
 PROTOCOL = Protocol(

@@ -19,7 +19,7 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import piecewise
 from mechanisms.randomness import SeededRandom
 from tests.oracles_transforms import arrow, dictionary, fresh_stream, restart, run, source
-from transforms.collect_counts import CountCodes
+from transforms.collect_counts import CountMessages
 from transforms.encode import NULL_USER, NULL_VALUE, CellBlock, IntegerRange
 from transforms.encode_numbers import (
     INFINITE,
@@ -233,11 +233,13 @@ def test_codes_are_counted_however_they_are_bundled(size):
     rng = fresh_stream()
     blocks = [rng.integers(mechanism.codes + 2, size) for _ in range(7)]
     counted = run(
-        lambda p: p | source(blocks) | beam.CombineGlobally(CountCodes(mechanism))
+        lambda p: p | source(blocks) | beam.CombineGlobally(CountMessages(mechanism))
     ).elements[0]
     everything = np.concatenate(blocks)
     valid = everything[everything < mechanism.codes]
     np.testing.assert_array_equal(counted.counts, mechanism.count(valid))
     assert counted.invalid == everything.size - valid.size
-    empty = run(lambda p: p | source([]) | beam.CombineGlobally(CountCodes(mechanism))).elements[0]
+    empty = run(lambda p: p | source([]) | beam.CombineGlobally(CountMessages(mechanism))).elements[
+        0
+    ]
     assert empty.counts.sum() == 0

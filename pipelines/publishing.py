@@ -1,0 +1,112 @@
+"""What every publishing command does around its pipeline: cautions, progress, and how it ended."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from mechanisms.channel import Guarantee
+from pipelines import console, release
+from pipelines.console import rejects
+from pipelines.errors import Caution, FailedError, WithheldError
+from pipelines.inputs import Telemetry
+from pipelines.run import run_beam
+from pipelines.wording import one_line
+from transforms.progress import CHANGED, REPORTS, ROWS
+
+
+class Job(Protocol):
+    """A request that was held against its input, as far as carrying it out needs to know it."""
+
+    @property
+    def options(self) -> Any: ...
+
+    @property
+    def telemetry(self) -> Telemetry: ...
+
+    @property
+    def min_reports(self) -> int: ...
+
+    @property
+    def cautions(self) -> Sequence[str]: ...
+
+    @property
+    def guarantees(self) -> Sequence[Guarantee]: ...
+
+
+def too_few(job: Job, counted: Mapping[str, int]) -> str | None:
+    """That fewer reports came than a release must stand on; None if enough did."""
+    reports = counted.get(REPORTS, 0)
+    if reports >= job.min_reports:
+        return None
+    return f"{reports:,} reports came, fewer than --min-reports {job.min_reports:,}"
+
+
+def carry_out(
+    job: Job,
+    pipeline: beam.PTransform,
+    for_beam: PipelineOptions,
+    screen: console.Screen,
+    withheld: Callable[[Any, Mapping[str, int]], str | None] = too_few,
+) -> bool:
+    """Run a pipeline that ends in a release.
+
+    Args:
+        job: what was asked, held against its input.
+        pipeline: from nothing to a release in the job's folder.
+        for_beam: Beam's options.
+        screen: where progress is shown.
+        withheld: (job, counters) -> why the release was withheld, or None if it was not.
+
+    Returns:
+        Whether there is a release now; False if the run was handed over to a service.
+
+    Raises:
+        WithheldError: too few reports came.
+        FailedError: the job ended without a release.
+    """
+    for line in job.cautions:
+        warnings.warn(line, Caution, stacklevel=1)
+    counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows)
+    if counted is None:
+        screen.print(
+            "handed over; the release will appear in the output folder once the job has run"
+        )
+        return False
+    if not release.holds_release(job.options.output):
+        raise _unpublished(job, counted, withheld(job, counted))
+    return True
+
+
+def conclude(job: Job, screen: console.Screen) -> None:
+    """Say what the release guarantees, and where its page is."""
+    for guarantee in dict.fromkeys(job.guarantees):
+        screen.print(one_line(guarantee), highlight=False)
+    page = f"report: {job.options.output}/report.html"
+    screen.print(page, highlight=False, markup=False, soft_wrap=True)
+
+
+def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> Exception:
+    """Why a job that came to its end has published nothing."""
+    folder = job.options.output
+    if not counted:
+        return FailedError(
+            f"the job came to its end, but {folder} holds no release, and its runner "
+            "cannot be asked why; too few reports may have come"
+        )
+    if CHANGED in counted:
+        return FailedError(
+            f"the files changed while they were read: {counted.get(ROWS, 0):,} rows came, and "
+            f"their footers had told of {job.telemetry.rows:,}; run again when they are at rest"
+        )
+    if withheld is not None:
+        told = (f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
+        return WithheldError(withheld + "".join(told))
+    return FailedError(
+        f"the job came to its end, but {folder} holds no release; if its workers "
+        "write to disks of their own, name a folder that they share"
+    )
