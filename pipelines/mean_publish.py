@@ -16,7 +16,7 @@ from pipelines.numbers import ReadCells, bucket_count, parquet
 from transforms.collect_counts import Counted, CountMessages
 from transforms.perturb import Perturb
 from transforms.progress import CHANGED, ROWS, WITHHELD, tally
-from transforms.scout import AsTheyAre, ChooseBounds, Chosen, DivideDoFn, FloatWords, RoundWithin
+from transforms.scout import AsTheyAre, ChooseBounds, Chosen, Divide, FloatWords, RoundWithin
 from transforms.shuffle import Shuffle
 
 
@@ -47,10 +47,9 @@ class PublishMean(beam.PTransform):
         read = begin | "Numbers" >> ReadCells(
             job.options, job.telemetry, AsTheyAre(), FloatWords(), None, job.open_rng
         )
-        divide = beam.ParDo(DivideDoFn(SCOUTS, job.open_rng))
-        rounds = read.cells | "Divide" >> divide.with_outputs(DivideDoFn.SCOUTS, main="rest")
-        chosen = rounds[DivideDoFn.SCOUTS] | "Choose bounds" >> self._choice()
-        cells = rounds.rest | "Within bounds" >> RoundWithin(chosen, job.rounding, job.open_rng)
+        scouts, rest = read.cells | "Divide" >> Divide(SCOUTS, job.open_rng)
+        chosen = scouts | "Choose bounds" >> self._choice()
+        cells = rest | "Within bounds" >> RoundWithin(chosen, job.rounding, job.open_rng)
         return self._counted(cells), read.tallies, AsSingleton(chosen)
 
     def _counted(self, cells: beam.PCollection) -> beam.PCollection:

@@ -63,15 +63,44 @@ class Chosen(NamedTuple):
     invalid: int
 
 
-@typehints.with_input_types(CellBlock)
-@typehints.with_output_types(CellBlock)
-class DivideDoFn(beam.DoFn):
-    """Sends each user's one number to one of two rounds, by a coin that looks at nothing.
+@dataclass
+class Divide(beam.PTransform):
+    """Blocks of cells in, (the scouts' blocks, everybody else's) out: each user in one of them.
 
-    A retried bundle flips its coins again, and replaces what both rounds got of it.
+    The coins are flipped once: a checkpoint lies between them and the two rounds, so that no
+    runner computes one round's users again, with other coins, after the other round has run.
+
+    Attributes:
+        share: of users who are scouts, in (0, 1).
+        open_rng: opens the generator on each worker.
     """
 
-    SCOUTS = "scouts"
+    share: float
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, blocks: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        pairs = (
+            blocks
+            | "Flip coins" >> beam.ParDo(DivideDoFn(self.share, self.open_rng))
+            | "Keep how they fell" >> beam.Reshuffle()
+        )
+        scouts = pairs | "Scouts" >> beam.Map(_first).with_output_types(CellBlock)
+        rest = pairs | "The rest" >> beam.Map(_second).with_output_types(CellBlock)
+        return scouts, rest
+
+
+def _first(pair: tuple[CellBlock, CellBlock]) -> CellBlock:
+    return pair[0]
+
+
+def _second(pair: tuple[CellBlock, CellBlock]) -> CellBlock:
+    return pair[1]
+
+
+@typehints.with_input_types(CellBlock)
+@typehints.with_output_types(tuple[CellBlock, CellBlock])
+class DivideDoFn(beam.DoFn):
+    """Scouts and the rest of each block, by coins that look at nothing."""
 
     def __init__(self, share: float, open_rng: Generator) -> None:
         if not 0 < share < 1:
@@ -81,10 +110,9 @@ class DivideDoFn(beam.DoFn):
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, block: CellBlock) -> Iterator[CellBlock | beam.pvalue.TaggedOutput]:
+    def process(self, block: CellBlock) -> Iterator[tuple[CellBlock, CellBlock]]:
         scouts = self._rng.words(block.cells.size) < self._threshold
-        yield CellBlock(block.cells[~scouts], None)
-        yield beam.pvalue.TaggedOutput(self.SCOUTS, CellBlock(block.cells[scouts], None))
+        yield CellBlock(block.cells[scouts], None), CellBlock(block.cells[~scouts], None)
 
 
 @dataclass

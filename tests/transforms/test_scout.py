@@ -40,9 +40,7 @@ def test_everybody_takes_part_in_one_round():
     dofn = DivideDoFn(0.1, lambda: SeededRandom(2))
     dofn.setup()
     n = 40_000
-    rest, tagged = dofn.process(CellBlock(np.arange(n, dtype=np.uint32), None))
-    scouts = tagged.value
-    assert tagged.tag == DivideDoFn.SCOUTS
+    ((scouts, rest),) = dofn.process(CellBlock(np.arange(n, dtype=np.uint32), None))
     both = np.concatenate([rest.cells, scouts.cells])
     np.testing.assert_array_equal(np.sort(both), np.arange(n))
     assert abs(scouts.cells.size - n / 10) < 6.2 * np.sqrt(n * 0.09)
