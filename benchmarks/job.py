@@ -66,8 +66,8 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     started = time.process_time()
     import apache_beam  # noqa: F401
 
-    from pipelines import histogram_command  # noqa: F401
     from pipelines.cli import main as hushbeam
+    from pipelines.histogram import command as histogram_command  # noqa: F401
 
     imported = time.process_time()
     if not arguments:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
-from pipelines import histogram
+from pipelines.histogram import job as histogram
 from pipelines.release import read
 
 RUNS = 30

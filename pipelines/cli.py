@@ -13,15 +13,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
-from pipelines import (
-    audit_command,
-    distribution_command,
-    evaluate_command,
-    heavy_hitters_command,
-    histogram_command,
-    mean_command,
-    plan_command,
-)
+from pipelines import audit_command, plan_command
+from pipelines.distribution import command as distribution_command
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
@@ -31,6 +24,10 @@ from pipelines.errors import (
     RequestError,
     WithheldError,
 )
+from pipelines.evaluate import command as evaluate_command
+from pipelines.heavy_hitters import command as heavy_hitters_command
+from pipelines.histogram import command as histogram_command
+from pipelines.mean import command as mean_command
 
 # True however a run ends, also one that published and then failed to show what.
 _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"

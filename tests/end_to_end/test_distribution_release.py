@@ -385,9 +385,9 @@ def test_a_run_shows_quantiles_the_mean_and_the_promise(run, real: str, workspac
 STEPS = [
     "mechanisms.mean.scalar.ScalarMean.encode",
     "mechanisms.distribution.estimator.DistributionEstimator.summarise",
-    "pipelines.distribution.distribution_table",
-    "pipelines.distribution.distribution_statement",
-    "pipelines.distribution_report.page",
+    "pipelines.distribution.job.distribution_table",
+    "pipelines.distribution.job.distribution_statement",
+    "pipelines.distribution.report.page",
     "pipelines.release.publish",
 ]
 

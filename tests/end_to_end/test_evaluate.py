@@ -19,9 +19,9 @@ import pytest
 
 from mechanisms import systems
 from pipelines import cli
-from pipelines.evaluate_data import read
-from pipelines.evaluate_histogram import HistogramEvaluation
-from pipelines.evaluate_lines import lines
+from pipelines.evaluate.data import read
+from pipelines.evaluate.histogram import HistogramEvaluation
+from pipelines.evaluate.lines import lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 

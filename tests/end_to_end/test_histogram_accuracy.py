@@ -22,7 +22,7 @@ import pytest
 from mechanisms import systems
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.histogram import HistogramJob, HistogramOptions, PublishHistogram, prepare
+from pipelines.histogram.job import HistogramJob, HistogramOptions, PublishHistogram, prepare
 from tests import canaries
 
 ROWS = 60_000

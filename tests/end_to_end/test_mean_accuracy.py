@@ -22,8 +22,8 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.mean import MeanJob, MeanOptions, prepare
-from pipelines.mean_publish import PublishMean
+from pipelines.mean.job import MeanJob, MeanOptions, prepare
+from pipelines.mean.publish import PublishMean
 from tests import canaries
 from tests.oracles_transforms import fresh_stream, restart
 

@@ -18,8 +18,10 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
-from pipelines import cli, mean, mean_publish
-from pipelines.mean_result import mean_table
+from pipelines import cli
+from pipelines.mean import job as mean
+from pipelines.mean.job import publish as mean_publish
+from pipelines.mean.result import mean_table
 from tests import canaries
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from transforms.collect_counts import Counted

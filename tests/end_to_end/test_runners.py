@@ -38,7 +38,7 @@ def test_beams_options_after_ours(words: list[str], run, log, domain, workspace)
 def test_a_crash_in_a_worker_process_says_nothing(run, log, domain, workspace, monkeypatch) -> None:
     # Between the footer and the rows the file turns into something else, so Beam's own reader
     # fails, and logs a traceback in a process that the command does not control.
-    from pipelines import histogram
+    from pipelines.histogram import job as histogram
 
     prepare = histogram.prepare
 

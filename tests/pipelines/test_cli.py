@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import cli
-from pipelines.histogram import HistogramOptions
+from pipelines.histogram.job import HistogramOptions
 from tests import canaries
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from mechanisms.distribution.quantiles import USUAL
-from pipelines.distribution import DistributionOptions, prepare, read_quantiles
-from pipelines.distribution_report import number, percent
-from pipelines.distribution_result import covers, scaled
+from pipelines.distribution.job import DistributionOptions, prepare, read_quantiles
+from pipelines.distribution.report import number, percent
+from pipelines.distribution.result import covers, scaled
 from pipelines.errors import RequestError
 from tests import canaries
 from transforms.encode_numbers import Bounds

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipelines.errors import RequestError
-from pipelines.evaluate_data import apportioned, read, read_all
+from pipelines.evaluate.data import apportioned, read, read_all
 
 
 def test_normal_is_the_normal_law_in_equal_bins() -> None:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.evaluate_heavy_hitters import COLUMNS, lines
-from pipelines.evaluate_strings import read_all_strings, read_strings
+from pipelines.evaluate.heavy_hitters import COLUMNS, lines
+from pipelines.evaluate.strings import read_all_strings, read_strings
 
 EVALUATE = ["evaluate", "heavy-hitters", "--repetitions", "2", "--jobs", "1"]
 

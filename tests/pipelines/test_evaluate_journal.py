@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import FailedError, RequestError
-from pipelines.evaluate_journal import JOURNAL, REQUEST, journal, write_whole
+from pipelines.evaluate.journal import JOURNAL, REQUEST, journal, write_whole
 
 ASKED = {"--epsilons": [0.1, 1.0], "--seed": 3, "--data": ["zipf:10,2,1"]}
 

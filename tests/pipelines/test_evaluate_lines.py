@@ -6,8 +6,8 @@ import pytest
 
 from mechanisms import systems
 from pipelines.errors import RequestError
-from pipelines.evaluate_cells import Line
-from pipelines.evaluate_lines import lines, planned
+from pipelines.evaluate.cells import Line
+from pipelines.evaluate.lines import lines, planned
 
 
 def said(names: list[str], bound: str = "exact") -> list[str]:

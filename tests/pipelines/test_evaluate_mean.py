@@ -25,13 +25,13 @@ from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom
 from pipelines import cli
 from pipelines.errors import RequestError
-from pipelines.evaluate_cells import Cell, Outcome
-from pipelines.evaluate_mean import COLUMNS, MEASURES, MeanEvaluation, MeanExperiment
-from pipelines.evaluate_mean_attack import Attack
-from pipelines.evaluate_mean_data import Numbers, read_all_numbers, read_numbers
-from pipelines.evaluate_mean_figures import MeanFigures
-from pipelines.evaluate_mean_systems import SETS, System, systems
-from pipelines.evaluate_results import Results
+from pipelines.evaluate.cells import Cell, Outcome
+from pipelines.evaluate.mean import COLUMNS, MEASURES, MeanEvaluation, MeanExperiment
+from pipelines.evaluate.mean_attack import Attack
+from pipelines.evaluate.mean_data import Numbers, read_all_numbers, read_numbers
+from pipelines.evaluate.mean_figures import MeanFigures
+from pipelines.evaluate.mean_systems import SETS, System, systems
+from pipelines.evaluate.results import Results
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction-means.md"
 
@@ -456,7 +456,7 @@ def test_help_explains_every_option(run) -> None:
 
 
 def test_it_does_not_wait_for_beam(workspace) -> None:
-    script = "import sys, pipelines.evaluate_mean; sys.exit('apache_beam' in sys.modules)"
+    script = "import sys, pipelines.evaluate.mean; sys.exit('apache_beam' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
     assert ran.returncode == 0

@@ -13,12 +13,12 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from pipelines import figures
-from pipelines.evaluate_cells import Cell, Outcome
-from pipelines.evaluate_data import read
-from pipelines.evaluate_histogram import COLUMNS, MSE
-from pipelines.evaluate_lines import lines
-from pipelines.evaluate_results import Results, draw, refusals, summary, table
+from pipelines.evaluate import figures
+from pipelines.evaluate.cells import Cell, Outcome
+from pipelines.evaluate.data import read
+from pipelines.evaluate.histogram import COLUMNS, MSE
+from pipelines.evaluate.lines import lines
+from pipelines.evaluate.results import Results, draw, refusals, summary, table
 
 DATA = (read("zipf:1000,10,1"), read("normal:1000,10"))
 LINES = lines(["sh", "sh:published", "laplace", "grr@local"], "exact")

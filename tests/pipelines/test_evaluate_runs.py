@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines import evaluate_runs
 from pipelines.errors import FailedError
-from pipelines.evaluate_cells import Cell, Line, Outcome
-from pipelines.evaluate_journal import Entry, Journal, journal
-from pipelines.evaluate_runs import Bench, run
+from pipelines.evaluate import runs as evaluate_runs
+from pipelines.evaluate.cells import Cell, Line, Outcome
+from pipelines.evaluate.journal import Entry, Journal, journal
+from pipelines.evaluate.runs import Bench, run
 
 LINES = (Line("sh", "exact", "shuffle"), Line("sh", "published", "shuffle"))
 CELLS = [

@@ -12,7 +12,7 @@ import pytest
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
-from pipelines.mean import MeanOptions, prepare
+from pipelines.mean.job import MeanOptions, prepare
 from transforms.encode_numbers import Bounds
 
 

@@ -1,0 +1,1 @@
+"""The distribution of a column of numbers: shares, quantiles, mean."""

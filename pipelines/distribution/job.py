@@ -1,0 +1,210 @@
+"""`hushbeam distribution`: the histogram, the quantiles and the mean of a column of numbers."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict
+from pydantic import Field
+
+from mechanisms.channel import Guarantee
+from mechanisms.distribution import fitting
+from mechanisms.distribution.estimator import DistributionEstimator
+from mechanisms.distribution.quantiles import USUAL
+from mechanisms.mean_planner import MeanTarget
+from mechanisms.randomness import SecureRandom
+from mechanisms.target import default_delta
+from pipelines import inputs, release
+from pipelines.distribution import report as distribution_report
+from pipelines.distribution.result import (
+    QUANTILES,
+    TABLE,
+    distribution_statement,
+    distribution_table,
+    quantile_table,
+)
+from pipelines.errors import RequestError
+from pipelines.numbers import (
+    NumberOptions,
+    ReadCells,
+    bucket_count,
+    least_reports,
+    open_numbers,
+    parquet,
+    read_bounds,
+    require_proven,
+)
+from pipelines.requests import Whole
+from pipelines.wording import large_delta
+from transforms.blocks import Generator
+from transforms.collect_distribution import CollectDistribution, Distribution
+from transforms.encode_numbers import Bounds
+from transforms.perturb import Perturb
+from transforms.progress import CHANGED, ROWS, WITHHELD, tally
+from transforms.shuffle import Shuffle
+
+_MOST_QUANTILES = 1000
+
+
+class DistributionOptions(NumberOptions):
+    """What a person asks for; every number is checked before anything is read."""
+
+    bins: Whole | None = Field(None, ge=fitting.LEAST_BINS, le=fitting.MOST_BINS)
+    quantiles: str | None = Field(None, min_length=1)
+    smooth: bool = False
+
+
+@dataclass(frozen=True)
+class DistributionJob:
+    """A request held against its input: everything that is decided before a row is read.
+
+    Attributes:
+        options: what was asked.
+        telemetry: the files.
+        bounds: what numbers are clipped to.
+        probabilities: of the quantiles that are published.
+        fitted: the mechanism, what it guarantees, and how its limits are made.
+        min_reports: the least batch that is published.
+        open_rng: opens generators on workers; a seeded one is for tests.
+    """
+
+    options: DistributionOptions
+    telemetry: inputs.Telemetry
+    bounds: Bounds
+    probabilities: tuple[float, ...]
+    fitted: fitting.DistributionDesign
+    min_reports: int
+    open_rng: Generator = SecureRandom
+
+    @property
+    def estimator(self) -> DistributionEstimator:
+        """The collector."""
+        return self.fitted.estimator(self.options.smooth)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        """What the release promises, and what a single report does."""
+        return self.fitted.design.release, self.fitted.design.local
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is allowed and yet should be thought over, for the requester and the reader."""
+        delta = self.guarantees[0].delta
+        reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
+        return [large_delta(delta, reports)] if delta * reports >= 1 else []
+
+
+def prepare(options: DistributionOptions, open_rng: Generator = SecureRandom) -> DistributionJob:
+    """Check a request against its input and choose the mechanism; reads footers only.
+
+    Raises:
+        RequestError: something is wrong with the request or the input.
+    """
+    bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
+    telemetry = open_numbers(options)
+    least = least_reports(options, telemetry.rows)
+    expected = _expected_reports(options, telemetry.rows)
+    default = default_delta(options.model, least)
+    try:
+        target = MeanTarget(
+            model=options.model,
+            epsilon=options.epsilon,
+            delta=default if options.delta is None else options.delta,
+            n=least,
+            epsilon_local=options.epsilon_local,
+            unit=options.unit,
+        )
+        bins = options.bins or fitting.default_bins(expected)
+        fitted = fitting.design(target, bins, expected, options.mechanism)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    job = DistributionJob(options, telemetry, bounds, probabilities, fitted, least, open_rng)
+    require_proven(options, job.guarantees[0])
+    return job
+
+
+def read_quantiles(text: str | None) -> tuple[float, ...]:
+    """The probabilities in "P,P,...", rising and each once; the usual ones if nobody asks.
+
+    Raises:
+        RequestError: they are not numbers between 0 and 1, or too many.
+
+    >>> read_quantiles("0.9,0.5")
+    (0.5, 0.9)
+    """
+    if text is None:
+        return USUAL
+    try:
+        asked = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        asked = []
+    if not (asked and all(0 < p < 1 for p in asked)):
+        raise RequestError(
+            "--quantiles must be probabilities above 0 and below 1 with commas, as in "
+            f"0.5,0.9,0.99, not {text!r}"
+        )
+    if not len(asked) <= _MOST_QUANTILES:
+        raise RequestError(f"--quantiles: {len(asked):,} are more than {_MOST_QUANTILES:,}")
+    return tuple(asked)
+
+
+def _expected_reports(options: DistributionOptions, rows: int) -> int:
+    """For how many reports bins are chosen: never for more than come, as far as is known."""
+    return options.min_reports or max(1, math.floor(0.9 * rows))
+
+
+@dataclass
+class PublishDistribution(beam.PTransform):
+    """The whole road, from files to a release."""
+
+    job: DistributionJob
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        job, mechanism = self.job, self.job.fitted.design.mechanism
+        read = begin | "Cells" >> ReadCells(
+            job.options, job.telemetry, job.bounds, job.fitted.rounding, open_rng=job.open_rng
+        )
+        messages = read.cells | "Perturb" >> Perturb(mechanism, job.open_rng)
+        if job.options.model == "shuffle":
+            buckets = bucket_count(job.telemetry.rows)
+            messages |= "Shuffle" >> Shuffle(
+                job.min_reports, mechanism.codes, buckets, job.open_rng
+            )
+        collect = CollectDistribution(job.estimator, job.options.confidence, job.probabilities)
+        return (
+            messages
+            | "Collect" >> collect
+            | "Release" >> beam.ParDo(ReleaseDoFn(job, uuid.uuid4().hex), AsDict(read.tallies))
+        )
+
+
+class ReleaseDoFn(beam.DoFn):
+    """Writes the release, unless there are too few reports for one, or the files changed.
+
+    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
+    quote the data.
+    """
+
+    def __init__(self, job: DistributionJob, release_id: str) -> None:
+        self._job, self._release_id = job, release_id
+
+    def process(self, found: Distribution, tallies: Mapping[str, int]) -> None:
+        job, summary = self._job, found.summary
+        if tallies.get(ROWS, 0) != job.telemetry.rows:
+            tally(CHANGED, 1)
+            return
+        if summary is None or found.n < job.min_reports:
+            tally(WITHHELD, 1)
+            return
+        table, values = distribution_table(job, summary), quantile_table(job, summary)
+        statement = distribution_statement(job, found, tallies, self._release_id)
+        files = {
+            TABLE: parquet(table),
+            QUANTILES: parquet(values),
+            "report.html": distribution_report.page(table, values, statement),
+        }
+        release.publish(job.options.output, files, statement)

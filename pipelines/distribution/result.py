@@ -1,0 +1,130 @@
+"""What a release of a distribution holds: tables and statement, in the units of the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.channel import Floats
+from mechanisms.distribution.estimator import Summary
+from pipelines.numbers import counted, statement_head, versions
+from transforms.collect_distribution import Distribution
+from transforms.encode_numbers import Bounds
+
+if TYPE_CHECKING:
+    from pipelines.distribution.job import DistributionJob
+
+TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
+
+_COVERS = (
+    "Intervals cover with the stated probability, each for itself, whatever the distribution: the "
+    "randomisation of the reports, and the choice of users too if these are a random sample of a "
+    "population. Those of quantiles, of the mean and of the cumulative shares hold for the numbers "
+    "as they were, clipped to the bounds; those of single bins for numbers moved at random by up "
+    "to half a bin. Standard errors of shares cover the randomisation alone."
+)
+
+
+def distribution_table(job: DistributionJob, summary: Summary) -> pa.Table:
+    """The published bins, in rising order; the first and the last are half as wide as the others.
+
+    Columns: low and high; estimate (by expectation maximisation), unbiased (straight from the
+    counts), standard_error, lower and upper of the share of numbers in the bin, moved as rounding
+    moves them; cumulative (the sum of the estimates), cumulative_lower and cumulative_upper of the
+    share of numbers up to `high`.
+    """
+    edges = scaled(summary.edges, job.bounds)
+    names = (
+        "estimate", "unbiased", "standard_error", "lower", "upper", "cumulative",
+        "cumulative_lower", "cumulative_upper",
+    )  # fmt: skip
+    columns = {name: getattr(summary, name) for name in names}
+    return pa.table({"low": edges[:-1], "high": edges[1:]} | columns)
+
+
+def quantile_table(job: DistributionJob, summary: Summary) -> pa.Table:
+    """The published quantiles: p, estimate, lower, upper."""
+    estimate, lower, upper = (scaled(each, job.bounds) for each in summary.quantiles.T)
+    return pa.table(
+        {"p": list(job.probabilities), "estimate": estimate, "lower": lower, "upper": upper}
+    )
+
+
+def scaled(values: Floats, bounds: Bounds) -> Floats:
+    """Numbers of [-1, 1] in the units of the bounds, and inside them."""
+    inside = np.clip(bounds.low + (values + 1) * bounds.half, *bounds)
+    return np.asarray(np.where(values >= 1, bounds.high, inside))
+
+
+def distribution_statement(
+    job: DistributionJob, found: Distribution, tallies: Mapping[str, int], release_id: str
+) -> dict[str, Any]:
+    """What was asked, what was done, and what it guarantees."""
+    options, design, summary = job.options, job.fitted.design, found.summary
+    if summary is None:
+        raise ValueError("there is no distribution of no reports")
+    head = statement_head("distribution", release_id, job.guarantees, job.cautions, job.min_reports)
+    return head | {
+        "neighbours": f"one {options.unit}'s number is replaced by any other number",
+        **counted(found.n, found.invalid, tallies),
+        "asked": {
+            "column": options.column,
+            "user_column": options.user_column,
+            "unit": options.unit,
+            "bounds": list(job.bounds),
+            "model": options.model,
+            "epsilon": options.epsilon,
+            "delta": design.target.delta,
+            "epsilon_local": options.epsilon_local,
+            "min_reports": job.min_reports,
+            "mechanism": options.mechanism,
+            "bins": options.bins,
+            "smooth": options.smooth,
+            "confidence": options.confidence,
+        },
+        "mean": _mean(summary, job.bounds),
+        "mechanism": {
+            "name": design.name,
+            "source": job.fitted.source,
+            "constants": design.mechanism.constants(),
+            "messages_per_user": 1.0,
+            "bits_per_message": design.bits,
+        },
+        "estimation": {
+            "bins": len(summary.estimate),
+            "method": "EMS, smoothed: biased, closer on smooth data and far off at spikes"
+            if options.smooth
+            else "expectation maximisation, stopped where it begins to fit the noise",
+            "iterations": summary.iterations,
+            "converged": summary.converged,
+            "span": job.fitted.span,
+        },
+        "error": {
+            "expected_length_of_cumulative_intervals": job.fitted.expected_length,
+            "covers": covers(options.unit),
+        },
+        "versions": versions(),
+    }
+
+
+def covers(unit: str) -> str:
+    """What intervals account for."""
+    drawn = "" if unit == "row" else f" Of each {unit} one number was drawn; they hold for these."
+    return _COVERS + drawn
+
+
+def _mean(summary: Summary, bounds: Bounds) -> dict[str, float]:
+    """The mean in the units of the bounds."""
+    mean, half = summary.mean, bounds.half
+    unbiased = bounds.low + (mean.estimate + 1) * half
+    return {
+        "estimate": min(max(unbiased, bounds.low), bounds.high),
+        "unbiased": unbiased,
+        "standard_error": mean.standard_error * half,
+        "lower": float(scaled(np.array(mean.lower), bounds)),
+        "upper": float(scaled(np.array(mean.upper), bounds)),
+        "of_the_estimated_shares": float(scaled(np.array(summary.mean_of_estimate), bounds)),
+    }

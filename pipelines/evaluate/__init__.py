@@ -1,0 +1,1 @@
+"""Studies: systems and mechanisms side by side, where the truth is known."""

@@ -1,0 +1,1 @@
+"""Heavy hitters: frequent strings that nobody declared."""

@@ -1,0 +1,1 @@
+"""The histogram: how often each value of a declared domain occurs."""

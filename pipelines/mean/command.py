@@ -1,0 +1,91 @@
+"""`hushbeam mean` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mechanisms import mean_planner
+from mechanisms.catalog import MEAN
+from pipelines.number_arguments import add_column, add_output, add_privacy
+
+_MORE = """\
+examples:
+  hushbeam mean --input 'logs/*.parquet' --column seconds --bounds 0,600 \\
+      --epsilon 1 --output seconds-mean
+  hushbeam mean --input 'logs/*.parquet' --column seconds --bounds 0,600 --user-column user \\
+      --min-reports 100000 --group-by city --groups cities.txt --epsilon 1 --output seconds-by-city
+
+Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
+exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong;
+3 the run failed.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "mean",
+        help="the average of a column of numbers, or of each group of rows",
+        description="The average of a column of numbers, or of each group of rows. Numbers are "
+        "clipped to --bounds; how many were is not published.",
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_argument_group("what is averaged")
+    add_column(what, bounds_required=False)
+    what.add_argument(
+        "--choose-bounds", action="store_true",
+        help="let one user in ten tell privately how large numbers are, choose powers of two that "
+        "hold all but 0.1 %% of them (or all but what noise hides), and average the numbers of the "
+        "others; --bounds is then not needed",
+    )  # fmt: skip
+    what.add_argument(
+        "--group-by", metavar="COLUMN",
+        help="one mean for each value of this column; which group a user is in stays as private as "
+        "the number",
+    )  # fmt: skip
+    what.add_argument(
+        "--groups", metavar="FILE|LOW..HIGH",
+        help="the groups: a text file with one a line, or a range of integers; public knowledge, "
+        "not taken from the data",
+    )  # fmt: skip
+    what.add_argument(
+        "--groups-public", action="store_true",
+        help="everybody may know who is in which group: reports say it in the clear, which makes "
+        "errors far smaller; --min-reports is then the least of each group",
+    )  # fmt: skip
+
+    privacy = parser.add_argument_group("what is promised")
+    add_privacy(privacy)
+    privacy.add_argument(
+        "--mechanism", default=mean_planner.AUTO, metavar="NAME",
+        help="auto takes the one with the least worst-case variance (default: %(default)s); or one "
+        f"of: {', '.join(MEAN)}; of private groups only {mean_planner.KEY_VALUE}",
+    )  # fmt: skip
+    privacy.add_argument(
+        "--cells", metavar="N",
+        help="into how many cells the range between the bounds is cut; values are rounded to their "
+        f"ends by a coin (default: {mean_planner.LOCAL_CELLS} in the local model, "
+        f"{mean_planner.SHUFFLE_CELLS} in the shuffle model, what is best for private groups)",
+    )  # fmt: skip
+
+    result = parser.add_argument_group("what comes out")
+    add_output(result, "mean.parquet, statement.json, report.html")
+    result.add_argument(
+        "--interval", choices=("plug-in", "worst"), default="plug-in",
+        help="plug-in: as wide as the reports show it must be. worst: wide enough for any values "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Publish a mean, or one for each group, and show them."""
+    # Beam takes a second to import, and warns while it does: other commands need not wait, and
+    # by now logs are silent.
+    from pipelines.mean.run import run as publish
+
+    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
+    return publish(asked, beam_arguments)
