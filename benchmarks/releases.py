@@ -19,7 +19,10 @@ from rich.table import Table
 from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
 from pipelines.histogram import job as histogram
+from pipelines.histogram.publish import HistogramRoad
+from pipelines.histogram.result import TABLE
 from pipelines.release import read
+from pipelines.road import Publish
 
 RUNS = 30
 CASES = [
@@ -68,8 +71,8 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
             )  # fmt: skip
             job = histogram.prepare(options, stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
-                pipeline | histogram.PublishHistogram(job)
-            released = pq.read_table(pa.BufferReader(read(options.output, histogram.TABLE)))
+                pipeline | Publish({"histogram": HistogramRoad(job)})
+            released = pq.read_table(pa.BufferReader(read(options.output, TABLE)))
             errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
             low, high = released["lower"].to_numpy(), released["upper"].to_numpy()
             covered.append(np.mean((low <= shares) & (shares <= high)))

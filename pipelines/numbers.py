@@ -21,6 +21,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
+from pipelines.road import fresh_digest
 from pipelines.wording import RAW_ROWS, meaning, upward
 from transforms.blocks import Generator
 from transforms.contributions import OneValuePerUser
@@ -33,11 +34,8 @@ from transforms.encode_numbers import (
     is_numeric,
 )
 from transforms.progress import ROWS
-from transforms.telemetry import ReadTelemetry
-from transforms.users import UserDigest
 
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
-_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 
 
@@ -144,59 +142,43 @@ def require_proven(options: NumberOptions, released: Guarantee) -> None:
         )
 
 
-def bucket_count(rows: int) -> int:
-    """How many groups the shuffler and the contribution bound split their input into."""
-    return min(max(64, rows // _BUCKET_ROWS), 1 << 14)
-
-
 class Cells(NamedTuple):
-    """What `ReadCells` yields: CellBlocks, and (name, count) pairs that are added up by name."""
+    """What `EncodeCells` yields: CellBlocks, and (name, count) pairs that are added up by name."""
 
     cells: beam.PCollection
     tallies: beam.PCollection
 
 
 @dataclass
-class ReadCells(beam.PTransform):
-    """From files to `Cells`: one cell a row, or with a user column one cell a user.
+class EncodeCells(beam.PTransform):
+    """From tables to `Cells`: one cell a row, or with a user column one cell a user.
 
     Attributes:
         options: what was asked.
-        telemetry: the files.
         bounds: what the numbers are clipped to.
         rounding: what takes them to cells.
         groups: the column that says which mean a number belongs to.
+        buckets: into how many groups users are hashed.
         open_rng: opens generators on workers; a seeded one is for tests.
     """
 
     options: NumberOptions
-    telemetry: inputs.Telemetry
     bounds: Scale
     rounding: Rounding
     groups: GroupColumn | None = None
+    buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, begin: beam.pvalue.PBegin) -> Cells:
-        users, columns = None, {self.options.column}
-        if self.options.user_column is not None:
-            users = UserDigest(self.options.user_column, int(SecureRandom().words(1)[0]))
-            columns.add(self.options.user_column)
-        if self.groups is not None:
-            columns.add(self.groups.column)
+    def expand(self, tables: beam.PCollection) -> Cells:
+        users = fresh_digest(self.options.user_column)
         encode = EncodeNumbersDoFn(
             self.options.column, self.bounds, self.rounding, users, self.groups, self.open_rng
         )
-        encoded = (
-            begin
-            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted(columns)))
-            | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
-        )
+        encoded = tables | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
         cells = encoded.cells
         if users is not None:
-            buckets = bucket_count(self.telemetry.rows)
-            cells |= "Bound contributions" >> OneValuePerUser(buckets, self.open_rng)
-        tallies = encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
-        return Cells(cells, tallies)
+            cells |= "Bound contributions" >> OneValuePerUser(self.buckets, self.open_rng)
+        return Cells(cells, encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum))
 
 
 def statement_head(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import RequestError, reason
@@ -98,6 +101,11 @@ def read(folder: str, name: str) -> bytes:
     """The content of one file of a release."""
     with FileSystems.open(_join(folder, name)) as stream:
         return bytes(stream.read())
+
+
+def read_table(folder: str, name: str) -> pa.Table:
+    """One table of a release."""
+    return pq.ParquetFile(io.BytesIO(read(folder, name))).read()
 
 
 def _published_id(folder: str) -> str | None:

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a distribution, and show its quantiles and its mean."""
     # Beam takes a second to import, and warns while it does: other commands need not wait, and
     # by now logs are silent.
-    from pipelines.distribution.run import run as publish
+    from pipelines.single import publish_one
 
     asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish(asked, beam_arguments)
+    return publish_one("distribution", asked, beam_arguments)

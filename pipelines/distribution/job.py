@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import apache_beam as beam
-from apache_beam.pvalue import AsDict
 from pydantic import Field
 
 from mechanisms.channel import Guarantee
@@ -18,34 +14,19 @@ from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean_planner import MeanTarget
 from mechanisms.randomness import SecureRandom
 from mechanisms.target import default_delta
-from pipelines import inputs, release
-from pipelines.distribution import report as distribution_report
-from pipelines.distribution.result import (
-    QUANTILES,
-    TABLE,
-    distribution_statement,
-    distribution_table,
-    quantile_table,
-)
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import (
     NumberOptions,
-    ReadCells,
-    bucket_count,
     least_reports,
     open_numbers,
-    parquet,
     read_bounds,
     require_proven,
 )
 from pipelines.requests import Whole
 from pipelines.wording import large_delta
 from transforms.blocks import Generator
-from transforms.collect_distribution import CollectDistribution, Distribution
 from transforms.encode_numbers import Bounds
-from transforms.perturb import Perturb
-from transforms.progress import CHANGED, ROWS, WITHHELD, tally
-from transforms.shuffle import Shuffle
 
 _MOST_QUANTILES = 1000
 
@@ -155,56 +136,3 @@ def read_quantiles(text: str | None) -> tuple[float, ...]:
 def _expected_reports(options: DistributionOptions, rows: int) -> int:
     """For how many reports bins are chosen: never for more than come, as far as is known."""
     return options.min_reports or max(1, math.floor(0.9 * rows))
-
-
-@dataclass
-class PublishDistribution(beam.PTransform):
-    """The whole road, from files to a release."""
-
-    job: DistributionJob
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        job, mechanism = self.job, self.job.fitted.design.mechanism
-        read = begin | "Cells" >> ReadCells(
-            job.options, job.telemetry, job.bounds, job.fitted.rounding, open_rng=job.open_rng
-        )
-        messages = read.cells | "Perturb" >> Perturb(mechanism, job.open_rng)
-        if job.options.model == "shuffle":
-            buckets = bucket_count(job.telemetry.rows)
-            messages |= "Shuffle" >> Shuffle(
-                job.min_reports, mechanism.codes, buckets, job.open_rng
-            )
-        collect = CollectDistribution(job.estimator, job.options.confidence, job.probabilities)
-        return (
-            messages
-            | "Collect" >> collect
-            | "Release" >> beam.ParDo(ReleaseDoFn(job, uuid.uuid4().hex), AsDict(read.tallies))
-        )
-
-
-class ReleaseDoFn(beam.DoFn):
-    """Writes the release, unless there are too few reports for one, or the files changed.
-
-    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
-    quote the data.
-    """
-
-    def __init__(self, job: DistributionJob, release_id: str) -> None:
-        self._job, self._release_id = job, release_id
-
-    def process(self, found: Distribution, tallies: Mapping[str, int]) -> None:
-        job, summary = self._job, found.summary
-        if tallies.get(ROWS, 0) != job.telemetry.rows:
-            tally(CHANGED, 1)
-            return
-        if summary is None or found.n < job.min_reports:
-            tally(WITHHELD, 1)
-            return
-        table, values = distribution_table(job, summary), quantile_table(job, summary)
-        statement = distribution_statement(job, found, tallies, self._release_id)
-        files = {
-            TABLE: parquet(table),
-            QUANTILES: parquet(values),
-            "report.html": distribution_report.page(table, values, statement),
-        }
-        release.publish(job.options.output, files, statement)

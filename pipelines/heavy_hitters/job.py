@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
-import platform
-import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
-import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
-from apache_beam.pvalue import AsDict
 from pydantic import BaseModel, ConfigDict, Field
 
 from mechanisms.channel import Guarantee
@@ -23,30 +14,19 @@ from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.randomness import SecureRandom
-from mechanisms.systems import AUTO, find
+from mechanisms.systems import AUTO
 from mechanisms.target import Target, default_delta
 from pipelines import inputs, release
 from pipelines.errors import RequestError
-from pipelines.heavy_hitters import report as heavy_hitters_report
 from pipelines.requests import Whole
-from pipelines.wording import RAW_ROWS, large_delta, meaning, upward
+from pipelines.road import bucket_count
+from pipelines.wording import large_delta, upward
 from transforms.blocks import Generator
-from transforms.contributions import OneValuePerUser
-from transforms.discover import Discover, Discovered
-from transforms.encode_prefixes import EncodePrefixesDoFn, accepts
-from transforms.perturb import Perturb
-from transforms.progress import CHANGED, ROWS, WITHHELD, tally
-from transforms.shuffle import Shuffle
-from transforms.telemetry import ReadTelemetry
-from transforms.users import UserDigest
-
-TABLE = "heavy_hitters.parquet"
+from transforms.encode_prefixes import accepts
 
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
-_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
-_PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 
 _BY_LEVELS = (
     "users are divided among the levels of a prefix tree by dice that do not look at the value, "
@@ -137,7 +117,7 @@ class HeavyHittersJob:
     @property
     def buckets(self) -> int:
         """How many groups the shuffler and the contribution bound split their input into."""
-        return min(max(64, self.telemetry.rows // _BUCKET_ROWS), 1 << 14)
+        return bucket_count(self.telemetry.rows)
 
 
 def prepare(options: HeavyHittersOptions, open_rng: Generator = SecureRandom) -> HeavyHittersJob:
@@ -210,149 +190,3 @@ def _expected_reports(options: HeavyHittersOptions, rows: int) -> int:
         )
     unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
     return max(2, int(0.9 * rows) // unit * unit)
-
-
-@dataclass
-class PublishHeavyHitters(beam.PTransform):
-    """The whole road, from files to a release."""
-
-    job: HeavyHittersJob
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        job, options, protocol = self.job, self.job.options, self.job.plan.protocol
-        users, columns = None, {options.column}
-        if options.user_column is not None:
-            users = UserDigest(options.user_column, int(SecureRandom().words(1)[0]))
-            columns.add(options.user_column)
-        encode = EncodePrefixesDoFn(options.column, protocol, users, job.open_rng)
-        encoded = (
-            begin
-            | "Read" >> ReadTelemetry(job.telemetry.files, tuple(sorted(columns)))
-            | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
-        )
-        cells = encoded.cells
-        if users is not None:
-            cells |= "Bound contributions" >> OneValuePerUser(job.buckets, job.open_rng)
-        messages = cells | "Perturb" >> Perturb(protocol.levels, job.open_rng)
-        if options.model == "shuffle":
-            messages |= "Shuffle" >> Shuffle(
-                job.min_reports, protocol.levels.codes, job.buckets, job.open_rng
-            )
-        tallies = encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
-        return (
-            messages
-            | "Discover" >> Discover(protocol, job.plan.search, options.top, options.confidence)
-            | "Release" >> beam.ParDo(ReleaseDoFn(job, uuid.uuid4().hex), AsDict(tallies))
-        )
-
-
-class ReleaseDoFn(beam.DoFn):
-    """Writes the release, unless there are too few reports for one, or the files changed.
-
-    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
-    quote the data.
-    """
-
-    def __init__(self, job: HeavyHittersJob, release_id: str) -> None:
-        self._job, self._release_id = job, release_id
-
-    def process(self, discovered: Discovered, tallies: Mapping[str, int]) -> None:
-        if tallies.get(ROWS, 0) != self._job.telemetry.rows:
-            tally(CHANGED, 1)
-            return
-        if discovered.found.n < self._job.min_reports:
-            tally(WITHHELD, 1)
-            return
-        table = heavy_hitters_table(discovered)
-        statement = heavy_hitters_statement(self._job, discovered, tallies, self._release_id)
-        page = heavy_hitters_report.page(table, statement)
-        files = {TABLE: _parquet(table), "report.html": page}
-        release.publish(self._job.options.output, files, statement)
-
-
-def heavy_hitters_table(discovered: Discovered) -> pa.Table:
-    """The published table: one row per string that was found, the most frequent first.
-
-    Columns: value; whole (false for the common beginning of longer strings that were cut);
-    estimate and standard_error of the share of reports; lower and upper (an interval for each
-    string alone); lower_simultaneous and upper_simultaneous (intervals that cover all strings
-    together, however they were chosen); expected_false (how many strings that nobody holds would
-    stand out as far, at most, on average).
-    """
-    found = discovered.found
-    names = (
-        "estimate", "standard_error", "lower", "upper", "lower_simultaneous",
-        "upper_simultaneous", "expected_false",
-    )  # fmt: skip
-    columns = {name: pa.array(getattr(found, name), pa.float64()) for name in names}
-    first = {"value": pa.array(found.values, pa.string()), "whole": pa.array(found.whole)}
-    return pa.table(first | columns)
-
-
-def heavy_hitters_statement(
-    job: HeavyHittersJob, discovered: Discovered, tallies: Mapping[str, int], release_id: str
-) -> dict[str, Any]:
-    """What was asked, what was done, and what it guarantees."""
-    options, plan, found = job.options, job.plan, discovered.found
-    protocol, design = plan.protocol, plan.design
-    released, local = job.guarantees
-    in_words = [meaning(each, job.min_reports) for each in dict.fromkeys((released, local))]
-    limit = plan.detection_limit
-    return {
-        "statement_version": 1,
-        "release": "heavy-hitters",
-        "release_id": release_id,
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": [*in_words, *job.cautions, RAW_ROWS],
-        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "neighbours": f"one {job.unit}'s string is replaced by any other string of the alphabet",
-        "published_exactly": "the number of reports, of rows read and of rejects by reason",
-        "n": found.n,
-        "rows_read": tallies.get(ROWS, 0),
-        "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
-        "invalid_reports": discovered.invalid,
-        "asked": {
-            "column": options.column,
-            "user_column": options.user_column,
-            "unit": job.unit,
-            "alphabet": protocol.code.characters or "all text, as UTF-8 bytes",
-            "max_length": protocol.code.max_length,
-            "model": options.model,
-            "epsilon": options.epsilon,
-            "delta": design.target.delta,
-            "epsilon_local": options.epsilon_local,
-            "min_reports": job.min_reports,
-            "system": options.system,
-            "oracle": options.oracle,
-            "top": options.top,
-            "false_strings": options.false_strings,
-            "confidence": options.confidence,
-        },
-        "mechanism": {
-            "name": design.name,
-            "source": find(design.name).source,
-            "constants": protocol.levels.constants(),
-            "messages_per_user": design.messages,
-            "bits_per_message": (protocol.levels.codes - 1).bit_length(),
-        },
-        "search": {
-            "prospect": job.prospect,
-            "detection_limit": None if limit == math.inf else limit,
-            "planned_for": design.target.n,
-            "steps": list(protocol.schedule.steps),
-            "rows": list(protocol.schedule.rows),
-            "shares": list(protocol.schedule.shares),
-            "public_seed": protocol.seed,
-            "beam": plan.search.beam,
-            "candidates": found.candidates,
-            "strings": len(found.values),
-        },
-        "versions": {name: version(name) for name in _PACKAGES}
-        | {"python": platform.python_version()},
-    }
-
-
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()

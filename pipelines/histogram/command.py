@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a histogram, and show the top of it."""
     # Beam takes a second to import, and warns while it does: other commands need not wait, and
     # by now logs are silent.
-    from pipelines.histogram.run import run as publish
+    from pipelines.single import publish_one
 
     asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish(asked, beam_arguments)
+    return publish_one("histogram", asked, beam_arguments)

@@ -22,7 +22,9 @@ import pytest
 from mechanisms import systems
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.histogram.job import HistogramJob, HistogramOptions, PublishHistogram, prepare
+from pipelines.histogram.job import HistogramJob, HistogramOptions, prepare
+from pipelines.histogram.publish import HistogramRoad
+from pipelines.road import Publish
 from tests import canaries
 
 ROWS = 60_000
@@ -48,7 +50,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Hist
     options = HistogramOptions(**(defaults | {"input": (log,)} | asked))
     job = prepare(options, open_rng=functools.partial(SeededRandom, seed))
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | PublishHistogram(job)
+        _ = pipeline | Publish({"histogram": HistogramRoad(job)})
     table = pq.ParquetFile(folder / "histogram.parquet").read()
     return job, table, json.loads((folder / "statement.json").read_text())
 

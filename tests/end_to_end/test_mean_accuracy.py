@@ -23,7 +23,8 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 from pipelines.mean.job import MeanJob, MeanOptions, prepare
-from pipelines.mean.publish import PublishMean
+from pipelines.mean.publish import MeanRoad
+from pipelines.road import Publish
 from tests import canaries
 from tests.oracles_transforms import fresh_stream, restart
 
@@ -50,7 +51,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     restart(seed)
     job = prepare(MeanOptions(**asked), open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | PublishMean(job)
+        _ = pipeline | Publish({"mean": MeanRoad(job)})
     table = pq.ParquetFile(folder / "mean.parquet").read()
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 

@@ -9,7 +9,6 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
 from pipelines.numbers import (
     NumberOptions,
-    bucket_count,
     counted,
     least_reports,
     open_numbers,
@@ -20,6 +19,7 @@ from pipelines.numbers import (
     versions,
 )
 from pipelines.requests import request
+from pipelines.road import bucket_count
 from transforms.progress import ROWS
 
 

@@ -1,0 +1,51 @@
+"""Heavy hitters among the kinds of metrics."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipelines import release
+from pipelines.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, prepare
+from pipelines.heavy_hitters.publish import HeavyHittersRoad
+from pipelines.heavy_hitters.report import labels
+from pipelines.heavy_hitters.result import TABLE
+from pipelines.kinds import Kind
+
+_SHOWN = 20
+
+
+def show_top(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The most frequent strings, as a table."""
+    if not len(table):
+        screen.print("no string stands out")
+        return
+    shown = Table(title=f"the {min(_SHOWN, len(table))} most frequent of {len(table):,} strings")
+    shown.add_column("string")
+    for heading in ("share %", "± s.e.", f"{100 * confidence:g} % interval"):
+        shown.add_column(heading, justify="right")
+    top = table.slice(0, _SHOWN)
+    for label, row in zip(labels(top), top.to_pylist(), strict=True):
+        shown.add_row(
+            Text(label),  # a plain string would be read as markup
+            f"{100 * row['estimate']:.3f}",
+            f"{100 * row['standard_error']:.3f}",
+            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
+        )
+    screen.print(shown)
+
+
+def show(screen: Console, job: HeavyHittersJob) -> None:
+    """The most frequent strings of a release."""
+    show_top(screen, release.read_table(job.options.output, TABLE), job.options.confidence)
+
+
+KIND = Kind(
+    HeavyHittersOptions,
+    prepare,
+    HeavyHittersRoad,
+    show,
+    foretold=lambda job: str(job.prospect),
+)

@@ -1,0 +1,176 @@
+"""The road of every metric, cut where it passes from the clients to the shuffler and the collector.
+
+tables -> `reports` (the clients) -> `shuffled` (the shuffler) -> `found` and `release` (the
+collector). A job runs it whole; the three parties each run their part.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict
+
+from mechanisms.randomness import SecureRandom
+from pipelines import release
+from pipelines.publishing import Job
+from transforms.blocks import Generator
+from transforms.progress import CHANGED, ROWS, WITHHELD, tally
+from transforms.shuffle import Shuffle
+from transforms.telemetry import ReadTelemetry
+from transforms.users import UserDigest
+
+_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
+
+
+class RoadJob(Job, Protocol):
+    """A job that takes the road: what generators its workers open."""
+
+    @property
+    def open_rng(self) -> Generator: ...
+
+
+class Reports(NamedTuple):
+    """What clients send, and what is counted of those who could not.
+
+    Attributes:
+        messages: blocks of messages.
+        users: numbers that add up to how many users reported, where one may send several messages;
+            None where every message is a user's.
+        tallies: (name, count), one for each name.
+    """
+
+    messages: beam.PCollection
+    users: beam.PCollection | None
+    tallies: beam.PCollection
+
+
+class Content(NamedTuple):
+    """What is published: files by name, and the statement."""
+
+    files: dict[str, bytes]
+    statement: dict[str, Any]
+
+
+class Road(ABC):
+    """One metric: Arrow tables in, a release in the job's folder.
+
+    Attributes:
+        job: what was asked, held against the input.
+    """
+
+    job: RoadJob
+
+    @property
+    @abstractmethod
+    def columns(self) -> frozenset[str]:
+        """What is read of the log; nothing else leaves the files."""
+
+    @property
+    @abstractmethod
+    def shuffler(self) -> Shuffle | None:
+        """What stands between clients and collector; None in the local model."""
+
+    @abstractmethod
+    def reports(self, tables: beam.PCollection) -> Reports:
+        """The clients: from tables to perturbed messages."""
+
+    @abstractmethod
+    def found(self, reports: Reports) -> beam.PCollection:
+        """The collector's one element: what the batch says."""
+
+    @abstractmethod
+    def content(self, found: Any, tallies: Mapping[str, int], release_id: str) -> Content | None:
+        """What is published of it; None if the batch is too small."""
+
+    def whole(self, tables: beam.PCollection) -> beam.PCollection:
+        """All of it, in one job."""
+        return self.collect(self.shuffled(self.reports(tables)))
+
+    def shuffled(self, reports: Reports) -> Reports:
+        """The shuffler."""
+        shuffle = self.shuffler
+        if shuffle is None:
+            return reports
+        shuffle.users = reports.users
+        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
+
+    def collect(self, reports: Reports) -> beam.PCollection:
+        """The collector and the release."""
+        return self.publish(self.found(reports), reports.tallies)
+
+    def publish(
+        self, found: beam.PCollection, tallies: beam.PCollection, *sides: Any
+    ) -> beam.PCollection:
+        """The release; side inputs are handed on to `content`."""
+        step = ReleaseDoFn(self, uuid.uuid4().hex)
+        return found | "Release" >> beam.ParDo(step, AsDict(tallies), *sides)
+
+
+class ReleaseDoFn(beam.DoFn):
+    """Writes the release, unless there are too few reports for one, or the files changed.
+
+    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
+    quote the data.
+    """
+
+    def __init__(self, road: Road, release_id: str) -> None:
+        self._road, self._release_id = road, release_id
+
+    # Beam would take the annotation of *sides for that of a tuple.
+    def process(self, found: Any, tallies: Mapping[str, int], *sides) -> None:  # type: ignore[no-untyped-def]
+        job = self._road.job
+        if tallies.get(ROWS, 0) != job.telemetry.rows:
+            tally(CHANGED, 1)
+            return
+        content = self._road.content(found, tallies, self._release_id, *sides)
+        if content is None:
+            tally(WITHHELD, 1)
+            return
+        release.publish(job.options.output, content.files, content.statement)
+
+
+@dataclass
+class Publish(beam.PTransform):
+    """From files to releases; the log is read once, whatever is made of it.
+
+    Attributes:
+        roads: the metrics by name, all of the same files.
+    """
+
+    roads: Mapping[str, Road]
+
+    def expand(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
+        columns = sorted(frozenset().union(*(road.columns for road in self.roads.values())))
+        files = next(iter(self.roads.values())).job.telemetry.files
+        tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
+        return tuple(tables | name >> Travel(road) for name, road in self.roads.items())
+
+
+@dataclass
+class Travel(beam.PTransform):
+    """One metric's road as a step."""
+
+    road: Road
+
+    def expand(self, tables: beam.PCollection) -> beam.PCollection:
+        return self.road.whole(tables)
+
+
+def bucket_count(rows: float) -> int:
+    """How many groups the shuffler and the contribution bound split their input into."""
+    return min(max(64, int(rows) // _BUCKET_ROWS), 1 << 14)
+
+
+def fresh_digest(column: str | None) -> UserDigest | None:
+    """Digests of a user column under a key of their own; None where rows are the unit."""
+    return None if column is None else UserDigest(column, int(SecureRandom().words(1)[0]))
+
+
+def columns_of(*names: str | None) -> frozenset[str]:
+    """The columns among names of which some are not given."""
+    return frozenset(name for name in names if name is not None)
