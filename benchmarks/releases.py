@@ -71,7 +71,7 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
             )  # fmt: skip
             job = histogram.prepare(options, stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
-                pipeline | Publish({"histogram": HistogramRoad(job)})
+                pipeline | Publish(HistogramRoad(job))
             released = pq.read_table(pa.BufferReader(read(options.output, TABLE)))
             errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
             low, high = released["lower"].to_numpy(), released["upper"].to_numpy()

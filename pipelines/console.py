@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.report import labels
+from pipelines.histogram.report import labels
 from transforms.progress import CHANGED, NAMESPACE, REPORTS, ROWS, WITHHELD, live
 
 _NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED)

@@ -6,12 +6,15 @@ import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from mechanisms.randomness import SecureRandom
+from pipelines import release
 from pipelines.errors import RequestError, reason
 from transforms.encode import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.users import UserDigest
@@ -35,12 +38,19 @@ class Telemetry:
     rows: int
     schemas: tuple[pa.Schema, ...]
 
+    @property
+    def unread(self) -> bool:
+        """Whether nobody has looked at the files, or ever will: a collector has none."""
+        return not self.files
+
     def column_type(self, column: str, flag: str) -> pa.DataType:
-        """The type of a column that every file must have, alike.
+        """The type of a column that every file must have, alike; null if nobody has looked.
 
         Raises:
             RequestError: a file lacks it or has two of that name, or two files disagree.
         """
+        if self.unread:
+            return pa.null()
         kinds = []
         for file, schema in zip(self.files, self.schemas, strict=True):
             if schema.get_field_index(column) < 0:  # none, or more than one
@@ -53,6 +63,41 @@ class Telemetry:
                     f"in {file}; write the files with one schema"
                 )
         return kinds[0]
+
+
+UNREAD = Telemetry((), 0, ())
+
+
+class Given(NamedTuple):
+    """What a plan has settled before one of its metrics is prepared.
+
+    Attributes:
+        telemetry: the files, opened once for all metrics, or `UNREAD`; None to open what the
+            metric's own options name.
+        seed: what public randomness comes from, so that clients and collectors agree on it; None
+            to draw it.
+    """
+
+    telemetry: Telemetry | None = None
+    seed: int | None = None
+
+    def open(self, patterns: tuple[str, ...], output: str) -> Telemetry:
+        """The files of a request, after a look at where its release is to go.
+
+        Raises:
+            RequestError: the output is taken, or there is no input.
+        """
+        if self.telemetry is not None:
+            return self.telemetry
+        release.require_vacant(output)
+        return open_telemetry(patterns)
+
+    def public_seed(self) -> int:
+        """0 .. 2^63 - 1."""
+        return int(SecureRandom().integers(1 << 63, 1)[0]) if self.seed is None else self.seed
+
+
+ALONE = Given()
 
 
 def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
@@ -138,7 +183,7 @@ def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
             f"--domain: {domain.size:,} values are more than the {_LARGEST_DOMAIN:,} that can be "
             "counted; declare a coarser domain"
         )
-    if not domain.accepts(column):
+    if not (pa.types.is_null(column) or domain.accepts(column)):
         text = "text (or integers, if every line is one and none comes twice)"
         if pa.types.is_boolean(column):
             text = "other lines than true and false"
@@ -182,5 +227,5 @@ def _domain_lines(path: str) -> tuple[str, ...]:
 def check_user_column(telemetry: Telemetry, column: str) -> None:
     """Refuse a user column that cannot tell users apart."""
     kind = telemetry.column_type(column, "--user-column")
-    if not UserDigest.accepts(kind):
+    if not (telemetry.unread or UserDigest.accepts(kind)):
         raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")

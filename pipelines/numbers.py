@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mechanisms.channel import Guarantee
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.road import fresh_digest
@@ -91,16 +91,17 @@ def read_bounds(text: str | None) -> Bounds:
     return Bounds(*ends)
 
 
-def open_numbers(options: NumberOptions) -> inputs.Telemetry:
+def open_numbers(
+    options: NumberOptions, given: inputs.Given = inputs.ALONE
+) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
 
     Raises:
         RequestError: the output is taken, there is no input, or a column is not what it must be.
     """
-    release.require_vacant(options.output)
-    telemetry = inputs.open_telemetry(options.input)
+    telemetry = given.open(options.input, options.output)
     kind = telemetry.column_type(options.column, "--column")
-    if not is_numeric(kind):
+    if not (telemetry.unread or is_numeric(kind)):
         raise RequestError(
             f"--column: {options.column!r} holds {kind}; numbers are needed (integers, floats or "
             "decimals)"
@@ -120,7 +121,7 @@ def least_reports(options: NumberOptions, rows: int) -> int:
         return options.min_reports
     if options.model != "shuffle":
         return 1
-    if options.user_column is not None:
+    if options.user_column is not None or not rows:
         raise RequestError(
             "--min-reports is missing: with --user-column, say how many users at the least the "
             "release must stand on (each client's epsilon is chosen for that number)"
@@ -183,7 +184,6 @@ class EncodeCells(beam.PTransform):
 
 def statement_head(
     kind: str,
-    release_id: str,
     guarantees: tuple[Guarantee, Guarantee],
     more_words: Iterable[str],
     least: int,
@@ -192,7 +192,6 @@ def statement_head(
 
     Args:
         kind: of release: "mean", "distribution".
-        release_id: tells jobs apart.
         guarantees: what the release promises, and what a single report does.
         more_words: cautions, and what else the promises need.
         least: the least batch for which the guarantee was computed.
@@ -202,7 +201,7 @@ def statement_head(
     return {
         "statement_version": 1,
         "release": kind,
-        "release_id": release_id,
+        "release_id": None,  # whoever publishes knows it
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "in_words": [*in_words, *more_words, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},

@@ -52,6 +52,7 @@ def carry_out(
     for_beam: PipelineOptions,
     screen: console.Screen,
     withheld: Callable[[Any, Mapping[str, int]], str | None] = too_few,
+    times: int = 1,
 ) -> bool:
     """Run a pipeline that ends in a release.
 
@@ -61,6 +62,7 @@ def carry_out(
         for_beam: Beam's options.
         screen: where progress is shown.
         withheld: (job, counters) -> why the release was withheld, or None if it was not.
+        times: how often each row is encoded.
 
     Returns:
         Whether there is a release now; False if the run was handed over to a service.
@@ -71,7 +73,7 @@ def carry_out(
     """
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
-    counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows)
+    counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
     if counted is None:
         screen.print(
             "handed over; the release will appear in the output folder once the job has run"

@@ -86,8 +86,7 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
     Raises:
         RequestError: someone else published there meanwhile.
     """
-    text = json.dumps(statement, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    content = {**files, STATEMENT: text.encode()}
+    content = {**files, STATEMENT: written(statement)}
     if holds_release(folder) and _published_id(folder) == statement["release_id"]:
         return
     require_vacant(folder)
@@ -95,6 +94,11 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
         _write_local(folder, content)
     else:
         _write_objects(folder, content)
+
+
+def written(statement: Mapping[str, Any]) -> bytes:
+    """A statement as a file."""
+    return (json.dumps(statement, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def read(folder: str, name: str) -> bytes:
@@ -119,7 +123,9 @@ def _write_local(folder: str, content: Mapping[str, bytes]) -> None:
     partial = tempfile.mkdtemp(prefix=_partial(name), dir=parent)
     try:
         for file, data in content.items():
-            with open(os.path.join(partial, file), "wb") as stream:
+            path = os.path.join(partial, file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -45,9 +45,14 @@ def request(kind: type[_Options], asked: Mapping[str, Any]) -> _Options:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         flag = "--" + str(first["loc"][0]).replace("_", "-")
-        must = _MUST.get(first["type"], "").format(**first.get("ctx", {}))
-        told = f"{flag} must be {must}" if must else f"{flag}: {first['msg']}"
+        limit = must(first)
+        told = f"{flag} must be {limit}" if limit else f"{flag}: {first['msg']}"
         raise RequestError(f"{told}, not {first['input']!r}") from None
+
+
+def must(error: Any) -> str:
+    """What a value must be that pydantic has refused, in plain words; empty for rare complaints."""
+    return _MUST.get(error["type"], "").format(**error.get("ctx", {}))
 
 
 def no_more(arguments: Sequence[str]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
@@ -50,7 +50,7 @@ class Reports(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is published: files by name, and the statement."""
+    """What is published: files by name, and the statement, but for its release_id."""
 
     files: dict[str, bytes]
     statement: dict[str, Any]
@@ -84,12 +84,12 @@ class Road(ABC):
         """The collector's one element: what the batch says."""
 
     @abstractmethod
-    def content(self, found: Any, tallies: Mapping[str, int], release_id: str) -> Content | None:
+    def content(self, found: Any, tallies: Mapping[str, int]) -> Content | None:
         """What is published of it; None if the batch is too small."""
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
-        """All of it, in one job."""
-        return self.collect(self.shuffled(self.reports(tables)))
+        """All of it, in one job: at most one `Content`."""
+        return self.collected(self.shuffled(self.reports(tables)))
 
     def shuffled(self, reports: Reports) -> Reports:
         """The shuffler."""
@@ -99,66 +99,72 @@ class Road(ABC):
         shuffle.users = reports.users
         return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
 
-    def collect(self, reports: Reports) -> beam.PCollection:
-        """The collector and the release."""
-        return self.publish(self.found(reports), reports.tallies)
+    def collected(self, reports: Reports) -> beam.PCollection:
+        """The collector: at most one `Content`."""
+        return self.told(self.found(reports), reports.tallies)
 
-    def publish(
+    def told(
         self, found: beam.PCollection, tallies: beam.PCollection, *sides: Any
     ) -> beam.PCollection:
-        """The release; side inputs are handed on to `content`."""
-        step = ReleaseDoFn(self, uuid.uuid4().hex)
-        return found | "Release" >> beam.ParDo(step, AsDict(tallies), *sides)
+        """What is published of what was found; side inputs are handed on to `content`."""
+        return found | "Content" >> beam.ParDo(ContentDoFn(self), AsDict(tallies), *sides)
 
 
-class ReleaseDoFn(beam.DoFn):
-    """Writes the release, unless there are too few reports for one, or the files changed.
+class ContentDoFn(beam.DoFn):
+    """Makes what is published, unless there are too few reports for it, or the files changed.
 
     Why there is none is told by a counter: what a step raises reaches nobody, for its text might
     quote the data.
     """
 
-    def __init__(self, road: Road, release_id: str) -> None:
-        self._road, self._release_id = road, release_id
+    def __init__(self, road: Road) -> None:
+        self._road = road
 
     # Beam would take the annotation of *sides for that of a tuple.
-    def process(self, found: Any, tallies: Mapping[str, int], *sides) -> None:  # type: ignore[no-untyped-def]
-        job = self._road.job
-        if tallies.get(ROWS, 0) != job.telemetry.rows:
+    def process(  # type: ignore[no-untyped-def]
+        self, found: Any, tallies: Mapping[str, int], *sides
+    ) -> Iterator[Content]:
+        files = self._road.job.telemetry
+        if not files.unread and tallies.get(ROWS, 0) != files.rows:
             tally(CHANGED, 1)
             return
-        content = self._road.content(found, tallies, self._release_id, *sides)
+        content = self._road.content(found, tallies, *sides)
         if content is None:
             tally(WITHHELD, 1)
-            return
-        release.publish(job.options.output, content.files, content.statement)
+        else:
+            yield content
+
+
+class PublishDoFn(beam.DoFn):
+    """Writes a release."""
+
+    def __init__(self, folder: str, release_id: str) -> None:
+        self._folder, self._release_id = folder, release_id
+
+    def process(self, content: Content) -> None:
+        statement = {**content.statement, "release_id": self._release_id}
+        release.publish(self._folder, content.files, statement)
 
 
 @dataclass
 class Publish(beam.PTransform):
-    """From files to releases; the log is read once, whatever is made of it.
+    """From files to the release of one metric.
 
     Attributes:
-        roads: the metrics by name, all of the same files.
+        road: the metric.
+        release_id: tells jobs apart.
     """
 
-    roads: Mapping[str, Road]
-
-    def expand(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
-        columns = sorted(frozenset().union(*(road.columns for road in self.roads.values())))
-        files = next(iter(self.roads.values())).job.telemetry.files
-        tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
-        return tuple(tables | name >> Travel(road) for name, road in self.roads.items())
-
-
-@dataclass
-class Travel(beam.PTransform):
-    """One metric's road as a step."""
-
     road: Road
+    release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        return self.road.whole(tables)
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        job = self.road.job
+        tables = begin | "Read" >> ReadTelemetry(
+            job.telemetry.files, tuple(sorted(self.road.columns))
+        )
+        step = PublishDoFn(job.options.output, self.release_id)
+        return self.road.whole(tables) | "Release" >> beam.ParDo(step)
 
 
 def bucket_count(rows: float) -> int:

@@ -41,7 +41,7 @@ def publish_one(name: str, asked: Mapping[str, Any], beam_arguments: list[str]) 
     foretold = kind.foretold(job)
     if foretold is not None:
         screen.print(foretold, highlight=False, soft_wrap=True)
-    if carry_out(job, Publish({name: kind.road(job)}), for_beam, screen, kind.withheld):
+    if carry_out(job, Publish(kind.road(job)), for_beam, screen, kind.withheld):
         kind.show(screen, job)
         conclude(job, screen)
     return DONE

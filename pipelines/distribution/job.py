@@ -79,14 +79,18 @@ class DistributionJob:
         return [large_delta(delta, reports)] if delta * reports >= 1 else []
 
 
-def prepare(options: DistributionOptions, open_rng: Generator = SecureRandom) -> DistributionJob:
+def prepare(
+    options: DistributionOptions,
+    open_rng: Generator = SecureRandom,
+    given: inputs.Given = inputs.ALONE,
+) -> DistributionJob:
     """Check a request against its input and choose the mechanism; reads footers only.
 
     Raises:
         RequestError: something is wrong with the request or the input.
     """
     bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
-    telemetry = open_numbers(options)
+    telemetry = open_numbers(options, given)
     least = least_reports(options, telemetry.rows)
     expected = _expected_reports(options, telemetry.rows)
     default = default_delta(options.model, least)

@@ -14,7 +14,7 @@ from pipelines.distribution.job import DistributionJob, DistributionOptions, pre
 from pipelines.distribution.publish import DistributionRoad
 from pipelines.distribution.report import number, percent
 from pipelines.distribution.result import QUANTILES
-from pipelines.kinds import Kind
+from pipelines.kinds import Kind, Prediction
 
 _SHOWN = 25  # quantiles
 
@@ -46,4 +46,18 @@ def show_release(screen: Console, job: DistributionJob) -> None:
     show(screen, quantiles, statement["mean"], job.options.confidence)
 
 
-KIND = Kind(DistributionOptions, prepare, DistributionRoad, show_release)
+def predicted(job: DistributionJob) -> Prediction:
+    """The length of the limits of the cumulative distribution."""
+    design = job.fitted.design
+    told = f"share below ± {50 * job.fitted.expected_length:.2g} %"
+    return Prediction(design.name, told, design.bits)
+
+
+KIND = Kind(
+    "distribution",
+    DistributionOptions,
+    prepare,
+    DistributionRoad,
+    show_release,
+    predicted=predicted,
+)

@@ -56,14 +56,12 @@ class DistributionRoad(Road):
         collect = CollectDistribution(job.estimator, job.options.confidence, job.probabilities)
         return reports.messages | "Collect" >> collect
 
-    def content(
-        self, found: Distribution, tallies: Mapping[str, int], release_id: str
-    ) -> Content | None:
+    def content(self, found: Distribution, tallies: Mapping[str, int]) -> Content | None:
         job, summary = self.job, found.summary
         if summary is None or found.n < job.min_reports:
             return None
         table, values = distribution_table(job, summary), quantile_table(job, summary)
-        statement = distribution_statement(job, found, tallies, release_id)
+        statement = distribution_statement(job, found, tallies)
         files = {
             TABLE: parquet(table),
             QUANTILES: parquet(values),

@@ -6,12 +6,12 @@ import html
 import io
 import warnings
 from collections.abc import Mapping
-from importlib import resources
-from string import Template
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from pipelines import pages
 
 _ROWS = 1100  # all bins that there can be, and a few more
 
@@ -24,11 +24,10 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         quantiles: its quantiles.
         statement: its statement.
     """
-    name = "distribution.html"
-    template = Template(resources.files("pipelines").joinpath(name).read_text("utf-8"))
     asked, mean = statement["asked"], statement["mean"]
     low, high = asked["bounds"]
-    filled = template.substitute(
+    return pages.page(
+        "pipelines.distribution",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),
@@ -50,7 +49,6 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         rows="".join(_bin(row) for row in table.slice(0, _ROWS).to_pylist()),
         facts="".join(_fact(name, text) for name, text in _facts(statement)),
     )
-    return filled.encode()
 
 
 def number(value: float) -> str:

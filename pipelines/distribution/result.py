@@ -60,13 +60,13 @@ def scaled(values: Floats, bounds: Bounds) -> Floats:
 
 
 def distribution_statement(
-    job: DistributionJob, found: Distribution, tallies: Mapping[str, int], release_id: str
+    job: DistributionJob, found: Distribution, tallies: Mapping[str, int]
 ) -> dict[str, Any]:
     """What was asked, what was done, and what it guarantees."""
     options, design, summary = job.options, job.fitted.design, found.summary
     if summary is None:
         raise ValueError("there is no distribution of no reports")
-    head = statement_head("distribution", release_id, job.guarantees, job.cautions, job.min_reports)
+    head = statement_head("distribution", job.guarantees, job.cautions, job.min_reports)
     return head | {
         "neighbours": f"one {options.unit}'s number is replaced by any other number",
         **counted(found.n, found.invalid, tallies),

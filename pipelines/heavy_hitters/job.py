@@ -16,7 +16,7 @@ from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.randomness import SecureRandom
 from mechanisms.systems import AUTO
 from mechanisms.target import Target, default_delta
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.road import bucket_count
@@ -120,16 +120,19 @@ class HeavyHittersJob:
         return bucket_count(self.telemetry.rows)
 
 
-def prepare(options: HeavyHittersOptions, open_rng: Generator = SecureRandom) -> HeavyHittersJob:
+def prepare(
+    options: HeavyHittersOptions,
+    open_rng: Generator = SecureRandom,
+    given: inputs.Given = inputs.ALONE,
+) -> HeavyHittersJob:
     """Check a request against its input and plan the search; reads footers only.
 
     Raises:
         RequestError: something is wrong with the request or the input.
     """
-    release.require_vacant(options.output)
-    telemetry = inputs.open_telemetry(options.input)
+    telemetry = given.open(options.input, options.output)
     kind = telemetry.column_type(options.column, "--column")
-    if not accepts(kind):
+    if not (telemetry.unread or accepts(kind)):
         raise RequestError(
             f"--column: {options.column!r} holds {kind}; text is needed, or integers"
         )
@@ -153,7 +156,7 @@ def prepare(options: HeavyHittersOptions, open_rng: Generator = SecureRandom) ->
             _code(options, kind),
             Search(beam_, options.false_strings),
             # Public, and drawn anew for each job, before it looks at a value.
-            int(open_rng().words(1)[0]),
+            int(open_rng().words(1)[0]) if given.seed is None else given.seed,
             options.system,
             options.oracle,
         )
@@ -183,7 +186,7 @@ def _expected_reports(options: HeavyHittersOptions, rows: int) -> int:
     """For how many reports the search is planned; by default nine tenths of the rows."""
     if options.min_reports is not None:
         return options.min_reports
-    if options.user_column is not None:
+    if options.user_column is not None or not rows:
         raise RequestError(
             "--min-reports is missing: with --user-column, say how many users at the least the "
             "release must stand on (the search is planned for that number)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +14,7 @@ from pipelines.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, pr
 from pipelines.heavy_hitters.publish import HeavyHittersRoad
 from pipelines.heavy_hitters.report import labels
 from pipelines.heavy_hitters.result import TABLE
-from pipelines.kinds import Kind
+from pipelines.kinds import Kind, Prediction
 
 _SHOWN = 20
 
@@ -42,10 +44,20 @@ def show(screen: Console, job: HeavyHittersJob) -> None:
     show_top(screen, release.read_table(job.options.output, TABLE), job.options.confidence)
 
 
+def predicted(job: HeavyHittersJob) -> Prediction:
+    """The share from which a string is sure to be found."""
+    limit = job.plan.detection_limit
+    told = "nothing is sure to be found" if limit == math.inf else f"finds {100 * limit:.2g} %"
+    bits = (job.plan.protocol.levels.codes - 1).bit_length()
+    return Prediction(job.plan.design.name, told, bits)
+
+
 KIND = Kind(
+    "heavy-hitters",
     HeavyHittersOptions,
     prepare,
     HeavyHittersRoad,
     show,
+    predicted=predicted,
     foretold=lambda job: str(job.prospect),
 )

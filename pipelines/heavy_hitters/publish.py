@@ -56,12 +56,10 @@ class HeavyHittersRoad(Road):
         )
         return reports.messages | "Discover" >> discover
 
-    def content(
-        self, found: Discovered, tallies: Mapping[str, int], release_id: str
-    ) -> Content | None:
+    def content(self, found: Discovered, tallies: Mapping[str, int]) -> Content | None:
         if found.found.n < self.job.min_reports:
             return None
         table = heavy_hitters_table(found)
-        statement = heavy_hitters_statement(self.job, found, tallies, release_id)
+        statement = heavy_hitters_statement(self.job, found, tallies)
         files = {TABLE: parquet(table), "report.html": heavy_hitters_report.page(table, statement)}
         return Content(files, statement)

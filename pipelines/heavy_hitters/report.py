@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from importlib import resources
-from string import Template
 from typing import Any
 
 import pyarrow as pa
+
+from pipelines import pages
 
 _ROWS = 200
 _WIDE = 48  # characters of a string that are shown
@@ -42,12 +42,11 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = table.slice(0, _ROWS)
-    name = "heavy_hitters.html"
-    template = Template(resources.files("pipelines").joinpath(name).read_text("utf-8"))
     asked = statement["asked"]
     largest = max(top["upper"].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
-    filled = template.substitute(
+    return pages.page(
+        "pipelines.heavy_hitters",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),
@@ -62,7 +61,6 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         rows="".join(_row(label, row, largest) for label, row in rows),
         listed=len(top),
     )
-    return filled.encode()
 
 
 def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
@@ -71,14 +69,14 @@ def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
         name: _SCALE * max(row[name], 0.0) / largest for name in ("estimate", "lower", "upper")
     }
     bar = (
-        f'<svg width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
+        f'<svg class="bar" width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
         f'<rect y="1" width="{pixels["estimate"]:.1f}" height="12" fill="#8fb3d9"/>'
         f'<line x1="{pixels["lower"]:.1f}" x2="{pixels["upper"]:.1f}" y1="7" y2="7" '
         'stroke="#1c3f66" stroke-width="1.5"/></svg>'
     )
     shares = f"<td>{100 * row['estimate']:.4f}</td><td>{100 * row['standard_error']:.4f}</td>"
     interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
-    return f"<tr><th>{html.escape(label)}</th>{shares}{interval}<td>{bar}</td></tr>\n"
+    return f'<tr><th class="code">{html.escape(label)}</th>{shares}{interval}<td>{bar}</td></tr>\n'
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -38,15 +38,13 @@ def heavy_hitters_table(discovered: Discovered) -> pa.Table:
 
 
 def heavy_hitters_statement(
-    job: HeavyHittersJob, discovered: Discovered, tallies: Mapping[str, int], release_id: str
+    job: HeavyHittersJob, discovered: Discovered, tallies: Mapping[str, int]
 ) -> dict[str, Any]:
     """What was asked, what was done, and what it guarantees."""
     options, plan, found = job.options, job.plan, discovered.found
     protocol, design = plan.protocol, plan.design
     limit = plan.detection_limit
-    head = statement_head(
-        "heavy-hitters", release_id, job.guarantees, job.cautions, job.min_reports
-    )
+    head = statement_head("heavy-hitters", job.guarantees, job.cautions, job.min_reports)
     return head | {
         "neighbours": f"one {job.unit}'s string is replaced by any other string of the alphabet",
         **counted(found.n, discovered.invalid, tallies),

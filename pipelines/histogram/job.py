@@ -12,7 +12,7 @@ from mechanisms import planner, systems
 from mechanisms.channel import Guarantee
 from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.road import bucket_count
 from pipelines.wording import large_delta, many_messages, upward
@@ -107,14 +107,17 @@ class HistogramJob:
         return bucket_count(self.telemetry.rows * max(1.0, self.design.messages))
 
 
-def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> HistogramJob:
+def prepare(
+    options: HistogramOptions,
+    open_rng: Generator = SecureRandom,
+    given: inputs.Given = inputs.ALONE,
+) -> HistogramJob:
     """Check a request against its input and choose the mechanism; reads footers only.
 
     Raises:
         RequestError: something is wrong with the request or the input.
     """
-    release.require_vacant(options.output)
-    telemetry = inputs.open_telemetry(options.input)
+    telemetry = given.open(options.input, options.output)
     kind = telemetry.column_type(options.column, "--column")
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)
@@ -134,7 +137,7 @@ def prepare(options: HistogramOptions, open_rng: Generator = SecureRandom) -> Hi
             max_messages=options.max_messages,
             honest_share=options.honest_share,
             bound=options.bound,
-            seed=int(SecureRandom().integers(1 << 63, 1)[0]),
+            seed=given.public_seed(),
         )
         design = planner.design(target, options.mechanism)
     except ValueError as error:
@@ -179,7 +182,7 @@ def _min_reports(options: HistogramOptions, model: str, rows: int) -> int:
         return options.min_reports
     if model != "shuffle":
         return 1
-    if options.user_column is not None:
+    if options.user_column is not None or not rows:
         raise RequestError(
             "--min-reports is missing: with --user-column, say how many users at the least the "
             "release must stand on (each client's epsilon is chosen for that number)"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Console
 
 from pipelines import console, release
 from pipelines.histogram.job import HistogramJob, HistogramOptions, prepare
 from pipelines.histogram.publish import HistogramRoad
 from pipelines.histogram.result import TABLE
-from pipelines.kinds import Kind
+from pipelines.kinds import Kind, Prediction
 
 
 def show(screen: Console, job: HistogramJob) -> None:
@@ -17,4 +19,20 @@ def show(screen: Console, job: HistogramJob) -> None:
     console.show_top(screen, table, 10, job.options.confidence)
 
 
-KIND = Kind(HistogramOptions, prepare, HistogramRoad, show)
+def predicted(job: HistogramJob) -> Prediction:
+    """The standard error of a share, at the least batch."""
+    design, n = job.design, job.min_reports
+    error = math.sqrt(design.mechanism.variance(0.0, n))
+    told = f"share ± {100 * error:.2g} %"
+    return Prediction(design.name, told, design.bits * max(1.0, design.messages))
+
+
+KIND = Kind(
+    "histogram",
+    HistogramOptions,
+    prepare,
+    HistogramRoad,
+    show,
+    predicted=predicted,
+    files=lambda options: (options.domain,),
+)

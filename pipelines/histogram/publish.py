@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from mechanisms.central.histogram import CentralHistogram
-from pipelines import report
+from pipelines.histogram import report
 from pipelines.histogram.job import HistogramJob
 from pipelines.histogram.result import TABLE, histogram_statement, histogram_table
 from pipelines.numbers import Cells, parquet
@@ -53,15 +53,13 @@ class HistogramRoad(Road):
             return super().whole(tables)
         cells, tallies = self._cells(tables)
         exactly = CollectExactly(mechanism, self.job.postprocess, self.job.open_rng)
-        return self.publish(cells | "Collect" >> exactly, tallies)
+        return self.told(cells | "Collect" >> exactly, tallies)
 
-    def content(
-        self, found: Frequencies, tallies: Mapping[str, int], release_id: str
-    ) -> Content | None:
+    def content(self, found: Frequencies, tallies: Mapping[str, int]) -> Content | None:
         if found.n < self.job.min_reports:
             return None
         table = histogram_table(self.job, found)
-        statement = histogram_statement(self.job, found, tallies, release_id)
+        statement = histogram_statement(self.job, found, tallies)
         files = {TABLE: parquet(table), "report.html": report.page(table, statement)}
         return Content(files, statement)
 

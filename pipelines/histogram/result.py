@@ -50,13 +50,13 @@ def histogram_table(job: HistogramJob, frequencies: Frequencies) -> pa.Table:
 
 
 def histogram_statement(
-    job: HistogramJob, frequencies: Frequencies, tallies: Mapping[str, int], release_id: str
+    job: HistogramJob, frequencies: Frequencies, tallies: Mapping[str, int]
 ) -> dict[str, Any]:
     """What was asked, what was done, and what it guarantees."""
     options, design = job.options, job.design
     local, released = design.local, design.release
     n, mechanism = frequencies.n, design.mechanism
-    head = statement_head("histogram", release_id, (released, local), job.cautions, job.min_reports)
+    head = statement_head("histogram", (released, local), job.cautions, job.min_reports)
     return head | {
         "neighbours": f"one {job.unit}'s value is replaced by any other value of the domain",
         **counted(n, frequencies.invalid, tallies),

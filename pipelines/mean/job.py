@@ -141,7 +141,11 @@ def _of_values(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, how=f"of the value alone, the group being public; {guarantee.how}")
 
 
-def prepare(options: MeanOptions, open_rng: Generator = SecureRandom) -> MeanJob:
+def prepare(
+    options: MeanOptions,
+    open_rng: Generator = SecureRandom,
+    given: inputs.Given = inputs.ALONE,
+) -> MeanJob:
     """Check a request against its input and choose the mechanism; reads footers only.
 
     Raises:
@@ -149,7 +153,7 @@ def prepare(options: MeanOptions, open_rng: Generator = SecureRandom) -> MeanJob
     """
     bounds = _bounds(options)
     _require_sense(options)
-    telemetry = open_numbers(options)
+    telemetry = open_numbers(options, given)
     groups = _groups(options, telemetry)
     whole = least_reports(options, telemetry.rows)
     least, scouts = whole, None

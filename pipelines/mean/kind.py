@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -9,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mechanisms.mean.key_value import KeyValue
+from mechanisms.mean.scalar import ScalarMean
 from pipelines import release
-from pipelines.kinds import Kind
+from pipelines.kinds import Kind, Prediction
 from pipelines.mean.job import MeanJob, MeanOptions, prepare
 from pipelines.mean.publish import MeanRoad
 from pipelines.mean.report import interval, labels, number
@@ -58,4 +61,32 @@ def show_release(screen: Console, job: MeanJob) -> None:
     show(screen, release.read_table(job.options.output, TABLE), job.options.confidence)
 
 
-KIND = Kind(MeanOptions, prepare, MeanRoad, show_release, too_few)
+def predicted(job: MeanJob) -> Prediction:
+    """The standard error of the mean at the least batch, whatever the numbers are."""
+    design, inner = job.design, job.design.mechanism
+    if isinstance(inner, KeyValue):  # groups of equal size
+        worst = inner.worst_variance(1 / inner.groups)
+    elif isinstance(inner, ScalarMean):
+        worst = inner.worst_variance
+    else:
+        raise TypeError(f"{type(inner).__name__} estimates no mean")
+    error = math.sqrt(worst / job.min_reports)
+    half = 1.0 if job.bounds is None else job.bounds.half
+    return Prediction(design.name, f"mean ± {error * half:.3g} at most", design.bits)
+
+
+def declared(options: MeanOptions) -> tuple[str, ...]:
+    """The file of groups, if there is one."""
+    return () if options.groups is None else (options.groups,)
+
+
+KIND = Kind(
+    "mean",
+    MeanOptions,
+    prepare,
+    MeanRoad,
+    show_release,
+    too_few,
+    predicted=predicted,
+    files=declared,
+)

@@ -60,7 +60,6 @@ class MeanRoad(Road):
         self,
         found: Counted,
         tallies: Mapping[str, int],
-        release_id: str,
         chosen: Chosen | None = None,
     ) -> Content | None:
         job = self.job
@@ -70,7 +69,7 @@ class MeanRoad(Road):
         table = mean_table(job, chosen.bounds, found)
         if table is None:
             return None
-        statement = mean_statement(job, chosen, found, tallies, release_id)
+        statement = mean_statement(job, chosen, found, tallies)
         files = {TABLE: parquet(table), "report.html": mean_report.page(table, statement)}
         return Content(files, statement)
 
@@ -82,7 +81,7 @@ class MeanRoad(Road):
         chosen = scouts | "Choose bounds" >> self._choice()
         cells = rest | "Within bounds" >> RoundWithin(chosen, job.rounding, job.open_rng)
         reports = self.shuffled(Reports(self._perturbed(cells), None, read.tallies))
-        return self.publish(self.found(reports), read.tallies, AsSingleton(chosen))
+        return self.told(self.found(reports), read.tallies, AsSingleton(chosen))
 
     def _cells(self, bounds: Scale, rounding: Rounding) -> EncodeCells:
         job = self.job

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from importlib import resources
-from string import Template
 from typing import Any
 
 import pyarrow as pa
+
+from pipelines import pages
 
 _ROWS = 500
 _SCALE = 420  # width of the whole range between the bounds, in pixels
@@ -23,11 +23,11 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         table: the release's table.
         statement: the release's statement.
     """
-    template = Template(resources.files("pipelines").joinpath("mean.html").read_text("utf-8"))
     asked, bounds = statement["asked"], statement["bounds"]
     top = table.slice(0, _ROWS).to_pylist()
     rows = zip(labels(table), top, strict=False)
-    filled = template.substitute(
+    return pages.page(
+        "pipelines.mean",
         column=html.escape(asked["column"]),
         by=f" by <em>{html.escape(asked['group_by'])}</em>" if asked["group_by"] else "",
         n=f"{statement['n']:,}",
@@ -45,7 +45,6 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         all=f"{len(table):,}",
         facts="".join(_fact(name, text) for name, text in _facts(statement)),
     )
-    return filled.encode()
 
 
 def labels(table: pa.Table) -> list[str]:

@@ -121,16 +121,14 @@ def _private(job: MeanJob, mechanism: KeyValue, bounds: Bounds, counts: Counts) 
 
 
 def mean_statement(
-    job: MeanJob, chosen: Chosen, counted: Counted, tallies: Mapping[str, int], release_id: str
+    job: MeanJob, chosen: Chosen, counted: Counted, tallies: Mapping[str, int]
 ) -> dict[str, Any]:
     """What was asked, what was done, and what it guarantees."""
     options, design, bounds = job.options, job.design, chosen.bounds
     if bounds is None:
         raise ValueError("there is no mean without bounds")
     n = int(counted.counts.sum()) + chosen.n
-    head = statement_head(
-        "mean", release_id, job.guarantees, [*_words(job), *job.cautions], job.min_reports
-    )
+    head = statement_head("mean", job.guarantees, [*_words(job), *job.cautions], job.min_reports)
     return head | {
         "neighbours": _neighbours(job),
         **counted_exactly(n, counted.invalid + chosen.invalid, tallies),

@@ -29,7 +29,7 @@ STEPS = [
     "mechanism.estimate",
     "pipelines.histogram.publish.histogram_table",
     "pipelines.histogram.publish.histogram_statement",
-    "pipelines.report.page",
+    "pipelines.histogram.report.page",
     "pipelines.release.publish",
     "pipelines.release.os.fsync",
     "pipelines.release.os.rename",
@@ -74,7 +74,7 @@ def test_a_crash_shows_its_traceback_to_who_asks_for_it(
     def crash(*_: object) -> None:
         raise ValueError("what exactly went wrong")
 
-    monkeypatch.setattr("pipelines.report.page", crash)
+    monkeypatch.setattr("pipelines.histogram.report.page", crash)
     outcome = run([*request(log, domain), "--debug"])
     assert outcome.code == 3  # not Python's own 1, which would mean withheld
     assert "what exactly went wrong" in outcome.err
@@ -171,7 +171,7 @@ sys.exit(cli.main(sys.argv[2:]))
 @pytest.mark.parametrize(
     ("step", "leftovers"),
     [
-        ("pipelines.report.page", 0),  # between the shuffle and the release
+        ("pipelines.histogram.report.page", 0),  # between the shuffle and the release
         ("os.rename", 1),  # all is written, under a hidden name that nobody takes for a release
     ],
 )

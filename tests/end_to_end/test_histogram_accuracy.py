@@ -50,7 +50,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Hist
     options = HistogramOptions(**(defaults | {"input": (log,)} | asked))
     job = prepare(options, open_rng=functools.partial(SeededRandom, seed))
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Publish({"histogram": HistogramRoad(job)})
+        _ = pipeline | Publish(HistogramRoad(job))
     table = pq.ParquetFile(folder / "histogram.parquet").read()
     return job, table, json.loads((folder / "statement.json").read_text())
 

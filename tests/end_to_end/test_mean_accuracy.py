@@ -51,7 +51,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     restart(seed)
     job = prepare(MeanOptions(**asked), open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Publish({"mean": MeanRoad(job)})
+        _ = pipeline | Publish(MeanRoad(job))
     table = pq.ParquetFile(folder / "mean.parquet").read()
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 

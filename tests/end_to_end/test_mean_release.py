@@ -22,7 +22,7 @@ from pipelines import cli
 from pipelines.mean import job as mean
 from pipelines.mean.publish import MeanRoad
 from pipelines.mean.result import mean_table
-from pipelines.road import ReleaseDoFn
+from pipelines.road import ContentDoFn, PublishDoFn
 from tests import canaries
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from transforms.collect_counts import Counted
@@ -243,13 +243,14 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     job = mean.prepare(options)
     counted = Counted(np.array([900, 1100]), 3)
     chosen = Chosen(job.bounds, 0.0, 0, 0)
-    step = ReleaseDoFn(MeanRoad(job), "a" * 32)
+    told = ContentDoFn(MeanRoad(job)).process(counted, {ROWS: canaries.ROWS}, chosen)
+    (content,) = told
     for _ in range(2):
-        step.process(counted, {ROWS: canaries.ROWS}, chosen)
+        PublishDoFn(str(tmp_path / "out"), "a" * 32).process(content)
     written = json.loads((tmp_path / "out" / "statement.json").read_text())
     assert (written["release_id"], written["invalid_reports"]) == ("a" * 32, 3)
     with pytest.raises(Exception, match="already holds a release"):
-        ReleaseDoFn(MeanRoad(job), "b" * 32).process(counted, {ROWS: canaries.ROWS}, chosen)
+        PublishDoFn(str(tmp_path / "out"), "b" * 32).process(content)
     again = mean_table(job, job.bounds, counted)
     assert again == pq.ParquetFile(tmp_path / "out" / "mean.parquet").read()
 

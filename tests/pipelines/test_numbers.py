@@ -92,13 +92,13 @@ def test_a_release_is_not_begun_above_the_epsilon_asked_for():
 def test_a_statement_begins_with_what_is_promised():
     local = Guarantee("local", 2.0, 0.0, "user", "by hand")
     released = Guarantee("shuffle", 1.0, 1e-6, "user", "by hand")
-    head = statement_head("mean", "a" * 32, (released, local), ["Beware."], 500)
-    assert (head["release"], head["release_id"]) == ("mean", "a" * 32)
+    head = statement_head("mean", (released, local), ["Beware."], 500)
+    assert (head["release"], head["release_id"]) == ("mean", None)
     assert len(head["in_words"]) == 4
     assert "500 or more reports" in head["in_words"][0]
     assert head["in_words"][2] == "Beware."
     assert head["guarantees"]["local"]["epsilon"] == 2
-    alone = statement_head("mean", "a", (local, local), [], 1)
+    alone = statement_head("mean", (local, local), [], 1)
     assert len(alone["in_words"]) == 2
 
 

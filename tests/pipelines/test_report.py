@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines import report
+from pipelines.histogram import report
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -6,12 +6,12 @@ import html
 import io
 import warnings
 from collections.abc import Mapping
-from importlib import resources
-from string import Template
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from pipelines import pages
 
 OTHER_LABEL = "(any other value)"
 
@@ -41,10 +41,10 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = _largest(table, _ROWS)
-    template = Template(resources.files("pipelines").joinpath("report.html").read_text("utf-8"))
     asked = statement["asked"]
     drawn, advice = _POSTPROCESSED[asked["postprocess"]]
-    filled = template.substitute(
+    return pages.page(
+        "pipelines.histogram",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),
@@ -61,7 +61,6 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         rows="".join(_row(row) for row in top.to_pylist()),
         listed=len(top),
     )
-    return filled.encode()
 
 
 def labels(table: pa.Table) -> list[str]:

@@ -1,0 +1,1 @@
+"""The plan: what is collected, from whom, at what privacy, as one reviewed file."""

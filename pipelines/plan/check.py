@@ -1,0 +1,112 @@
+"""`hushbeam check`: a plan, validated, with what it costs and how exact it will be; no data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.console import Screen
+from pipelines.errors import DONE
+from pipelines.kinds import NAMES, find
+from pipelines.plan.document import OF_PLAN, Plan
+from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from pipelines.wording import one_line
+
+_PLACEHOLDER = "WINDOW"
+
+
+def check(path: str) -> int:
+    """Show what a plan promises, costs and can know.
+
+    Args:
+        path: of the plan.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan is wrong, or cannot be served.
+    """
+    plan = load(path)
+    job = unread_job(plan, _PLACEHOLDER if plan.windowed else "all")
+    screen = Screen()
+    told = f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}"
+    screen.print(told, highlight=False, markup=False)
+    screen.print(_table(job))
+    for guarantee in dict.fromkeys(job.guarantees):
+        screen.print(f"together: {one_line(guarantee)}", highlight=False)
+    for line in [*job.cautions, *_about_windows(plan)]:
+        screen.print(line, highlight=False, markup=False)
+    return DONE
+
+
+def _table(job: PlanJob) -> Table:
+    """A row for each metric."""
+    shown = Table()
+    for heading in ("metric", "kind", "mechanism", "error"):
+        shown.add_column(heading)
+    for heading in ("epsilon", "delta", "one report", "from reports", "bits a user"):
+        shown.add_column(heading, justify="right")
+    for metric in job.metrics:
+        released, local = metric.job.guarantees
+        expected = metric.kind.predicted(metric.job)
+        shown.add_row(
+            metric.name, metric.kind.name,
+            expected.mechanism, expected.error, f"{released.epsilon:.4g}", f"{released.delta:.2g}",
+            f"{local.epsilon:.4g}", f"{metric.job.min_reports:,}", f"{expected.bits:,.4g}",
+        )  # fmt: skip
+    return shown
+
+
+def _about_windows(plan: Plan) -> list[str]:
+    """What many windows come to."""
+    if plan.budget is None:
+        told = "no ledger: nothing counts what several runs reveal together"
+        return [told] if plan.windowed else []
+    if plan.scope == "user per window":
+        return [f"windows do not compose: a unit is in one of them ({plan.unit})"]
+    times = _windows(plan)
+    return [
+        f"the budget of epsilon {plan.budget.epsilon:g}, delta {plan.budget.delta:g} covers "
+        f"{times:,} windows or more; `hushbeam ledger show` tells what is left"
+    ]
+
+
+def _windows(plan: Plan) -> int:
+    """How many windows surely fit, by basic composition."""
+    if plan.budget is None:
+        raise ValueError("there is no budget")
+    return int(plan.budget.epsilon / plan.epsilon)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of plans, for editors.
+
+    A metric's own options are those of its kind.
+    """
+    described = Plan.model_json_schema()
+    inner = described["$defs"]["Metric"]
+    kinds = []
+    for name in NAMES:
+        asked = find(name).options.model_json_schema()
+        own = {field: value for field, value in asked["properties"].items() if field not in OF_PLAN}
+        described["$defs"] |= asked.get("$defs", {})
+        kinds.append(
+            {
+                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "then": {"properties": inner["properties"] | own, "additionalProperties": False},
+            }
+        )
+    inner.pop("additionalProperties", None)
+    inner["allOf"] = kinds
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
+
+
+def print_schema() -> int:
+    """The schema on the standard output."""
+    print(json.dumps(schema(), indent=2))
+    return DONE

@@ -1,0 +1,76 @@
+"""`hushbeam run` and `hushbeam check` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_RUN = """\
+Publish every metric of a plan, reading the log once. A plan is one YAML file that is reviewed; see
+docs/plans.md. With a ledger, what the release costs is set aside before a row is read, and a window
+that was released before is not randomised a second time.
+"""
+
+_MORE_RUN = """\
+examples:
+  hushbeam run examples/flights.yaml
+  hushbeam run trips.yaml --window 2026-11-20
+
+Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
+exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
+wrong; 3 the run failed.
+"""
+
+_CHECK = """\
+Validate a plan, and show what each metric costs and how exact it will be. No data is touched:
+errors are predicted for min_reports.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add both commands and their options."""
+    runner = commands.add_parser(
+        "run",
+        help="all metrics of a plan, within its budget",
+        description=_RUN,
+        epilog=_MORE_RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    runner.add_argument("plan", metavar="PLAN", help="a YAML file, local or gs://")
+    runner.add_argument(
+        "--window", metavar="NAME",
+        help="the part of the time that stands for {window} in the plan, as in 2026-11-20",
+    )  # fmt: skip
+    runner.set_defaults(command=run)
+    checker = commands.add_parser(
+        "check",
+        help="what a plan promises, costs and can know, without data",
+        description=_CHECK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = checker.add_mutually_exclusive_group(required=True)
+    what.add_argument("plan", nargs="?", metavar="PLAN", help="a YAML file, local or gs://")
+    what.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of plans, for editors"
+    )
+    checker.set_defaults(command=check)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Publish a window of a plan."""
+    # Beam takes a second to import, and warns while it does: by now logs are silent.
+    from pipelines.plan.run import run as publish
+
+    return publish(arguments.plan, arguments.window, beam_arguments)
+
+
+def check(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Validate a plan, or print the schema of plans."""
+    from pipelines.plan.check import check as validate
+    from pipelines.plan.check import print_schema
+    from pipelines.requests import no_more
+
+    no_more(rest)
+    return print_schema() if arguments.schema else validate(arguments.plan)

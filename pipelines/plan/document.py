@@ -1,0 +1,164 @@
+"""What a plan says: the collection, its users, its budget and its metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pipelines.kinds import NAMES, find
+
+WINDOW = "{window}"
+
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
+_ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
+OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
+_CRON_FIELDS = 5
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Budget(_Part):
+    """The most that all releases of the collection may reveal together, as its ledger counts."""
+
+    epsilon: float = Field(gt=0, le=_LARGEST_EPSILON, description="in nats")
+    delta: float = Field(1e-6, ge=0, lt=1)
+
+
+class Metric(BaseModel):
+    """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
+
+    What the kind asks are the options of its command, with underscores: column, domain, bounds,
+    mechanism, model, min_reports, epsilon_local, confidence and so on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    name: _Name
+    kind: Literal[NAMES]  # type: ignore[valid-type]
+    share: float | None = Field(None, gt=0, le=1, description="of the plan's epsilon and delta")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the kind asks, as it was written."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="after")
+    def _asks_no_more_than_it_may(self) -> Metric:
+        taken = sorted(OF_PLAN.intersection(self.options))
+        if taken:
+            raise ValueError(f"{', '.join(taken)}: belongs to the plan, not to a metric of it")
+        return self
+
+
+class Plan(_Part):
+    """A reviewed collection.
+
+    Attributes:
+        collection: its id; ledgers count by it.
+        version: a change of the plan is a new version.
+        unit: whose contribution is protected: a row's, a user's in all windows together, or a
+            user's in one window.
+        user_column: tells users apart; needed where they are the unit.
+        input: files or globs; {window} stands for the window.
+        output: the folder of the releases, one folder in it for each metric; with {window}.
+        ledger: where the budget is kept: a file, or gs://bucket/object.
+        budget: of the whole collection; needed with a ledger.
+        epsilon: of one window, all metrics together, in nats.
+        delta: of one window; by default each metric's own.
+        model: of metrics that name none.
+        min_reports: of metrics that name none.
+        epsilon_local: of metrics that name none.
+        schedule: when the plan runs, as the five fields of cron; for schedulers.
+        merge_small: whether a stream adds a window with too few reports to the next one.
+        metrics: what is published.
+    """
+
+    collection: _Name
+    version: int = Field(ge=1)
+    unit: Literal["row", "user", "user per window"] = "row"
+    user_column: str | None = Field(None, min_length=1)
+    input: tuple[str, ...] = Field(min_length=1)
+    output: str = Field(min_length=1)
+    ledger: str | None = Field(None, min_length=1)
+    budget: Budget | None = None
+    epsilon: float = Field(gt=0, le=_LARGEST_EPSILON)
+    delta: float | None = Field(None, ge=0, lt=1)
+    model: Literal["local", "shuffle"] = "shuffle"
+    min_reports: int | None = Field(None, ge=1)
+    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
+    schedule: str | None = None
+    merge_small: bool = False
+    metrics: tuple[Metric, ...] = Field(min_length=1, max_length=1000)
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _one_or_many(cls, written: object) -> object:
+        return (written,) if isinstance(written, str) else written
+
+    @field_validator("schedule")
+    @classmethod
+    def _of_five_fields(cls, written: str | None) -> str | None:
+        if written is not None and len(written.split()) != _CRON_FIELDS:
+            raise ValueError("five fields are needed, as in '0 3 * * *' for three every night")
+        return written
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Plan:
+        names = [metric.name for metric in self.metrics]
+        if len({*names}) < len(names):
+            raise ValueError("two metrics have one name; their releases need a folder each")
+        if (self.unit != "row") != (self.user_column is not None):
+            raise ValueError("user_column and a unit of users go together; without, unit is row")
+        if (self.ledger is None) != (self.budget is None):
+            raise ValueError("ledger and budget go together: where it is kept, and how much")
+        if not sum(self.shares.values()) <= 1 + _ROUNDING:
+            raise ValueError("the shares of the metrics add up to more than 1")
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each metric's share; what nobody claims is divided among those that name none."""
+        claimed = sum(metric.share or 0.0 for metric in self.metrics)
+        silent = sum(metric.share is None for metric in self.metrics)
+        rest = max(0.0, 1.0 - claimed) / silent if silent else 0.0
+        return {m.name: rest if m.share is None else m.share for m in self.metrics}
+
+    @property
+    def scope(self) -> Literal["user", "user per window"]:
+        """Whether windows compose: rows, like a user's part in one window, come in one only."""
+        return "user" if self.unit == "user" else "user per window"
+
+    @property
+    def windowed(self) -> bool:
+        """Whether input or output depend on a window."""
+        return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
+
+    def options(self, metric: Metric, window: str) -> BaseModel:
+        """What a metric's own command would be asked.
+
+        Raises:
+            ValidationError: the metric's kind does not understand it.
+        """
+        kind, share = find(metric.kind).options, self.shares[metric.name]
+        common = {
+            "model": self.model,
+            "min_reports": self.min_reports,
+            "epsilon_local": self.epsilon_local,
+        }
+        common = {name: value for name, value in common.items() if name in kind.model_fields}
+        asked = (
+            common
+            | metric.options
+            | {
+                "input": tuple(pattern.replace(WINDOW, window) for pattern in self.input),
+                "output": f"{self.output.replace(WINDOW, window)}/{metric.name}",
+                "user_column": self.user_column,
+                "epsilon": self.epsilon * share,
+                "delta": None if self.delta is None else self.delta * share,
+            }
+        )
+        return kind(**{name: value for name, value in asked.items() if value is not None})

@@ -1,0 +1,153 @@
+"""A window of a plan, held against its input: what is published, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from mechanisms.channel import Guarantee, Model
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.numbers import versions
+from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.metrics import Prepared, mark, prepare
+from pipelines.wording import RAW_ROWS, meaning
+
+_WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
+_WHOLE = "all"  # the one window of a plan that names none
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where a release goes, as publishing needs to know it."""
+
+    output: str
+
+
+@dataclass(frozen=True)
+class PlanJob:
+    """Everything that is decided before a row is read.
+
+    Attributes:
+        plan: what is collected.
+        window: the part of the time.
+        telemetry: the window's files.
+        metrics: ready to run.
+    """
+
+    plan: Plan
+    window: str
+    telemetry: inputs.Telemetry
+    metrics: tuple[Prepared, ...]
+
+    @property
+    def options(self) -> Destination:
+        """Where the release goes."""
+        return Destination(output_of(self.plan, self.window))
+
+    @property
+    def min_reports(self) -> int:
+        """The least batch of any metric."""
+        return min(int(metric.job.min_reports) for metric in self.metrics)
+
+    @property
+    def losses(self) -> tuple[Guarantee, ...]:
+        """What each metric's release reveals."""
+        return tuple(metric.job.guarantees[0] for metric in self.metrics)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the release promises, and what a unit's reports of all metrics do."""
+        locals_ = [metric.job.guarantees[1] for metric in self.metrics]
+        return together(self.losses), together(locals_)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is allowed and yet should be thought over."""
+        told = (f"{m.name}: {line}" for m in self.metrics for line in m.job.cautions)
+        return list(dict.fromkeys(told))
+
+    def statement(self, release_id: str, entry: str | None) -> dict[str, Any]:
+        """What the whole release guarantees; each metric's folder says more of it.
+
+        Args:
+            release_id: tells releases apart.
+            entry: of the ledger, if there is one.
+        """
+        plan, (released, local) = self.plan, self.guarantees
+        words = [meaning(each, self.min_reports) for each in dict.fromkeys((released, local))]
+        return {
+            "statement_version": 1,
+            "release": "plan",
+            "release_id": release_id,
+            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "in_words": [*words, *self.cautions, RAW_ROWS],
+            "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+            "plan": {
+                "collection": plan.collection,
+                "version": plan.version,
+                "fingerprint": mark(plan).hex(),
+                "window": self.window,
+                "unit": plan.unit,
+            },
+            "ledger_entry": entry,
+            "versions": versions(),
+        }
+
+
+def together(parts: Iterable[Guarantee]) -> Guarantee:
+    """What holds for a unit that is in every metric: losses add up."""
+    parts = tuple(parts)
+    if len(parts) == 1:
+        return parts[0]
+    order: tuple[Model, ...] = ("local", "shuffle", "central", "none")
+    return Guarantee(
+        max((part.model for part in parts), key=order.index),
+        math.fsum(part.epsilon for part in parts),
+        min(1.0, math.fsum(part.delta for part in parts)),
+        parts[0].unit,
+        f"basic composition of {len(parts)} metrics, each as its own statement says",
+    )
+
+
+def window_of(plan: Plan, asked: str | None) -> str:
+    """The window that a run is about.
+
+    Raises:
+        RequestError: the plan needs one and none was named, or the other way round.
+    """
+    if not plan.windowed:
+        if asked is not None:
+            raise RequestError(f"--window: neither input nor output of the plan holds {WINDOW}")
+        return _WHOLE
+    if asked is None or not _WINDOW.fullmatch(asked):
+        raise RequestError(
+            f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
+            "letters, digits and . _ : + - only"
+        )
+    return asked
+
+
+def output_of(plan: Plan, window: str) -> str:
+    """The folder of a window's release."""
+    return plan.output.replace(WINDOW, window)
+
+
+def open_job(plan: Plan, window: str) -> PlanJob:
+    """A window of a plan, held against its files; reads footers only.
+
+    Raises:
+        RequestError: the input or a metric is not what the plan says.
+    """
+    patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
+    telemetry = inputs.open_telemetry(patterns)
+    return PlanJob(plan, window, telemetry, prepare(plan, window, telemetry))
+
+
+def unread_job(plan: Plan, window: str) -> PlanJob:
+    """The same without a look at any file: for checks, shufflers and collectors."""
+    return PlanJob(plan, window, inputs.UNREAD, prepare(plan, window, inputs.UNREAD))

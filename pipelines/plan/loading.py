@@ -1,0 +1,153 @@
+"""From a YAML file to a plan, or one line that says what is wrong and on which line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from pydantic import ValidationError
+
+from pipelines.errors import RequestError
+from pipelines.plan.document import Plan
+from pipelines.requests import must
+
+_LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
+
+
+def load(path: str) -> Plan:
+    """The plan in a file.
+
+    Args:
+        path: local, or on a file system that Beam knows.
+
+    Raises:
+        RequestError: the file cannot be read, or what it says is no plan; with its line.
+    """
+    text = _read(path)
+    root = _composed(path, text)
+    if not isinstance(root, yaml.MappingNode):
+        raise RequestError(f"{path}: a plan begins with `collection: NAME`; see docs/plans.md")
+    for node in _mappings(path, root):
+        _require_distinct(path, node)
+    try:
+        plan = Plan.model_validate(_built(path, root))
+    except ValidationError as error:
+        raise _wrong(path, root, error, ()) from None
+    for index, metric in enumerate(plan.metrics):
+        try:
+            plan.options(metric, "")
+        except ValidationError as error:
+            raise _wrong(path, root, error, ("metrics", index)) from None
+    return plan
+
+
+def _wrong(
+    path: str, root: yaml.Node, error: ValidationError, around: tuple[int | str, ...]
+) -> RequestError:
+    """The first complaint, with its line."""
+    first = error.errors(include_url=False)[0]
+    place = (*around, *first["loc"])
+    field = ".".join(str(part) for part in place) or "plan"
+    return RequestError(f"{path}, line {_line(root, place)}: {field} {_told(first)}")
+
+
+def _read(path: str) -> str:
+    try:
+        with FileSystems.open(path) as stream:
+            raw = stream.read(_LARGEST_FILE + 1)
+        if len(raw) > _LARGEST_FILE:
+            raise RequestError(f"{path} is larger than {_LARGEST_FILE >> 20} MiB: no plan")
+        return bytes(raw).decode("utf-8-sig")
+    except (OSError, BeamIOError, ValueError):
+        raise RequestError(f"{path} is not a file of UTF-8 text that can be read") from None
+
+
+def _composed(path: str, text: str) -> yaml.Node | None:
+    """The document as nodes, which know their lines."""
+    try:
+        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        return root
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RequestError(f"{path}{line}: not YAML: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise RequestError(f"{path}: not YAML that can be read") from None
+
+
+def _built(path: str, root: yaml.Node) -> Any:
+    """The document as lists, mappings and scalars."""
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RequestError(f"{path}{line}: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):
+        raise RequestError(f"{path}: a value in it cannot be read; quote it as text") from None
+
+
+def _mappings(path: str, root: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """All mappings of a document; a part that is used twice is refused.
+
+    Aliases can make a short file unfold into an endless one, and hide from a reviewer what a
+    metric says.
+    """
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            line = node.start_mark.line + 1
+            raise RequestError(
+                f"{path}, line {line}: plans have no aliases (& and *); write it out"
+            )
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def _require_distinct(path: str, mapping: yaml.MappingNode) -> None:
+    """Refuse a key that comes twice: YAML would silently keep the last."""
+    seen: set[str] = set()
+    for key, _ in mapping.value:
+        if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            line = key.start_mark.line + 1
+            raise RequestError(f"{path}, line {line}: {key.value!r} is there already; keep one")
+        seen.add(str(key.value))
+
+
+def _line(root: yaml.Node, place: tuple[int | str, ...]) -> int:
+    """The line of a value, or of the nearest thing around it."""
+    node = root
+    for part in place:
+        inner = _child(node, part)
+        if inner is None:
+            break
+        node = inner
+    return int(node.start_mark.line) + 1
+
+
+def _child(node: yaml.Node, part: int | str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == part), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        found: yaml.Node = node.value[part]
+        return found
+    return None
+
+
+def _told(first: Any) -> str:
+    """One complaint of pydantic's in plain words."""
+    if first["type"] == "extra_forbidden":
+        return "is nothing that a plan says; see docs/plans.md for what it does"
+    if first["type"] == "missing":
+        return "is missing"
+    said = must(first)
+    return f"must be {said}" if said else f"is wrong: {first['msg'].removeprefix('Value error, ')}"

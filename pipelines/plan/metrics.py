@@ -1,0 +1,121 @@
+"""From a plan and a window to jobs: every metric held against one input."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from pydantic import ValidationError
+
+from mechanisms.wire.fingerprint import fingerprint
+from pipelines.errors import RequestError
+from pipelines.inputs import Given, Telemetry
+from pipelines.kinds import Kind, find
+from pipelines.plan.document import Metric, Plan
+from pipelines.road import Road
+
+_OPERATIONAL = {"input", "output", "user_column"}  # where, not what
+_FLAG = re.compile(r"--[a-z][a-z-]*")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One metric of a plan, ready to run.
+
+    Attributes:
+        name: in the plan.
+        kind: of metric.
+        job: what was asked, held against the input.
+    """
+
+    name: str
+    kind: Kind
+    job: Any
+
+    @property
+    def road(self) -> Road:
+        """From tables to what is published."""
+        road: Road = self.kind.road(self.job)
+        return road
+
+
+def prepare(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Prepared, ...]:
+    """All metrics of a plan.
+
+    Args:
+        plan: what is collected.
+        window: the part of the time.
+        telemetry: the window's files, opened once; `inputs.UNREAD` where there are none to see.
+
+    Raises:
+        RequestError: a metric cannot be served as the plan says; the metric is named.
+    """
+    seed = public_seed(plan, window)
+    return tuple(_prepared(plan, metric, window, Given(telemetry, seed)) for metric in plan.metrics)
+
+
+def _prepared(plan: Plan, metric: Metric, window: str, given: Given) -> Prepared:
+    kind = find(metric.kind)
+    try:
+        job = kind.prepare(plan.options(metric, window), given=given)
+    except RequestError as error:
+        # In a plan, options have no dashes.
+        told = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), str(error))
+        raise RequestError(f"metric {metric.name}: {told}") from None
+    return Prepared(metric.name, kind, job)
+
+
+def mark(plan: Plan) -> bytes:
+    """The plan's fingerprint: what its reports mean, and nothing of where they are kept.
+
+    Files of declared values count with what is in them: another list gives codes another meaning.
+
+    Returns:
+        16 bytes.
+
+    Raises:
+        RequestError: two plans would not be told apart, or a number fits no JSON.
+    """
+    said = plan.model_dump(
+        mode="json",
+        include={"collection", "version", "unit", "epsilon", "delta", "model"},
+    )
+    try:
+        return fingerprint(said | {"metrics": [_said(plan, metric) for metric in plan.metrics]})
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
+def _said(plan: Plan, metric: Metric) -> dict[str, Any]:
+    """What one metric asks, with digests of the files that it names."""
+    kind = find(metric.kind)
+    try:
+        options = plan.options(metric, "")
+    except ValidationError:
+        raise RequestError(f"metric {metric.name}: its kind does not understand it") from None
+    said = options.model_dump(mode="json", exclude=_OPERATIONAL)
+    digests = [_digest(file) for file in kind.files(options)]
+    return {"name": metric.name, "kind": metric.kind, "asked": said, "declared": digests}
+
+
+def _digest(file: str) -> str | None:
+    """What a file holds; None if it is none, as with ranges of integers."""
+    try:
+        with FileSystems.open(file) as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except (OSError, BeamIOError, ValueError):
+        return None
+
+
+def public_seed(plan: Plan, window: str) -> int:
+    """What hashes and sketches of a window are drawn from, alike for clients and collector.
+
+    Returns:
+        0 .. 2^63 - 1: public, and settled before any value is looked at.
+    """
+    word = hashlib.sha256(mark(plan) + window.encode()).digest()[:8]
+    return int.from_bytes(word, "big") >> 1

@@ -1,0 +1,103 @@
+"""All metrics of a plan as one Beam pipeline: the log is read once, and released whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import typehints
+from apache_beam.pvalue import AsDict
+
+from pipelines import release
+from pipelines.plan.metrics import Prepared
+from pipelines.plan.report import page
+from pipelines.road import Content
+from transforms.telemetry import ReadTelemetry
+
+
+@dataclass
+class PublishPlan(beam.PTransform):
+    """From files to one release with a folder for each metric.
+
+    Attributes:
+        metrics: all of the same files.
+        output: the release's folder.
+        statement: of the release, but for what each metric comes to.
+    """
+
+    metrics: Sequence[Prepared]
+    output: str
+    statement: Mapping[str, Any]
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        roads = {metric.name: metric.road for metric in self.metrics}
+        columns = sorted(frozenset().union(*(road.columns for road in roads.values())))
+        files = self.metrics[0].job.telemetry.files
+        tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
+        contents = (
+            tuple(tables | name >> Travel(road, name) for name, road in roads.items())
+            | "Contents" >> beam.Flatten()
+        )
+        step = ReleasePlanDoFn(self.output, tuple(roads), dict(self.statement))
+        return (
+            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
+        )
+
+
+@dataclass
+class Travel(beam.PTransform):
+    """One metric's road, and its name on what comes out."""
+
+    road: Any
+    name: str
+
+    def expand(self, tables: beam.PCollection) -> beam.PCollection:
+        return self.road.whole(tables) | "Name" >> beam.ParDo(NameDoFn(self.name))
+
+
+@typehints.with_output_types(tuple[str, Content])
+class NameDoFn(beam.DoFn):
+    """Says whose content it is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def process(self, content: Content) -> Iterator[tuple[str, Content]]:
+        yield self._name, content
+
+
+class ReleasePlanDoFn(beam.DoFn):
+    """Writes the release, if any metric has something to publish.
+
+    Metrics that had too few reports are named in the statement and published never.
+    """
+
+    def __init__(self, output: str, names: tuple[str, ...], statement: dict[str, Any]) -> None:
+        self._output, self._names, self._statement = output, names, statement
+
+    def process(self, _: None, contents: Mapping[str, Content]) -> None:
+        if contents:
+            release.publish(self._output, *gathered(self._names, contents, self._statement))
+
+
+def gathered(
+    names: Sequence[str], contents: Mapping[str, Content], statement: Mapping[str, Any]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of all metrics, each under its metric's folder, and the statement.
+
+    Args:
+        names: of the metrics, in the order of the plan.
+        contents: by name; those that are missing were withheld.
+        statement: of the release, but for what the metrics have come to.
+    """
+    files: dict[str, bytes] = {}
+    said: dict[str, dict[str, Any]] = {}
+    for name in (name for name in names if name in contents):
+        said[name] = {**contents[name].statement, "release_id": statement["release_id"]}
+        files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
+        files[f"{name}/{release.STATEMENT}"] = release.written(said[name])
+    files["report.html"] = page(names, said, statement)
+    withheld = [name for name in names if name not in contents]
+    return files, {**statement, "metrics": list(said), "withheld": withheld}

@@ -1,0 +1,170 @@
+"""`hushbeam run`: a window of a plan, once, and within its budget."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines import release
+from pipelines.console import Screen
+from pipelines.errors import DONE
+from pipelines.ledger.entries import Budget
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.reservation import Reservation
+from pipelines.ledger.rules import Spend
+from pipelines.plan.document import Plan
+from pipelines.plan.job import PlanJob, open_job, output_of, window_of
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from pipelines.plan.publish import PublishPlan
+from pipelines.publishing import carry_out, conclude
+from pipelines.run import beam_options
+from transforms.progress import WITHHELD
+
+
+def run(path: str, window: str | None, beam_arguments: list[str]) -> int:
+    """Publish a window of a plan, unless that was done before.
+
+    Args:
+        path: of the plan.
+        window: which part of the time.
+        beam_arguments: what is for Beam.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan or its input is wrong.
+        WithheldError: too few reports came, or the budget does not cover the window.
+        FailedError: the job ended without a release.
+    """
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
+    plan, screen = load(path), Screen()
+    window = window_of(plan, window)
+    if _stands(plan, window, screen):
+        return DONE
+    job = open_job(plan, window)
+    with _reserved(job) as right:
+        if right.published:
+            _say_where(screen, right.output)
+        elif _published(job, right, for_beam, screen):
+            right.commit()
+    return DONE
+
+
+def _stands(plan: Plan, window: str, screen: Screen) -> bool:
+    """Whether the window has been released: a second randomisation would cost privacy anew."""
+    output = output_of(plan, window)
+    if plan.ledger is not None:
+        made = Ledger.open(plan.ledger).published(mark(plan).hex(), window)
+        if made is not None:
+            _say_where(screen, made.output)
+        return made is not None
+    if not release.holds_release(output):
+        release.require_vacant(output)
+        return False
+    said = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
+    if (said.get("fingerprint"), said.get("window")) != (mark(plan).hex(), window):
+        release.require_vacant(output)  # something else's: it is refused
+    _say_where(screen, output)
+    return True
+
+
+def _say_where(screen: Screen, folder: str) -> None:
+    told = f"released before, and not made again: {folder}"
+    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+
+
+@dataclass
+class Right:
+    """The right to make one release, with a ledger behind it or without.
+
+    Attributes:
+        output: where.
+        release_id: what its statement must carry.
+        reservation: in the ledger, if there is one.
+    """
+
+    output: str
+    release_id: str
+    reservation: Reservation | None = None
+
+    @property
+    def published(self) -> bool:
+        """Whether another process was faster."""
+        return self.reservation is not None and self.reservation.published
+
+    @property
+    def entry(self) -> str | None:
+        """The ledger's id of it."""
+        return None if self.reservation is None else self.reservation.entry.id
+
+    def commit(self) -> None:
+        """It is out."""
+        if self.reservation is not None:
+            self.reservation.commit(self.output, self.release_id)
+
+    def hand_over(self) -> None:
+        """The run goes on elsewhere."""
+        if self.reservation is not None:
+            self.reservation.hand_over()
+
+
+@contextmanager
+def _reserved(job: PlanJob) -> Iterator[Right]:
+    """The price is set aside before a row is read."""
+    output, plan = job.options.output, job.plan
+    if plan.ledger is None or plan.budget is None:
+        yield Right(output, uuid.uuid4().hex)
+        return
+    with Ledger.open(plan.ledger).spend(price(job)) as reservation:
+        yield Right(output, reservation.release_id, reservation)
+
+
+def price(job: PlanJob) -> Spend:
+    """What a window costs, as the ledger counts it."""
+    plan = job.plan
+    if plan.budget is None:
+        raise ValueError("a plan without a budget has no account")
+    return Spend(
+        plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
+        Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
+        job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
+    )  # fmt: skip
+
+
+def _published(job: PlanJob, right: Right, for_beam: PipelineOptions, screen: Screen) -> bool:
+    """Run it; False if the run was handed over to a service."""
+    statement = job.statement(right.release_id, right.entry)
+    pipeline = PublishPlan(job.metrics, right.output, statement)
+    if not carry_out(job, pipeline, for_beam, screen, too_few, len(job.metrics)):
+        right.hand_over()
+        return False
+    show(job, screen)
+    conclude(job, screen)
+    return True
+
+
+def show(job: PlanJob, screen: Screen) -> None:
+    """Every metric that was published, and those that were not."""
+    said = json.loads(release.read(job.options.output, release.STATEMENT))
+    for metric in job.metrics:
+        screen.rule(metric.name, align="left")
+        if metric.name in said["metrics"]:
+            metric.kind.show(screen, metric.job)
+        else:
+            screen.print("withheld: too few reports")
+
+
+def too_few(job: PlanJob, counted: Mapping[str, int]) -> str | None:
+    """That no metric had enough reports; None if the release was not withheld."""
+    if WITHHELD not in counted:
+        return None
+    return f"no metric had its min_reports, of which the least is {job.min_reports:,}"

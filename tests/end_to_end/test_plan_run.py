@@ -1,0 +1,186 @@
+"""A plan of several metrics: one reading, one release, one price."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.ledger.ledger import Ledger
+from tests import canaries
+
+PLAN = """\
+collection: canaries
+version: 1
+unit: {unit}
+{more}input: {log}
+output: out/{{window}}
+epsilon: 3.0
+min_reports: {least}
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: {domain}, share: 0.4}}
+  - {{name: real, kind: mean, column: real, bounds: "0,300", cells: 16, share: 0.3}}
+  - {{name: number, kind: distribution, column: number, bounds: "-3,3", bins: 8{of_last}}}
+"""
+
+
+@pytest.fixture
+def plan(log, domain, workspace):
+    """Writes a plan; the words of its run."""
+
+    def plan(
+        unit: str = "row", more: str = "", least: int = 1000, of_last: str = "", day: str = "d1"
+    ) -> list[str]:
+        text = PLAN.format(
+            unit=unit, more=more, log=log, domain=domain, least=least, of_last=of_last
+        )
+        Path("plan.yaml").write_text(text)
+        return ["run", "plan.yaml", "--window", day]
+
+    return plan
+
+
+USERS = "user_column: user\n"
+LEDGER = "ledger: ledger.sqlite\nbudget: {epsilon: 7.0, delta: 1.0e-5}\n"
+
+
+def test_one_release_holds_all_metrics(run, plan) -> None:
+    outcome = run(plan())
+    assert outcome.code == 0, outcome.said
+    folder = Path("out/d1")
+    assert {path.name for path in folder.iterdir()} == {
+        "statement.json", "report.html", "value", "real", "number",
+    }  # fmt: skip
+    said = json.loads((folder / "statement.json").read_text())
+    assert (said["metrics"], said["withheld"]) == (["value", "real", "number"], [])
+    released = said["guarantees"]["release"]
+    parts = [json.loads((folder / name / "statement.json").read_text()) for name in said["metrics"]]
+    assert released["epsilon"] == pytest.approx(
+        sum(part["guarantees"]["release"]["epsilon"] for part in parts)
+    )
+    assert 2.5 < released["epsilon"] <= 3.0
+    assert {part["release_id"] for part in parts} == {said["release_id"]}
+    for part in parts:
+        assert part["rows_read"] == canaries.ROWS
+    page = (folder / "report.html").read_text()
+    assert 'href="real/report.html"' in page
+    assert len(pq.read_table(folder / "value" / "histogram.parquet")) == 4
+    assert not canaries.found(outcome.said, declared=False)
+    assert not list(Path().glob("out/.d1*"))
+
+
+def test_the_log_is_read_once(run, plan, monkeypatch) -> None:
+    """However many metrics there are, every row group is decoded once."""
+    from pipelines.plan import publish
+
+    made = []
+
+    class Counting(publish.ReadTelemetry):
+        def __init__(self, files: tuple[str, ...], columns: tuple[str, ...]) -> None:
+            super().__init__(files, columns)
+            made.append(columns)
+
+    monkeypatch.setattr(publish, "ReadTelemetry", Counting)
+    assert run(plan()).code == 0
+    assert made == [("number", "real", "value")]
+
+
+def test_a_metric_with_too_few_reports_is_withheld_alone(run, plan) -> None:
+    outcome = run(plan(of_last=", min_reports: 5000"))
+    assert outcome.code == 0, outcome.said
+    said = json.loads(Path("out/d1/statement.json").read_text())
+    assert (said["metrics"], said["withheld"]) == (["value", "real"], ["number"])
+    assert not Path("out/d1/number").exists()
+    assert "withheld: too few reports" in outcome.out
+
+
+def test_nothing_is_released_if_all_are_withheld(run, plan) -> None:
+    outcome = run(plan(least=5000))
+    assert outcome.code == 1
+    assert outcome.err.startswith("hushbeam: withheld: no metric had its min_reports")
+    assert not Path("out").exists()
+
+
+def test_users_are_bounded_in_every_metric(run, plan) -> None:
+    outcome = run(plan("user", USERS, least=400))
+    assert outcome.code == 0, outcome.said
+    users = (canaries.ROWS - canaries.NULL_USERS) // 4
+    for name in ("real", "number"):
+        assert json.loads(Path(f"out/d1/{name}/statement.json").read_text())["n"] == users
+
+
+def test_a_window_is_randomised_once(run, plan) -> None:
+    words = plan()
+    assert run(words).code == 0
+    before = Path("out/d1/statement.json").read_bytes()
+    again = run(words)
+    assert again.code == 0
+    assert "released before, and not made again: out/d1" in again.out
+    assert Path("out/d1/statement.json").read_bytes() == before
+    changed = Path("plan.yaml").read_text().replace("epsilon: 3.0", "epsilon: 2.0")
+    Path("plan.yaml").write_text(changed)
+    other = run(words)
+    assert (other.code, "already holds a release" in other.err) == (2, True)
+
+
+def test_a_budget_is_not_overspent(run, plan) -> None:
+    """Two windows of at most 3 fit into 7, a third does not: it stops before a row is read."""
+    for day in ("d1", "d2"):
+        assert run(plan("user", USERS + LEDGER, 400, day=day)).code == 0
+    third = run(plan("user", USERS + LEDGER, 400, day="d3"))
+    assert third.code == 1, third.said
+    assert "budget" in third.err
+    assert not Path("out/d3").exists()
+    again = run(plan("user", USERS + LEDGER, 400, day="d2"))
+    assert (again.code, "released before" in again.out) == (0, True)
+    assert [entry.window for entry in Ledger.open("ledger.sqlite").entries()] == ["d1", "d2"]
+    said = json.loads(Path("out/d1/statement.json").read_text())
+    assert said["ledger_entry"]
+
+
+def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, plan) -> None:
+    for day in ("d1", "d2", "d3"):
+        unit = "user per window"
+        assert run(plan(unit, USERS + LEDGER, 400, day=day)).code == 0
+
+
+def test_a_withheld_window_costs_nothing(run, plan) -> None:
+    """What was set aside for it comes back."""
+    assert run(plan("user", USERS + LEDGER, least=5000)).code == 1
+    (entry,) = Ledger.open("ledger.sqlite").entries()
+    assert entry.state == "returned"
+
+
+def test_check_touches_no_data(run, plan) -> None:
+    plan()
+    text = Path("plan.yaml").read_text()
+    Path("plan.yaml").write_text(text.replace("input: ", "input: /nowhere/"))
+    outcome = run(["check", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    for word in ("value", "real", "number", "1,000", "together: shuffle: epsilon"):
+        assert word in outcome.out
+    schema = run(["check", "--schema"])
+    assert json.loads(schema.out)["properties"]["collection"]
+    both = run(["check", "plan.yaml", "--schema"])
+    assert both.code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "none.yaml"], "can be read"),
+        (["run", "plan.yaml"], "--window"),
+        (["run", "plan.yaml", "--window", "../../etc"], "--window"),
+        (["check"], "required"),
+        (["run", "plan.yaml", "--window", "d1", "--rows"], "neither hushbeam nor Beam"),
+    ],
+)
+def test_requests_that_cannot_be(run, plan, words, told) -> None:
+    plan()
+    outcome = run(words)
+    assert outcome.code == 2
+    assert told in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not Path("out").exists()

@@ -1,0 +1,212 @@
+"""Plans: what they may say, and that a refusal names the line."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.errors import RequestError
+from pipelines.plan.check import schema
+from pipelines.plan.document import Plan
+from pipelines.plan.job import output_of, unread_job, window_of
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark, public_seed
+
+PLAN = """\
+collection: trips
+version: 2
+unit: row
+input: logs/{window}/*.parquet
+output: out/{window}
+epsilon: 1.0
+min_reports: 1000
+metrics:
+  - name: city
+    kind: histogram
+    column: city
+    domain: 1..50
+    share: 0.5
+  - name: delay
+    kind: mean
+    column: delay
+    bounds: "0,60"
+  - name: price
+    kind: distribution
+    column: price
+    bounds: "0,100"
+    share: 0.25
+"""
+
+
+def written(folder: Path, text: str = PLAN) -> str:
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def changed(old: str, new: str) -> str:
+    assert PLAN.count(old) == 1
+    return PLAN.replace(old, new)
+
+
+def test_what_nobody_claims_is_shared_by_the_silent(tmp_path: Path) -> None:
+    plan = load(written(tmp_path))
+    assert plan.shares == {"city": 0.5, "delay": 0.25, "price": 0.25}
+    options = plan.options(plan.metrics[1], "2026-11-20")
+    assert (options.epsilon, options.min_reports, options.model) == (0.25, 1000, "shuffle")
+    assert options.input == ("logs/2026-11-20/*.parquet",)
+    assert options.output == "out/2026-11-20/delay"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("version: 2", "version: 0", 2, "version must be a number of at least 1"),
+        ("epsilon: 1.0", "epsilon: -1", 6, "epsilon must be a number greater than 0"),
+        ("epsilon: 1.0", "epsilon: .nan", 6, "epsilon"),
+        ("epsilon: 1.0", "epslion: 1.0", 1, "epsilon is missing"),
+        ("unit: row", "unit: user", 1, "user_column"),
+        ("unit: row", "units: row", 3, "is nothing that a plan says"),
+        ("    share: 0.5", "    share: 1.5", 13, "share must be a number of at most 1"),
+        ("    share: 0.5", "    share: 0.9", 1, "add up to more than 1"),
+        ("    share: 0.5", "    epsilon: 0.5", 9, "belongs to the plan"),
+        ("    kind: mean", "    kind: median", 15, "kind"),
+        ("    domain: 1..50", "    domian: 1..50", 9, "domain is missing"),
+        ('    bounds: "0,60"', '    bounds: "0,60"\n    colour: red', 18, "is nothing that a plan"),
+        ("name: delay", "name: city", 1, "one name"),
+        ("name: delay", "name: ../x", 14, "name"),
+        ("unit: row", "ledger: l.sqlite", 1, "ledger and budget go together"),
+        ("unit: row", "unit: row\nunit: row", 4, "is there already"),
+        ("unit: row", "schedule: daily", 3, "five fields"),
+        ("unit: row", "unit: [", 4, "not YAML"),
+        ("input: logs", "input: &a logs", 4, ""),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_line(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+    if told == "":
+        load(written(tmp_path, changed(old, new)))  # an anchor alone hides nothing
+        return
+    path = written(tmp_path, changed(old, new))
+    with pytest.raises(RequestError) as refusal:
+        load(path)
+    said = str(refusal.value)
+    assert told in said, said
+    assert f"{path}, line {line}:" in said, said
+    assert "\n" not in said
+
+
+def test_aliases_are_refused(tmp_path: Path) -> None:
+    """A short file that unfolds into 10^9 metrics would otherwise be a plan."""
+    bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+    with pytest.raises(RequestError, match="aliases"):
+        load(written(tmp_path, PLAN + bomb))
+
+
+@pytest.mark.parametrize("text", ["", "- a", "3", "{", "\x00", "a: !!python/object:os.system {}"])
+def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RequestError) as refusal:
+        load(written(tmp_path, text))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="can be read"):
+        load(str(tmp_path / "none.yaml"))
+
+
+@given(st.data())
+def test_no_mutation_of_a_plan_ends_in_a_traceback(data: st.DataObject) -> None:
+    """Whatever is cut, doubled or changed in the text: a plan, or one line."""
+    text = PLAN
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 30)))
+        text = text[:start] + data.draw(st.text(max_size=8)) + text[end:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.yaml"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            assert isinstance(load(str(path)), Plan)
+        except RequestError as refusal:
+            told = str(refusal)
+            assert "\n" not in told
+
+
+def test_the_fingerprint_is_of_what_reports_mean(tmp_path: Path) -> None:
+    def of(text: str) -> bytes:
+        return mark(load(written(tmp_path, text)))
+
+    assert of(PLAN) == of(PLAN) == of(changed("output: out", "output: elsewhere"))
+    assert of(PLAN) == of(changed("epsilon: 1.0", "epsilon: 1"))
+    for old, new in [
+        ("version: 2", "version: 3"),
+        ("domain: 1..50", "domain: 1..51"),
+        ('bounds: "0,60"', 'bounds: "0,61"'),
+        ("epsilon: 1.0", "epsilon: 1.1"),
+        ("share: 0.25", "share: 0.3"),
+    ]:
+        assert of(PLAN) != of(changed(old, new))
+
+
+def test_a_file_of_declared_values_is_part_of_the_fingerprint(tmp_path: Path) -> None:
+    values = tmp_path / "values.txt"
+    text = changed("domain: 1..50", f"domain: {values}")
+    values.write_text("a\nb\n")
+    before = mark(load(written(tmp_path, text)))
+    values.write_text("b\na\n")
+    assert mark(load(written(tmp_path, text))) != before
+
+
+def test_windows_have_seeds_of_their_own(tmp_path: Path) -> None:
+    plan = load(written(tmp_path))
+    one, other = (public_seed(plan, day) for day in ("2026-11-20", "2026-11-21"))
+    assert one != other
+    assert 0 <= one < 1 << 63
+    assert public_seed(plan, "2026-11-20") == one
+
+
+def test_a_window_is_needed_exactly_where_it_is_used(tmp_path: Path) -> None:
+    plan = load(written(tmp_path))
+    assert output_of(plan, window_of(plan, "2026-11-20")) == "out/2026-11-20"
+    for wrong in (None, "", "../x", "a b", "x" * 65):
+        with pytest.raises(RequestError, match="--window"):
+            window_of(plan, wrong)
+    fixed = load(written(tmp_path, PLAN.replace("{window}", "x")))
+    assert window_of(fixed, None) == "all"
+    with pytest.raises(RequestError, match="--window"):
+        window_of(fixed, "2026-11-20")
+
+
+def test_losses_of_all_metrics_add_up_to_no_more_than_the_plan_allows(tmp_path: Path) -> None:
+    job = unread_job(load(written(tmp_path)), "2026-11-20")
+    released, local = job.guarantees
+    assert 0.9 < released.epsilon <= 1.0
+    assert released.model == "shuffle"
+    assert local.epsilon == pytest.approx(sum(m.job.guarantees[1].epsilon for m in job.metrics))
+
+
+def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
+    plan = load(written(tmp_path, changed('bounds: "0,60"', 'bounds: "60,0"')))
+    with pytest.raises(RequestError, match=r"^metric delay: bounds"):
+        unread_job(plan, "2026-11-20")
+    plan = load(written(tmp_path, changed("min_reports: 1000\n", "")))
+    with pytest.raises(RequestError, match=r"metric city: min_reports is missing"):
+        unread_job(plan, "2026-11-20")
+
+
+def test_the_schema_describes_every_kind() -> None:
+    described = schema()
+    kinds = [
+        each["if"]["properties"]["kind"]["const"] for each in described["$defs"]["Metric"]["allOf"]
+    ]
+    assert kinds == ["histogram", "heavy-hitters", "mean", "distribution", "vector-mean"]
+    histogram = described["$defs"]["Metric"]["allOf"][0]["then"]["properties"]
+    assert {"domain", "column", "share", "name"} <= set(histogram)
+    assert not {"input", "output", "epsilon"} & set(histogram)
+    assert json.loads(json.dumps(described)) == described
+    assert set(described["properties"]) == set(Plan.model_fields)
