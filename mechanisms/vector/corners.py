@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Kinds, Messages, require_epsilon
+from mechanisms.privacy.coordinate_laws import one_law
+from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.vector.base import CubeMean
@@ -188,6 +190,12 @@ class Corners(CubeMean):
         if not product:
             return self.tie_weight
         return self.keep_weight if product > 0 else self.flip_weight
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals, without listing 2^d corners."""
+        kinds = [self.keep_weight, self.flip_weight, *([self.tie_weight] if self.ties else [])]
+        mass = Fraction(2 * self.outcomes * min(kinds), self.side * _WORD)
+        return one_law(mass, Fraction(max(kinds), min(kinds)))
 
     # ---- the collector -----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,8 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.mean.scalar import LARGEST_ALPHABET, rise
+from mechanisms.privacy.coordinate_laws import one_law
+from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.cap_law import CapLaw
@@ -263,6 +266,13 @@ class PrivUnit(VectorMean):
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: a cap and the one opposite, which share no direction; others share some."""
         return [(0, (1 << self.cap_size) - 1)]
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals: every direction is as likely as one outside the cap."""
+        law = self.law
+        ratio = Fraction(law.inside, law.outside)
+        mass = Fraction(law.outside * law.ends, law.total)
+        return one_law(mass, ratio)
 
     # ---- the collector -----------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.multi import multi_hm
@@ -167,6 +168,10 @@ class MultiRphm(VectorMean):
 
     def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
         return self.inner.tally(cell, size, rng)
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """Those of the coordinates in the subspace: the projection is public."""
+        return self.inner.shuffle_laws()
 
     # ---- the collector -----------------------------------------------------------------------
 

@@ -30,10 +30,12 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.divergence import double_up
+from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
-from mechanisms.sampling.sparse_bits import distinct
 from mechanisms.vector.base import CubeMean
+from mechanisms.vector.places import chosen_places, largest_scaled, together
 from mechanisms.vector.rows import equal_share, require_dimension, require_listed, rows_in_cube
 from mechanisms.vector.several_kinds import chosen
 
@@ -136,13 +138,7 @@ class SampledCoordinates(CubeMean):
         Returns:
             (n, sampled) coordinates, those of a user ascending and distinct.
         """
-        d, k = self.dimension, self.sampled
-        if k == 1:
-            return rng.integers(d, n).view(np.int64)[:, None]
-        if k == d:
-            return np.broadcast_to(np.arange(d), (n, d))
-        places = distinct(np.full(n, k), d, rng)
-        return places.reshape(n, k) - d * np.arange(n)[:, None]
+        return chosen_places(n, self.dimension, self.sampled, rng)
 
     def send(self, coordinates: ArrayLike, values: ArrayLike, rng: RandomSource) -> Messages:
         """The messages of users who have been told what to report.
@@ -202,10 +198,8 @@ class SampledCoordinates(CubeMean):
                 numerators, total = self.mechanism.weights(inner)
                 laws[inner] = numerators.astype(object)
         parts = [
-            reduce(
-                lambda one, more: np.multiply.outer(one, more).ravel(), (laws[c] for c in chosen)
-            )
-            for chosen in combinations(row, self.sampled)
+            reduce(together, (laws[cell] for cell in subset))
+            for subset in combinations(row, self.sampled)
         ]
         return np.concatenate(parts), math.comb(self.dimension, self.sampled) * total**self.sampled
 
@@ -239,6 +233,10 @@ class SampledCoordinates(CubeMean):
         averages over the coordinates that are chosen.
         """
         return [(self.uniform(one), self.uniform(other)) for one, other in self.mechanism.pairs()]
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals, whatever the dimension: for the shuffle accountant."""
+        return sampled_laws({self.mechanism: self.dimension}, self.sampled)
 
     # ---- the collector -----------------------------------------------------------------------
 
@@ -277,13 +275,4 @@ class SampledCoordinates(CubeMean):
 
     @property
     def worst_variance(self) -> float:
-        moments = self.scale * self.mechanism.second_moment(np.arange(self.cells + 1))
-        left, step = self.mechanism.grid[:-1], 2 / self.cells
-        rise = np.diff(moments)
-        share = np.clip((rise / (2 * step) - left) / step, 0, 1)  # the top of each parabola
-        return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
-
-
-def _together(one: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
-    """The law of two independent parts of a report, the last one varying first."""
-    return np.asarray(np.multiply.outer(one, more)).ravel()
+        return largest_scaled(self.mechanism, self.scale)

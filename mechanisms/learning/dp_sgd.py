@@ -1,0 +1,210 @@
+"""Gradient descent by a curator who sees all rows and shows only noisy sums of their gradients.
+
+Each step takes every row with the same small probability, on its own (a Poisson lot), clips the
+gradient of each row taken, adds the gradients up in whole numbers and adds rounded Gaussian noise
+once. All that follows, the weights after every step included, is computed from those sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats, Guarantee, require_integer
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.optimisers import Momentum, Progress
+from mechanisms.learning.scores import Numbers
+from mechanisms.learning.whole_gradients import WholeGradients
+from mechanisms.privacy.composition import Neighbours
+from mechanisms.privacy.moments import SubsampledGaussian
+from mechanisms.privacy.sampled_gaussian import (
+    LARGEST_SIGMA,
+    SOURCES,
+    Accountant,
+    epsilon_of,
+)
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.rounded_normal import LARGEST_SIGMA as WIDEST
+from mechanisms.sampling.rounded_normal import RoundedNormal, unseen
+
+Watch = Callable[[Progress], None]
+
+_USUAL = Momentum(rate=4.0)
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """Differentially private stochastic gradient descent.
+
+    Its pieces are what a Beam job distributes: `taken` and `total` are a Map over blocks of rows
+    (totals add up exactly), `onward` is what the collector does once a step.
+
+    Attributes:
+        objective: the model with its loss.
+        rows: how many rows are expected. It is public, scales gradients, and need not be exact.
+        rate: q, the probability with which a step takes a row, in (0, 1].
+        steps: T.
+        sigma: standard deviation of the noise, in units of the clipping norm; 0 for none, and no
+            privacy, to compare with.
+        clip: C, the greatest l2 length of a row's gradient.
+        optimiser: what is done with the noisy gradients.
+
+    Source: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang, "Deep learning with
+        differential privacy", CCS 2016, Algorithm 1; lots by Poisson sampling, for which its
+        accountant holds, and divided by their expected size, since their size is not public.
+
+    >>> from mechanisms.learning.objectives import Softmax
+    >>> training = DpSgd(Softmax(inputs=3, classes=2), rows=600, rate=0.1, steps=100, sigma=1.5)
+    >>> training.guarantee(delta=1e-5).epsilon < 5
+    True
+    """
+
+    objective: Objective
+    rows: int
+    rate: float
+    steps: int
+    sigma: float
+    clip: float = 1.0
+    optimiser: Momentum = _USUAL
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "steps"):
+            require_integer(name, getattr(self, name))
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate must lie in (0, 1], not {self.rate}")
+        if not 0 <= self.sigma <= LARGEST_SIGMA:
+            raise ValueError(f"sigma must lie in 0 .. {LARGEST_SIGMA:g}, not {self.sigma}")
+        if not 0 < self.clip < math.inf:
+            raise ValueError(f"clip must be a positive, finite number, not {self.clip}")
+
+    @property
+    def lot(self) -> float:
+        """L, the expected number of rows in a lot."""
+        return self.rate * self.rows
+
+    @cached_property
+    def gradients(self) -> WholeGradients:
+        """The sum of clipped gradients, on a grid that leaves room for the noise in 2^36."""
+        room = math.floor(math.log2(WIDEST / max(self.sigma, 1.0)))
+        return WholeGradients(self.objective, self.clip, min(30, room))
+
+    @property
+    def noise(self) -> RoundedNormal | None:
+        """The noise of one coordinate of a lot's sum, in the units of `gradients`."""
+        spread = self.sigma * 2.0**self.gradients.bits
+        return RoundedNormal(spread) if self.sigma else None
+
+    @property
+    def noise_per_coordinate(self) -> float:
+        """Standard deviation of the noise of a coordinate of the mean gradient."""
+        return self.sigma * self.clip / self.lot
+
+    def guarantee(
+        self,
+        delta: float,
+        accountant: Accountant = "pld",
+        neighbours: Neighbours = "add or remove",
+        unit: str = "row",
+    ) -> Guarantee:
+        """What the whole run, all its weights being published, reveals about one row.
+
+        Args:
+            delta: the mass that may lie outside the epsilon to be found, in (0, 1).
+            accountant: "pld", "rdp" or "moments"; see `privacy.sampled_gaussian`.
+            neighbours: what may change: one row added or removed, or one replaced by another.
+            unit: what a row stands for; "user" where every user has at most one.
+
+        Raises:
+            ValueError: delta is out of range, or smaller than what the sampler's law is off by.
+        """
+        if self.noise is None:
+            return Guarantee.none("no noise is added to the sums of gradients")
+        run = SubsampledGaussian(self.rate, self.sigma, self.steps)
+        draws, farthest = self.steps * self.objective.parameters, self.noise.farthest
+        # A first bound, that takes milliseconds, says what the sampler's law may cost.
+        first: Accountant = "moments" if accountant == "moments" else "rdp"
+        bound = epsilon_of(run, delta / 2, first, neighbours)
+        reserve = unseen(draws, farthest, bound)
+        if not reserve < delta / 2:
+            raise ValueError(f"delta must be above {2 * reserve:.3g}, not {delta}")
+        epsilon = min(bound, epsilon_of(run, delta - reserve, accountant, neighbours))
+        return Guarantee("central", epsilon, delta, unit, self._how(accountant, neighbours))
+
+    def _how(self, accountant: Accountant, neighbours: Neighbours) -> str:
+        """The derivation."""
+        change = {"add or remove": "adding or removing one", "replace one": "replacing one"}
+        return (
+            f"{self.steps} Poisson lots, each taking a row with probability {self.rate:.6g}; "
+            f"gradients clipped in whole numbers, Gaussian noise of {self.sigma:.6g} times the "
+            f"clipping norm; composed by {SOURCES[accountant]}; neighbours differ by "
+            f"{change[neighbours]}; the weights after every step may be seen"
+        )
+
+    # ---- one step ----------------------------------------------------------------------------
+
+    def begin(self, rng: RandomSource) -> Progress:
+        """The start of a run."""
+        return self.optimiser.begin(self.objective.start(rng))
+
+    def taken(self, n: int, rng: RandomSource) -> NDArray[np.bool_]:
+        """(n,) which of n rows the lot takes, each on its own; never more often than `rate`."""
+        return rng.bernoulli(math.floor(self.rate * 2.0**64), n)
+
+    def total(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Counts:
+        """(p,) the sum of the taken rows' clipped gradients; private until noise is added."""
+        return self.gradients.total(weights, rows, targets)
+
+    def onward(self, progress: Progress, total: Counts, rng: RandomSource) -> Progress:
+        """Add noise to a lot's sum and make the step; called once a lot.
+
+        Args:
+            progress: where the run stands.
+            total: (p,) int64, of the whole lot.
+            rng: the generator of this process.
+
+        Returns:
+            Where it then stands; fit to be published.
+
+        Raises:
+            FloatingPointError: the run diverged.
+        """
+        noisy = total if self.noise is None else total + self.noise.draw(total.size, rng)
+        mean: Floats = noisy.astype(np.float64) * (self.gradients.unit / self.lot)
+        mean += self.objective.penalty_gradient(progress.weights)
+        found = self.optimiser.onward(progress, mean, self.steps)
+        if not np.isfinite(found.weights).all():
+            raise FloatingPointError(
+                f"the run diverged in step {found.step} of {self.steps}: lower the learning rate"
+            )
+        return found
+
+    def train(
+        self, rows: Numbers, targets: ArrayLike, rng: RandomSource, watch: Watch | None = None
+    ) -> Floats:
+        """A whole run in memory.
+
+        Args:
+            rows: (n, inputs).
+            targets: (n,).
+            rng: the generator of this process.
+            watch: called after every step, for a learning curve on rows that are public or
+                held back; a curve on these very rows would not be private.
+
+        Returns:
+            (p,) the average of the path.
+        """
+        answers, progress = np.asarray(targets), self.begin(rng)
+        for _ in range(self.steps):
+            lot = np.flatnonzero(self.taken(len(rows), rng))
+            total = self.total(progress.weights, rows[lot], answers[lot])
+            progress = self.onward(progress, total, rng)
+            if watch is not None:
+                watch(progress)
+        return progress.average

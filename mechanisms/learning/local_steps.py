@@ -1,0 +1,230 @@
+"""Gradient descent on gradients that were randomised before they left their users.
+
+Users are divided into as many groups as there are steps. Those of a group compute the gradient of
+their own row at the present model, which is public, cut it, randomise it and send it; the collector
+decodes the group's mean gradient and moves the model. Nobody belongs to two groups, so the whole
+run reveals of anybody no more than one report does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.channel import Counts, Floats, Guarantee, Messages
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.schedule import CLIP, Schedule
+from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import RandomSource
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.rows import shortened
+from mechanisms.vector.sampled import SampledCoordinates
+
+_DROWNED = 1 / 8  # of the clip: noise of the whole run beyond which hardly anything is learned
+_REACH = {True: 10.0, False: 100.0}  # the longest weights that make sense: of numbers, of classes
+
+
+class Model(NamedTuple):
+    """Where a run has come to; all of it is public.
+
+    Attributes:
+        weights: (parameters,) at which the next group's gradients are taken.
+        average: (parameters,) what would be released: the mean of the last weights, once enough
+            steps have been made to average.
+        velocity: (parameters,) the smoothed gradient, before it is made up for its start at 0.
+        step: how many groups there have been.
+        used: how many of them moved the model.
+        averaged: how many weights `average` is the mean of; 0 before averaging begins.
+        diverged: the step after which the run was given up; 0 if it was not.
+    """
+
+    weights: Floats
+    average: Floats
+    velocity: Floats
+    step: int = 0
+    used: int = 0
+    averaged: int = 0
+    diverged: int = 0
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """What users and the collector do in each step of a run.
+
+    Attributes:
+        objective: what is fitted.
+        mechanism: for rows of as many numbers as the objective has parameters.
+        schedule: of the steps; `schedule.plan` makes one.
+        clip: at which the coordinates of gradients are cut, and divided by before they are sent.
+
+    Raises:
+        ValueError: the mechanism is for rows of another length, or clip is out of range.
+
+    Source: Wang et al., "Collecting and analyzing multidimensional data with local differential
+        privacy", ICDE 2019, section 5, whose users also take part once.
+
+    >>> from mechanisms.learning.objectives import SquaredError
+    >>> from mechanisms.vector.multi import multi_hm
+    >>> steps = LocalSteps(SquaredError(90), multi_hm(1.0, 90), Schedule(10, rate=0.1), clip=1.0)
+    >>> steps.guarantee.epsilon, round(steps.predicted_noise(10_000), 2)
+    (1.0, 0.2)
+    """
+
+    objective: Objective
+    mechanism: VectorMean
+    schedule: Schedule
+    clip: float = field(default=CLIP)
+
+    def __post_init__(self) -> None:
+        if not self.mechanism.dimension == self.objective.parameters:
+            raise ValueError(
+                f"the mechanism is for rows of {self.mechanism.dimension} numbers, and the model "
+                f"has {self.objective.parameters} parameters"
+            )
+        if not 0 < self.clip < math.inf:
+            raise ValueError(f"clip must be a positive, finite number, not {self.clip}")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a user's one report in the whole run reveals, models and all other reports known."""
+        each = self.mechanism.guarantee
+        return replace(
+            each,
+            how=f"parallel composition: {self.schedule.steps} disjoint groups, chosen whatever the "
+            f"rows, and each user reports once, at a model that is public; of a report: {each.how}",
+        )
+
+    # ---- the client --------------------------------------------------------------------------
+
+    def report(
+        self, weights: Floats, rows: Numbers, targets: ArrayLike, rng: RandomSource
+    ) -> Messages:
+        """The whole client: rows to messages about their gradients.
+
+        Where the mechanism sends a few coordinates, only these are computed.
+
+        Args:
+            weights: (parameters,) of the present model.
+            rows: (n, inputs).
+            targets: (n,).
+            rng: the generator of this process.
+
+        Returns:
+            (m,) uint64 messages.
+
+        Raises:
+            ValueError: a gradient is no number, in what is sent of it.
+        """
+        if isinstance(self.mechanism, SampledCoordinates):
+            chosen = self.mechanism.choose(len(rows), rng)
+            values = self.objective.gradients_at(weights, rows, targets, chosen)
+            return self.mechanism.send(chosen, self._cut(values), rng)
+        values = self._cut(self.objective.gradients(weights, rows, targets))
+        radius = getattr(self.mechanism, "radius", None)  # of mechanisms for rows of some length
+        return self.mechanism.report(values if radius is None else shortened(values, radius), rng)
+
+    def _cut(self, gradients: Numbers) -> Numbers:
+        """Coordinates of gradients as the mechanism takes them, in [-1, 1]."""
+        return np.asarray(np.clip(gradients / self.clip, -1, 1))
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def start(self, rng: RandomSource) -> Model:
+        """The model that the first group is told."""
+        weights = self.objective.start(rng)
+        return Model(weights, weights, np.zeros(weights.size))
+
+    def mean_gradient(self, counts: Counts) -> Floats:
+        """(parameters,) the unbiased mean of a group's cut gradients.
+
+        Raises:
+            ValueError: nobody reported.
+        """
+        return self.mechanism.estimate(counts) * self.clip
+
+    def advance(self, model: Model, counts: Counts) -> Model:
+        """The next model; the same one, a step later, if the run was given up before.
+
+        Args:
+            model: at which the group's gradients were taken.
+            counts: of the group's messages, at least one.
+
+        Returns:
+            The next model. `diverged` is this step if the weights have left all bounds.
+        """
+        if model.diverged:
+            return self.skip(model)
+        gradient = self.mean_gradient(counts) + self.objective.penalty_gradient(model.weights)
+        beta, used = self.schedule.momentum, model.used + 1
+        velocity = beta * model.velocity + (1 - beta) * gradient
+        # The velocity began at 0: divided by the weight of what it has seen, it is a mean.
+        weights = model.weights - self.schedule.rate / (1 - beta**used) * velocity
+        after = model._replace(weights=weights, velocity=velocity, used=used, step=model.step + 1)
+        if self.diverged(weights):
+            return after._replace(diverged=after.step)
+        return self._averaging(after)
+
+    def skip(self, model: Model) -> Model:
+        """The same model a step later: the group was too small, or the run was given up."""
+        return model._replace(step=model.step + 1)
+
+    def _averaging(self, model: Model) -> Model:
+        """The model with its new weights in the average."""
+        if model.step <= self.schedule.begin_average:
+            return model._replace(average=model.weights)
+        averaged = model.averaged + 1
+        # The first one averaged replaces what stood there.
+        mean = model.average + (model.weights - model.average) / averaged
+        return model._replace(average=mean, averaged=averaged)
+
+    def diverged(self, weights: Floats) -> bool:
+        """Whether weights are so long that no fit of rows in [-1, 1] could have wanted them."""
+        units = sum(outputs for _, outputs in self.objective.shapes)
+        bound = _REACH[self.objective.loss.classes is None] * math.sqrt(units)
+        return not float(np.linalg.norm(weights)) <= bound
+
+    # ---- what to expect ----------------------------------------------------------------------
+
+    def predicted_noise(self, group: float, gradient: float = 0.0) -> float:
+        """The standard deviation that privacy adds to a coordinate of a group's mean gradient.
+
+        Args:
+            group: how many users, more than 0.
+            gradient: the coordinate of each user's gradient, cut.
+
+        Source: Wang et al., ICDE 2019, eq. 12, over the group's size: ((d / k) (V + g^2) - g^2) /
+            |G| for k of d coordinates sent through a mechanism of variance V.
+        """
+        if not group > 0:
+            raise ValueError(f"group must be more than 0 users, not {group}")
+        variance = float(self.mechanism.variance(gradient / self.clip))
+        return self.clip * math.sqrt(variance / group)
+
+    def caution(self, n: int) -> str | None:
+        """What to tell, before anything is read, where noise will drown the gradient.
+
+        Args:
+            n: how many users there are.
+
+        Returns:
+            One line with the predicted noise, and what would help; None if all is well.
+        """
+        group = max(1, n // self.schedule.steps)
+        each, whole = self.predicted_noise(group), self.predicted_noise(n)
+        if whole <= self.clip * _DROWNED and each <= self.clip:
+            return None
+        told = (
+            f"noise drowns the gradient: its standard deviation is {each:.3g} per coordinate of "
+            f"the mean of a group of {group} users, where no coordinate exceeds {self.clip:g}"
+        )
+        if whole <= self.clip * _DROWNED:
+            return f"{told}; use fewer steps than {self.schedule.steps}"
+        needed = math.ceil(n * (whole / (self.clip * _DROWNED)) ** 2)
+        return (
+            f"{told}, and {whole:.3g} over all {n} users; use a larger epsilon, fewer attributes, "
+            f"or some {needed:.2g} users"
+        )

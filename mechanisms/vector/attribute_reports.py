@@ -1,0 +1,159 @@
+"""Reports of a few attributes, each of a mechanism of its own: which there are, and their law."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Counts, Floats, Kinds, Mechanism
+from mechanisms.privacy.coordinate_laws import sampled_laws
+from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.randomness import RandomSource
+from mechanisms.vector.places import together
+from mechanisms.vector.rows import require_listed
+from mechanisms.vector.several_kinds import chosen
+
+
+class AttributeReports(Mechanism):
+    """k of the attributes of a row, each reported by one message: offset of the attribute + code.
+
+    A row of cells is read as the digits of the input number, the first attribute's the lowest.
+
+    Attributes:
+        epsilon: privacy loss of all messages of a user together, in nats.
+        sampled: k, how many attributes a user reports, uniformly without replacement.
+        attributes: what randomises each of them.
+    """
+
+    epsilon: float
+    sampled: int
+    attributes: tuple[Any, ...]
+
+    @cached_property
+    def distinct(self) -> Mapping[Any, int]:
+        """The different mechanisms, and how many attributes each of them serves."""
+        return Counter(self.attributes)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """(attributes,) the first code of each attribute."""
+        return np.cumsum([0] + [x.codes for x in self.attributes])[:-1]
+
+    @cached_property
+    def _kind_of(self) -> NDArray[np.int64]:
+        """(attributes,) which of the different mechanisms serves an attribute."""
+        places = {mechanism: kind for kind, mechanism in enumerate(self.distinct)}
+        return np.array([places[x] for x in self.attributes])
+
+    @property
+    def codes(self) -> int:
+        return sum(x.codes for x in self.attributes)
+
+    @property
+    def inputs(self) -> int:
+        return math.prod(x.inputs for x in self.attributes)
+
+    @property
+    def messages(self) -> float:
+        return float(self.sampled)
+
+    # ---- the exact law of a report -----------------------------------------------------------
+
+    def row(self, number: int) -> list[int]:
+        """(attributes,) the cells of an input number."""
+        if not 0 <= number < self.inputs:
+            raise ValueError("1 of 1 cells lie outside the inputs")
+        digits = []
+        for mechanism in self.attributes:
+            number, digit = divmod(number, mechanism.inputs)
+            digits.append(digit)
+        return digits
+
+    def number(self, row: Sequence[int]) -> int:
+        """The input number of a row of cells."""
+        number = 0
+        for mechanism, cell in zip(reversed(self.attributes), reversed(row), strict=True):
+            number = number * mechanism.inputs + cell
+        return number
+
+    def _subsets(self) -> Iterator[tuple[int, ...]]:
+        """What a user may report, in the order of `weights`."""
+        return combinations(range(len(self.attributes)), self.sampled)
+
+    def _sizes(self) -> list[int]:
+        """How many reports there are of each set of attributes."""
+        return [math.prod(self.attributes[j].codes for j in subset) for subset in self._subsets()]
+
+    @property
+    def outcomes(self) -> int:
+        # Entry i: reports of i of the attributes so far.
+        ways = [1] + [0] * self.sampled
+        for mechanism in self.attributes:
+            for size in range(self.sampled, 0, -1):
+                ways[size] += ways[size - 1] * mechanism.codes
+        return ways[self.sampled]
+
+    def weights(self, cell: int) -> tuple[NDArray[Any], int]:
+        """As the contract says; reports are ordered by their attributes, then by their codes."""
+        require_listed(self.outcomes)
+        laws = [x.weights(c) for x, c in zip(self.attributes, self.row(cell), strict=True)]
+        total = math.lcm(*(denominator for _, denominator in laws))
+        scaled = [weights.astype(object) * (total // denominator) for weights, denominator in laws]
+        parts = [reduce(together, (scaled[j] for j in subset)) for subset in self._subsets()]
+        return np.concatenate(parts), len(parts) * total**self.sampled
+
+    def channel(self, cell: int) -> Floats:
+        numerators, denominator = self.weights(cell)
+        return np.asarray(numerators / denominator, np.float64)
+
+    def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
+        words = self.perturb(np.tile(self.row(cell), (size, 1)), rng).astype(np.int64)
+        which = np.searchsorted(self.offsets, words, side="right") - 1
+        codes = (words - self.offsets[which]).reshape(size, -1)
+        which = which.reshape(size, -1)
+        radix = np.array([x.codes for x in self.attributes])
+        index = np.zeros(size, np.int64)
+        for column in range(self.sampled):
+            index = index * radix[which[:, column]] + codes[:, column]
+        starts = np.cumsum([0, *self._sizes()])
+        places = dict(zip(self._subsets(), starts.tolist(), strict=False))
+        index += np.array([places[tuple(row)] for row in which.tolist()], np.int64)
+        return np.bincount(index, minlength=self.outcomes)
+
+    def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
+        """In closed form: attributes of one mechanism that hold the same two cells go together."""
+        held = Counter(zip(self.attributes, self.row(one), self.row(other), strict=True))
+        laws = [(mechanism.kinds(a, b), times) for (mechanism, a, b), times in held.items()]
+        first, second = (math.lcm(*(totals[i] for (_, totals), _ in laws)) for i in (0, 1))
+        # Entry i: the reports of i attributes among those treated so far.
+        sums: list[Mapping[tuple[int, int], int]] = [{(1, 1): 1}]
+        for (kinds, totals), times in laws:
+            up, down = first // totals[0], second // totals[1]
+            scaled: Counter[tuple[int, int]] = Counter()
+            for (a, b), count in kinds.items():
+                scaled[a * up, b * down] += count
+            sums = chosen(sums, scaled, times, self.sampled)
+        subsets = math.comb(len(self.attributes), self.sampled)
+        return sums[self.sampled], (subsets * first**self.sampled, subsets * second**self.sampled)
+
+    def pairs(self) -> Iterable[tuple[int, int]]:
+        """Each mechanism's own, in all its attributes at once.
+
+        An attribute that two rows share tells nothing of them, and hockey-stick divergences are
+        averages over the attributes that are chosen.
+        """
+        for pairs in product(*(list(x.pairs()) for x in self.distinct)):
+            ends = zip(*(pairs[kind] for kind in self._kind_of), strict=True)
+            one, other = (self.number(row) for row in ends)
+            yield one, other
+
+    def shuffle_laws(self) -> ShuffleLaws:
+        """What a shuffled batch reveals, however many attributes: for the shuffle accountant."""
+        return sampled_laws(self.distinct, self.sampled)

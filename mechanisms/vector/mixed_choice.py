@@ -1,0 +1,112 @@
+"""The best mechanisms for rows of numbers and categories, and how many attributes to report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from mechanisms.channel import require_epsilon, require_integer
+from mechanisms.frequency import linear_hash, projective_geometry
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.mean.hybrid import hm
+from mechanisms.mean.optimal import Optimal
+from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.vector.mixed_rows import MixedRows
+from mechanisms.vector.rows import equal_share
+
+_SHARES = (2.1, 2.5)  # what an attribute is best given: as we find it, and by the paper's rule
+_FINEST = 1024  # cells
+
+
+def mixed_rows(
+    epsilon: float,
+    sizes: Sequence[int | None],
+    cells: int = _FINEST,
+    sampled: int | None = None,
+) -> MixedRows:
+    """The mechanism for rows whose attributes are numbers and categories.
+
+    Args:
+        epsilon: privacy loss of one user's report, in nats.
+        sizes: of each attribute how many values it has, or None for a number in [-1, 1].
+        cells: how many cells [-1, 1] is cut into; fewer if counters would not fit.
+        sampled: k, how many attributes a user reports; by default the one of 1, epsilon / 2.1 and
+            epsilon / 2.5 (rounded) at which the product of all attributes' variances is least,
+            which does not depend on the units that they are measured in.
+
+    Returns:
+        Numbers through the optimal mean, or through the hybrid mechanism where epsilon / k is out
+        of its range; categories through k-ary response, local hashing or projective geometry
+        response, whichever has the least average variance.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Wang et al., ICDE 2019, section IV-C, with max(1, min(a, floor(epsilon / 2.5))).
+
+    >>> rows = mixed_rows(1.0, [None, 2, 100])
+    >>> rows.sampled, [type(x).__name__ for x in rows.attributes], rows.codes
+    (1, ['Optimal', 'LinearHash', 'LinearHash'], 465)
+    """
+    require_epsilon(epsilon)
+    if not len(sizes) >= 1:
+        raise ValueError("there is no attribute to report")
+    if sampled is not None:
+        require_integer("sampled", sampled)
+        if not 1 <= sampled <= len(sizes):
+            raise ValueError(f"sampled must lie in 1 .. {len(sizes)}, not {sampled}")
+        return _built(epsilon, sizes, cells, sampled)
+    near = {1, *(r(epsilon / share) for share in _SHARES for r in (math.floor, math.ceil))}
+    tried = sorted({max(1, min(len(sizes), k)) for k in near})
+    built = [_built(epsilon, sizes, cells, k) for k in tried]
+    return min(built, key=log_error)
+
+
+def log_error(rows: MixedRows) -> float:
+    """The logarithm of the product of all attributes' variances: their units do not matter."""
+    return float(np.log(rows.variances).sum())
+
+
+def _built(epsilon: float, sizes: Sequence[int | None], cells: int, sampled: int) -> MixedRows:
+    """The mechanisms for a given k."""
+    share = equal_share(epsilon, sampled)
+    oracles = {size: oracle(share, size) for size in set(sizes) if size is not None}
+    numbers = sum(size is None for size in sizes)
+    room = LARGEST_ALPHABET - sum(oracles[size].codes for size in sizes if size is not None)
+    number = _number(share, cells, room // numbers) if numbers else None
+    chosen = (number if size is None else oracles[size] for size in sizes)
+    return MixedRows(epsilon, sampled, tuple(x for x in chosen if x is not None))
+
+
+def _number(epsilon: float, cells: int, room: int) -> ScalarMean:
+    """What randomises a number, with at most `room` codes if that is possible."""
+    try:
+        best: ScalarMean = Optimal(epsilon, cells)
+    except ValueError:  # outside of the epsilons that it is made for
+        best = hm(epsilon, cells)
+    while not best.codes <= room and cells > 1:
+        cells //= 2
+        best = hm(epsilon, cells)
+    return best
+
+
+@lru_cache(maxsize=256)
+def oracle(epsilon: float, domain_size: int) -> FrequencyOracle:
+    """The frequency oracle of one message a report that has the least average variance.
+
+    Args:
+        epsilon: of a report, in nats.
+        domain_size: how many values.
+
+    Raises:
+        ValueError: a parameter is out of range.
+    """
+    tried = [
+        linear_hash.k_ary(epsilon, domain_size),
+        linear_hash.optimal_local(epsilon, domain_size),
+        projective_geometry.optimal(epsilon, domain_size),
+    ]
+    return min(tried, key=lambda mechanism: mechanism.average_variance(1))

@@ -1,0 +1,260 @@
+"""Rows of numbers and categories in one collection: each user reports a few of the attributes.
+
+A number goes through a mechanism for means, a category through a frequency oracle, and which
+attributes a user reports does not depend on the row. A message is one word: the attribute's offset
+plus the code. It tells which attribute it is about, so a collector knows how many users reported
+each one, and estimates it from them alone: no noise comes from how many there happened to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Messages,
+    require_epsilon,
+    require_integer,
+)
+from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.privacy.divergence import double_up
+from mechanisms.randomness import RandomSource
+from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
+from mechanisms.vector.attribute_reports import AttributeReports
+from mechanisms.vector.places import chosen_places, largest_scaled
+from mechanisms.vector.rows import equal_share, rows_in_cube
+
+_Cells = Callable[[Attribute, NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class MixedRows(AttributeReports):
+    """k of the attributes of a row, each reported by one message of its own mechanism.
+
+    Attributes:
+        epsilon: privacy loss of all messages of a user together, in nats.
+        sampled: k, how many attributes a user reports, uniformly without replacement.
+        attributes: what randomises each of them; it may spend epsilon / k.
+
+    Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and analyzing multidimensional
+        data with local differential privacy", ICDE 2019, Algorithm 4 and section IV-C. The paper
+        scales sums of all users by d / k; the average over those who report an attribute is as
+        unbiased, and does without the noise of their number.
+
+    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.mean.two_point import duchi
+    >>> rows = MixedRows(1.0, 1, (duchi(1.0), duchi(1.0), k_ary(1.0, 5)))
+    >>> rows.codes, rows.offsets.tolist()
+    (9, [0, 2, 4])
+    """
+
+    epsilon: float
+    sampled: int
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_integer("sampled", self.sampled)
+        if not 1 <= self.sampled <= len(self.attributes):
+            raise ValueError(
+                f"sampled must lie in 1 .. {len(self.attributes)}, the number of attributes, not "
+                f"{self.sampled}"
+            )
+        for mechanism in self.distinct:
+            self._require_attribute(mechanism)
+        if not self.codes <= LARGEST_ALPHABET:
+            raise ValueError(
+                f"{len(self.attributes)} attributes have {self.codes} codes in all, more than "
+                f"{LARGEST_ALPHABET}; use fewer cells or smaller domains"
+            )
+
+    def _require_attribute(self, mechanism: Attribute) -> None:
+        """Refuse what spends too much, or sends more or less than one message."""
+        each, name = mechanism.guarantee, type(mechanism).__name__
+        if isinstance(mechanism, SeveralMessages):
+            raise ValueError(
+                f"{name} sends several messages, of which nobody knows how many users sent them; "
+                "use a mechanism of one message, such as grr, olh or projective"
+            )
+        share = self.sampled * Fraction(each.epsilon) if each.epsilon < math.inf else math.inf
+        if not (each.model == "local" and share <= Fraction(self.epsilon)):
+            raise ValueError(
+                f"{name}, one of {self.sampled} reported attributes, may spend an epsilon of "
+                f"{equal_share(self.epsilon, self.sampled)} on a report, not {each.epsilon}"
+            )
+
+    # ---- what it consists of -----------------------------------------------------------------
+
+    @cached_property
+    def numeric(self) -> NDArray[np.bool_]:
+        """(attributes,) which attributes are numbers."""
+        return np.array([isinstance(x, ScalarMean) for x in self.attributes])
+
+    @property
+    def scale(self) -> float:
+        """a / k: one in so many users reports a given attribute."""
+        return len(self.attributes) / self.sampled
+
+    @property
+    def guarantee(self) -> Guarantee:
+        deltas = sorted((Fraction(x.guarantee.delta) for x in self.attributes), reverse=True)
+        reasons = "; ".join(dict.fromkeys(x.guarantee.how for x in self.distinct))
+        return Guarantee(
+            "local",
+            self.epsilon,
+            min(1.0, double_up(sum(deltas[: self.sampled], Fraction(0)))),
+            "report",
+            f"composition of {self.sampled} of {len(self.attributes)} attributes, chosen whatever "
+            f"the row; of each: {reasons}",
+        )
+
+    def constants(self) -> dict[str, float]:
+        return {
+            "epsilon": self.epsilon,
+            "sampled": self.sampled,
+            "numbers": int(self.numeric.sum()),
+            "categories": int((~self.numeric).sum()),
+            "codes": self.codes,
+        }
+
+    # ---- the client --------------------------------------------------------------------------
+
+    def report(self, numbers: ArrayLike, categories: ArrayLike, rng: RandomSource) -> Messages:
+        """The whole client, for rows that are at hand as a block; only what is sent is rounded.
+
+        Args:
+            numbers: (n, w) values in [-1, 1] of the w attributes that are numbers, in order.
+            categories: (n, c) indices of values of the c others, in order.
+            rng: the generator of this process.
+
+        Returns:
+            (n * sampled,) uint64, those of a user following one another.
+
+        Raises:
+            ValueError: rows of another length, values out of range, or what is no number. The
+                message never holds them.
+        """
+        cells, values = self._numbered(categories), rows_in_cube(numbers, int(self.numeric.sum()))
+        if len(cells) != len(values):
+            raise ValueError(f"there are {len(values)} rows of numbers and {len(cells)} of others")
+        places = np.cumsum(self.numeric) - 1  # of attributes among the numbers
+
+        def encoded(
+            mechanism: Attribute, users: NDArray[np.int64], which: NDArray[np.int64]
+        ) -> NDArray[Any]:
+            if isinstance(mechanism, ScalarMean):
+                return mechanism.encode(values[users, places[which]], rng)
+            others: NDArray[Any] = cells[users, which - places[which] - 1]
+            return others
+
+        return self._sent(len(values), encoded, rng)
+
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        """The client behind the rounding.
+
+        Args:
+            cells: (n, attributes) integers, those of an attribute in 0 .. its inputs - 1.
+            rng: the generator of this process.
+        """
+        rows = self._in_range(cells, np.arange(len(self.attributes)))
+        return self._sent(len(rows), lambda _, users, which: rows[users, which], rng)
+
+    def _sent(self, n: int, encoded: _Cells, rng: RandomSource) -> Messages:
+        """Messages of n users; `encoded` gives the cells of some users' chosen attributes."""
+        chosen = chosen_places(n, len(self.attributes), self.sampled, rng).reshape(-1)
+        messages = np.array(self.offsets[chosen], np.uint64)
+        kinds = self._kind_of[chosen]
+        for kind, mechanism in enumerate(self.distinct):
+            (here,) = np.nonzero(kinds == kind)
+            cells = encoded(mechanism, here // self.sampled, chosen[here])
+            messages[here] += mechanism.perturb(cells, rng)
+        return messages
+
+    def _numbered(self, categories: ArrayLike) -> NDArray[Any]:
+        """(n, c) indices of values, or a ValueError."""
+        return self._in_range(categories, np.flatnonzero(~self.numeric))
+
+    def _in_range(self, cells: ArrayLike, which: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of cells of some attributes, or a ValueError that tells how many are not."""
+        array: NDArray[Any] = np.asarray(cells)
+        if array.ndim != 2 or array.shape[1] != which.size:
+            raise ValueError(
+                f"cells must be rows of {which.size} integers each, not of shape {array.shape}"
+            )
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(f"cells must be integers, not {array.dtype}")
+        inputs = np.array([self.attributes[j].inputs for j in which], np.int64)
+        outside = np.count_nonzero((array < 0) | (array >= inputs))
+        if outside:
+            raise ValueError(
+                f"{outside} of {array.size} cells lie outside their attribute's inputs"
+            )
+        return array
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def parts(self, counts: Counts) -> list[Counts]:
+        """The counts of each attribute's own mechanism.
+
+        Args:
+            counts: (codes,) from `count`.
+
+        Raises:
+            ValueError: counts of another mechanism.
+        """
+        counts = np.asarray(counts)
+        if counts.shape != (self.codes,):
+            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
+        return np.split(counts, self.offsets[1:])
+
+    def users(self, counts: Counts) -> float:
+        """How many users the messages stand for; not an integer if some were lost."""
+        return int(np.sum(counts)) / self.sampled
+
+    def estimates(self, counts: Counts) -> list[AttributeEstimate]:
+        """What a batch says of each attribute.
+
+        Args:
+            counts: (codes,) from `count`.
+        """
+        each, users = zip(self.attributes, self.parts(counts), strict=True), self.users(counts)
+        return [attribute_estimate(mechanism, part, users) for mechanism, part in each]
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        """All attributes' means and frequencies, one after the other; see `estimates`.
+
+        Args:
+            counts: (codes,) from `count`.
+            n: not needed: every message says its attribute.
+        """
+        return np.concatenate([np.ravel(x.estimate) for x in self.estimates(counts)])
+
+    # ---- its error ---------------------------------------------------------------------------
+
+    @property
+    def variances(self) -> Floats:
+        """(attributes,) n times what to expect of an estimate's variance, among n users.
+
+        Of a number the largest that any values could have; of a category the average over its
+        values, which depends on frequencies little, at its largest.
+        """
+        found = {mechanism: self._expected(mechanism) for mechanism in self.distinct}
+        return np.array([found[x] for x in self.attributes])
+
+    def _expected(self, mechanism: Attribute) -> float:
+        """n times the variance of one attribute, the choice of who reports it included."""
+        if isinstance(mechanism, ScalarMean):
+            return largest_scaled(mechanism, self.scale)
+        even = 1 / mechanism.domain_size  # the most that f (1 - f) averages is at even shares
+        return self.scale * mechanism.average_variance(1) + (self.scale - 1) * even * (1 - even)

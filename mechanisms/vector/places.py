@@ -1,0 +1,54 @@
+"""A few places of a row, chosen at random: what all mechanisms that sample attributes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.sparse_bits import distinct
+
+
+def chosen_places(n: int, places: int, sampled: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Uniform sets of places, whatever is there.
+
+    Args:
+        n: how many users.
+        places: how many a row has.
+        sampled: how many of them each user gets, at least 1.
+        rng: the generator of this process.
+
+    Returns:
+        (n, sampled) integers in 0 .. places - 1, those of a user ascending and distinct.
+    """
+    if sampled == 1:
+        return rng.integers(places, n).view(np.int64)[:, None]
+    if sampled == places:
+        return np.broadcast_to(np.arange(places), (n, places))
+    drawn = distinct(np.full(n, sampled), places, rng)
+    return drawn.reshape(n, sampled) - places * np.arange(n)[:, None]
+
+
+def together(one: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
+    """The law of two independent parts of a report, the last one varying first."""
+    return np.asarray(np.multiply.outer(one, more)).ravel()
+
+
+def largest_scaled(mechanism: ScalarMean, scale: float) -> float:
+    """The largest variance of a decoded report that is sent with chance 1 / scale, and scaled up.
+
+    Args:
+        mechanism: what randomises the number.
+        scale: at least 1.
+
+    Returns:
+        The most that scale (variance(x) + x^2) - x^2 comes to, in squared units of the value.
+    """
+    moments = scale * mechanism.second_moment(np.arange(mechanism.cells + 1))
+    left, step = mechanism.grid[:-1], 2 / mechanism.cells
+    rise = np.diff(moments)
+    share = np.clip((rise / (2 * step) - left) / step, 0, 1)  # the top of each parabola
+    return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
