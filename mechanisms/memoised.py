@@ -1,0 +1,200 @@
+"""Permanent randomness: a user who repeats a value repeats the message, and pays once.
+
+Fresh noise every day averages out: whoever links a user's reports learns the value after enough of
+them. Here the noise is a keyed function of the user's secret, the plan, the metric and the cell.
+The secret is a device's own 32 random bytes, never sent; nothing else has to be remembered.
+
+What this does NOT hide is a change. Whoever links a user's reports sees on which days the message
+changed, whatever epsilon is. The collector cannot link them: reports carry no sender, and the
+shuffler removes their ids. Where even a link must show nothing, do not collect every day.
+
+Sources: Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014, section 3.1 (the permanent randomised
+response); Ding, Kulkarni, Yekhanin, "Collecting telemetry data privately", NeurIPS 2017, section 4
+(memoised rounding: one permanent offset in place of a coin for each value).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Guarantee, Mechanism, Messages, require_integer
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.randomness import SeededRandom, Words
+from mechanisms.wire import fingerprint as plans
+from mechanisms.wire.report import MOST_METRICS
+
+SECRET = 32  # bytes
+
+# Two uses of one secret must never meet in one stream. The number changes with whatever makes an
+# old secret give other messages: then every user's value is randomised, and paid for, once more.
+_MESSAGE, _OFFSET = b"hushbeam memoised message 1", b"hushbeam memoised offset 1"
+
+
+class PermanentRandom(SeededRandom):
+    """One keystream for ever: private as long as its 256-bit key, from a keyed hash, is secret.
+
+    >>> bool(PermanentRandom(bytes(32)).words(1) == PermanentRandom(bytes(32)).words(1))
+    True
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if not len(key) == 32:
+            raise ValueError(f"a key has 32 bytes, not {len(key)}")
+        self._start(key)
+
+
+class _Offset(PermanentRandom):
+    """Gives the first word of its stream over and over: one offset for all values of a user."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(key)
+        low = super().words(1)[0] & np.uint64(0xFFFFFFFF)
+        # Values read 32 bits each: both halves are the offset, wherever a value stands.
+        self._word = low | low << np.uint64(32)
+
+    def words(self, size: int) -> Words:
+        return np.full(size, self._word)
+
+
+@dataclass(frozen=True)
+class MemoisedClient:
+    """A user's reports of one metric of one plan, day after day.
+
+    Attributes:
+        secret: 32 random bytes of this user, from the operating system; not derived from a name.
+        fingerprint: of the plan, 16 bytes; another plan has other noise and is paid for anew.
+        metric: its place in the plan, 0 .. 65,535.
+        mechanism: what randomises a cell.
+
+    >>> from mechanisms.catalog import build
+    >>> client = MemoisedClient(bytes(32), bytes(16), 0, build("grr", epsilon=1.0, domain_size=9))
+    >>> client.report([4]).tolist() == client.report([4]).tolist()
+    True
+    >>> client.guarantee(distinct=3).epsilon
+    3.0
+    """
+
+    secret: bytes = field(repr=False)
+    fingerprint: bytes
+    metric: int
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        if not len(self.secret) == SECRET:
+            raise ValueError(f"secret must have {SECRET} bytes, not {len(self.secret)}")
+        if not len(self.fingerprint) == plans.SIZE:
+            raise ValueError(
+                f"fingerprint must have {plans.SIZE} bytes, not {len(self.fingerprint)}"
+            )
+        require_integer("metric", self.metric)
+        if not 0 <= self.metric < MOST_METRICS:
+            raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {self.metric}")
+
+    def report(self, cells: ArrayLike) -> Messages:
+        """The messages of some cells: equal cells get equal messages, today and next year.
+
+        Work and memory grow with the distinct cells; repeats are copied.
+
+        Args:
+            cells: (n,) integers in 0 .. inputs - 1, or (n, dimension) rows of them for a vector.
+
+        Returns:
+            (m,) uint64 in the order of the cells; m = n unless a user sends several.
+
+        Raises:
+            ValueError: a cell is not an integer in range. The message never holds the cell.
+        """
+        array = np.asarray(cells)
+        if not array.size:
+            return np.empty(0, np.uint64)
+        if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
+            return self.mechanism.perturb(cells, PermanentRandom(bytes(32)))  # which refuses it
+        distinct, places = np.unique(array, axis=0, return_inverse=True)
+        memo = [self._messages(distinct[i : i + 1]) for i in range(len(distinct))]
+        return _spread(memo, places.ravel())
+
+    def encode(self, values: ArrayLike) -> NDArray[np.uint32]:
+        """Round numbers to the grid by the user's permanent offset, without bias.
+
+        The offset is uniform over users, so each value is rounded up with exactly the probability
+        that `ScalarMean.encode` gives it; but a value that comes back goes the same way again, and
+        values that stay within w cells' width touch at most ceil(w) + 1 cells.
+
+        Args:
+            values: (n,) numbers in [-1, 1].
+
+        Returns:
+            (n,) uint32 cells in 0 .. N, for `report`.
+
+        Raises:
+            ValueError: the mechanism is not for numbers, or a value is not one in [-1, 1].
+        """
+        if not isinstance(self.mechanism, ScalarMean):
+            raise ValueError("only a mechanism for the mean of numbers rounds them to a grid")
+        return self.mechanism.encode(values, _Offset(self._key(_OFFSET, b"")))
+
+    def guarantee(self, distinct: int) -> Guarantee:
+        """What holds over all time against whoever links all reports of the user.
+
+        Args:
+            distinct: k, the most distinct cells a user ever has in this metric and plan.
+
+        Returns:
+            k times the mechanism's own epsilon and delta. It compares histories that change at
+            the same times. No finite epsilon covers when the value changed: of k = 1, a value that
+            never changes, there is nothing more to cover.
+
+        Raises:
+            ValueError: k is not a positive integer.
+        """
+        require_integer("distinct", distinct)
+        if not 1 <= distinct:
+            raise ValueError(f"distinct must be at least 1, not {distinct}")
+        once = self.mechanism.local
+        if once.model == "none":
+            return once
+        return Guarantee(
+            "local",
+            _multiple(distinct, once.epsilon),
+            min(1.0, _multiple(distinct, once.delta)),
+            f"user, over all time: histories of at most {distinct} distinct values that change at "
+            "the same times",
+            f"each of {distinct} values is randomised once, by a keyed pseudorandom function; "
+            f"basic composition of: {once.how}",
+        )
+
+    def _messages(self, cell: NDArray[Any]) -> Messages:
+        """The messages of one cell, an array of length one."""
+        name = np.ascontiguousarray(cell, "<i8").tobytes()
+        return self.mechanism.perturb(cell, PermanentRandom(self._key(_MESSAGE, name)))
+
+    def _key(self, purpose: bytes, name: bytes) -> bytes:
+        """The key of one stream; purposes differ in length and all else but the name is fixed."""
+        context = purpose + self.fingerprint + self.metric.to_bytes(2, "little")
+        return hmac.digest(self.secret, context + name, hashlib.sha256)
+
+
+def _multiple(times: int, loss: float) -> float:
+    """A multiple of a loss, never rounded to less of it."""
+    product = times * loss
+    short = loss < math.inf and Fraction(product) < times * Fraction(loss)
+    return math.nextafter(product, math.inf) if short else product
+
+
+def _spread(memo: list[Messages], places: NDArray[np.intp]) -> Messages:
+    """The memoised messages of each place, one after another; a memo may hold several."""
+    sizes = np.array([messages.size for messages in memo])
+    starts = np.cumsum(sizes) - sizes
+    ends = np.cumsum(sizes[places])
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes[places], sizes[places])
+    at: NDArray[np.intp] = np.repeat(starts[places], sizes[places]) + within
+    messages: Messages = np.concatenate(memo)[at]
+    return messages

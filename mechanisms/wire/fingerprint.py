@@ -1,0 +1,107 @@
+"""A plan's fingerprint: what a report carries to say which questions it answers.
+
+Two plans that mean the same have the same fingerprint, whoever wrote them down and however: in
+another order, with other spaces, in another language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+SIZE = 16  # bytes
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+_SAFE = (1 << 53) - 1  # beyond it, not every reader of JSON keeps an integer
+
+
+def fingerprint(plan: Json) -> bytes:
+    """The first 16 bytes of the SHA-256 of a plan's canonical JSON.
+
+    Args:
+        plan: numbers, strings, booleans, None, and lists and mappings of them.
+
+    Returns:
+        16 bytes.
+
+    Raises:
+        ValueError: see `canonical`.
+
+    >>> fingerprint({"epsilon": 1, "metric": "city"}).hex()
+    '995e54b23155755f7b45b535952cd144'
+    >>> fingerprint({"metric": "city", "epsilon": 1.0}).hex()
+    '995e54b23155755f7b45b535952cd144'
+    """
+    return hashlib.sha256(canonical(plan)).digest()[:SIZE]
+
+
+def canonical(plan: Json) -> bytes:
+    """One spelling of a JSON value, the same in every language.
+
+    Source: Rundgren, Jordan, Erdtman, "JSON Canonicalization Scheme (JCS)", RFC 8785, 2020. Numbers
+    are IEEE doubles there, so 1 and 1.0 are one number; an integer no double holds is refused
+    rather than rounded.
+
+    Args:
+        plan: as `fingerprint`.
+
+    Returns:
+        UTF-8 JSON: keys sorted by their UTF-16 units, no spaces, numbers as ECMAScript has them.
+
+    Raises:
+        ValueError: a number is not finite or is too large an integer, a key is not a string, a
+            string is not Unicode, or a value is of a type that JSON lacks.
+    """
+    return _written(plan).encode()
+
+
+def _written(value: Json) -> str:
+    """A JSON value as text."""
+    match value:
+        case None | bool() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | float():
+            return _number(value)
+        case Mapping():
+            pairs = sorted(value.items(), key=lambda pair: _utf16(pair[0]))
+            return "{" + ",".join(f"{_written(k)}:{_written(v)}" for k, v in pairs) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_written, value)) + "]"
+    raise ValueError(f"a plan holds what JSON holds, not a {type(value).__name__}")
+
+
+def _utf16(key: object) -> bytes:
+    """What keys are sorted by."""
+    if not isinstance(key, str):
+        raise ValueError(f"the keys of a plan must be strings, not {type(key).__name__}")
+    return key.encode("utf-16-be")
+
+
+def _number(value: int | float) -> str:
+    """A number as ECMAScript writes it (ECMA-262, Number::toString)."""
+    if isinstance(value, int) and not -_SAFE <= value <= _SAFE:
+        raise ValueError("an integer of a plan must lie within 2^53: write it as a string")
+    if not math.isfinite(value):
+        raise ValueError("the numbers of a plan must be finite")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    # `repr` gives the shortest digits that read back as the same double, which ECMAScript wants.
+    _, digits, exponent = Decimal(repr(float(abs(value)))).normalize().as_tuple()
+    return sign + _placed("".join(map(str, digits)), len(digits) + int(exponent))
+
+
+def _placed(digits: str, point: int) -> str:
+    """Digits with the decimal point after the first `point` of them."""
+    if len(digits) <= point <= 21:
+        return digits.ljust(point, "0")
+    if 0 < point <= 21:
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{fraction}e{point - 1:+d}"

@@ -1,0 +1,141 @@
+"""Reports as they travel: the plan, the metric, one message, and nothing of the sender.
+
+A user who sends several messages sends as many reports. The report id is random and means nothing:
+it lets the shuffler drop what arrived twice, and the shuffler removes it before it shuffles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.randomness import RandomSource
+from mechanisms.wire import fingerprint as plans
+
+VERSION = 1  # of the format; a later one adds a reader and leaves this one's alone
+SEALED = 56  # bytes: an encapsulated key of 32, a message of 8, a tag of 16
+MOST_METRICS = 1 << 16
+
+Records = NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which of the four records a file holds.
+
+    Attributes:
+        sealed: the message is sealed to the collector's key.
+        shuffled: the report id is gone.
+
+    >>> [Form.of(kind).dtype.itemsize for kind in range(4)]
+    [28, 84, 12, 68]
+    """
+
+    sealed: bool = False
+    shuffled: bool = False
+
+    @classmethod
+    def of(cls, kind: int) -> Form:
+        """The form with a number."""
+        return cls(bool(kind & 1), bool(kind & 2))
+
+    @property
+    def kind(self) -> int:
+        """The number of the form: 0 .. 3."""
+        return self.sealed + 2 * self.shuffled
+
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """A record, byte for byte as a binary file has it; `length` counts what follows it."""
+        fields: list[Any] = [("length", "<u2"), ("metric", "<u2")]
+        fields += [] if self.shuffled else [("report_id", "<u8", (2,))]
+        sealed = [("key_id", "<u8"), ("sealed", "u1", (SEALED,))]
+        return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
+
+    def empty(self, size: int) -> Records:
+        """(size,) records with their length filled in, and zeros."""
+        records = np.zeros(size, self.dtype)
+        records["length"] = self.dtype.itemsize - 2
+        return records
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """A block of reports of one plan and one form.
+
+    Attributes:
+        fingerprint: of the plan, 16 bytes.
+        form: what the records hold.
+        records: (n,) of `form.dtype`.
+
+    >>> reports = Reports.shuffled(bytes(16), metric=2, messages=[7, 9])
+    >>> len(reports), reports.records["message"].tolist()
+    (2, [7, 9])
+    """
+
+    fingerprint: bytes
+    form: Form
+    records: Records
+
+    def __post_init__(self) -> None:
+        if not len(self.fingerprint) == plans.SIZE:
+            raise ValueError(f"a fingerprint has {plans.SIZE} bytes, not {len(self.fingerprint)}")
+        if not self.records.dtype == self.form.dtype:
+            raise ValueError("the records are not of the form that is claimed for them")
+
+    def __len__(self) -> int:
+        return self.records.size
+
+    @classmethod
+    def submitted(
+        cls, fingerprint: bytes, metric: int, messages: ArrayLike, rng: RandomSource
+    ) -> Reports:
+        """What a client sends: each message with a report id of its own.
+
+        Args:
+            fingerprint: of the plan, 16 bytes.
+            metric: its place in the plan, 0 .. 65,535.
+            messages: (n,) uint64, from `Mechanism.perturb`.
+            rng: draws the ids; not one that repeats, or the shuffler would see duplicates.
+        """
+        reports = cls._plain(Form(), fingerprint, metric, messages)
+        size = len(reports)
+        reports.records["report_id"] = rng.words(2 * size).reshape(size, 2)
+        return reports
+
+    @classmethod
+    def shuffled(cls, fingerprint: bytes, metric: int, messages: ArrayLike) -> Reports:
+        """What the shuffler sends on, of one metric; arguments as `submitted`."""
+        return cls._plain(Form(shuffled=True), fingerprint, metric, messages)
+
+    @classmethod
+    def _plain(cls, form: Form, fingerprint: bytes, metric: int, messages: ArrayLike) -> Reports:
+        """Messages that nothing seals."""
+        if not 0 <= metric < MOST_METRICS:
+            raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {metric}")
+        words = np.asarray(messages, np.uint64)
+        records = form.empty(words.size)
+        records["metric"], records["message"] = metric, words
+        return cls(fingerprint, form, records)
+
+    def where(self, kept: NDArray[np.bool_]) -> Reports:
+        """Those of the reports that a (n,) mask keeps."""
+        return self if kept.all() else replace(self, records=self.records[kept])
+
+    def of_metric(self, metric: int) -> Reports:
+        """Those that answer one metric."""
+        return self.where(self.records["metric"] == metric)
+
+    def recast(self, form: Form) -> Reports:
+        """The same reports in another form; fields that this one lacks are zeros."""
+        records = form.empty(len(self))
+        for name in set(form.dtype.names or ()) & set(self.form.dtype.names or ()) - {"length"}:
+            records[name] = self.records[name]
+        return Reports(self.fingerprint, form, records)
+
+    def without_ids(self) -> Reports:
+        """The same reports, in the same order, as the shuffler sends them on."""
+        return self.recast(replace(self.form, shuffled=True))

@@ -1,0 +1,127 @@
+"""What a party expects of the reports it reads; everything else is counted by reason, and dropped.
+
+An unusable report may be an attack: no byte of it reaches a log, an error or a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Messages
+from mechanisms.wire.report import Form, Reports
+
+# Why something was dropped. Nothing but these words and counts is ever said of it.
+NOT_REPORTS = "not a report file"
+OTHER_VERSION = "other format version"
+OTHER_PLAN = "other plan"
+OTHER_FORM = "other form of report"
+OTHER_COLUMNS = "other columns"
+OTHER_WIDTH = "other width"
+TRUNCATED = "truncated"
+NO_FRAMES = "framing lost"
+NULL = "null field"
+UNKNOWN_METRIC = "unknown metric"
+IMPOSSIBLE = "impossible code"
+UNKNOWN_KEY = "unknown key"
+UNOPENED = "seal does not open"
+DUPLICATE = "duplicate"
+
+REASONS = (
+    NOT_REPORTS, OTHER_VERSION, OTHER_PLAN, OTHER_FORM, OTHER_COLUMNS, OTHER_WIDTH, TRUNCATED,
+    NO_FRAMES, NULL, UNKNOWN_METRIC, IMPOSSIBLE, UNKNOWN_KEY, UNOPENED, DUPLICATE,
+)  # fmt: skip
+
+
+class Screened(NamedTuple):
+    """What is left of a block, and how many were dropped for which reason.
+
+    Attributes:
+        reports: those that can be what they claim to be.
+        dropped: reason -> how many; never zero.
+    """
+
+    reports: Reports
+    dropped: dict[str, int]
+
+
+class Alphabet(Protocol):
+    """What is asked of a metric's mechanism: which messages it could have sent."""
+
+    def valid(self, messages: Messages) -> NDArray[np.bool_]: ...
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a party expects of the reports it reads; the rest is dropped by reason.
+
+    Attributes:
+        fingerprint: of its plan.
+        alphabets: (metrics,) their mechanisms, in the order of the plan.
+        form: what it accepts.
+    """
+
+    fingerprint: bytes
+    alphabets: tuple[Alphabet, ...]
+    form: Form
+
+    def none(self) -> Reports:
+        """No reports, of what is expected."""
+        return Reports(self.fingerprint, self.form, self.form.empty(0))
+
+    def refused(self, reason: str, size: int) -> Screened:
+        """Nothing kept, and why."""
+        return Screened(self.none(), tallied({reason: size}))
+
+    def screen(self, reports: Reports) -> Screened:
+        """Drop what this plan's clients cannot have sent; each report for one reason at most.
+
+        Args:
+            reports: n of any plan and form.
+
+        Returns:
+            Those that can be; codes inside a seal are judged when it has been opened.
+        """
+        if reports.fingerprint != self.fingerprint:
+            return self.refused(OTHER_PLAN, len(reports))
+        if reports.form != self.form:
+            return self.refused(OTHER_FORM, len(reports))
+        metrics = reports.records["metric"]
+        known: NDArray[np.bool_] = metrics < len(self.alphabets)
+        possible = known if self.form.sealed else known & self._possible(reports)
+        unknown = len(reports) - int(np.count_nonzero(known))
+        impossible = len(reports) - unknown - int(np.count_nonzero(possible))
+        dropped = tallied({UNKNOWN_METRIC: unknown, IMPOSSIBLE: impossible})
+        return Screened(reports.where(possible), dropped)
+
+    def _possible(self, reports: Reports) -> NDArray[np.bool_]:
+        """Which messages the mechanism of their metric could have sent."""
+        metrics, messages = reports.records["metric"], reports.records["message"]
+        possible = np.zeros(len(reports), np.bool_)
+        for metric, alphabet in enumerate(self.alphabets):
+            mine = metrics == metric
+            possible[mine] = alphabet.valid(messages[mine])
+        return possible
+
+
+def tallied(*counts: dict[str, int]) -> dict[str, int]:
+    """Counts by reason added up, without the reasons that did not occur."""
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return {reason: size for reason, size in total.items() if size}
+
+
+def merged(expected: Expected, parts: Iterable[Screened]) -> Screened:
+    """Several blocks as one, in their order."""
+    blocks = [expected.none().records]
+    dropped: dict[str, int] = {}
+    for part in parts:
+        blocks.append(part.reports.records)
+        dropped = tallied(dropped, part.dropped)
+    return Screened(replace(expected.none(), records=np.concatenate(blocks)), dropped)

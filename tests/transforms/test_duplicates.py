@@ -1,0 +1,115 @@
+"""Duplicates: one report of each id, whatever the order, the bundles and the flood."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms.window import FixedWindows
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.screening import DUPLICATE
+from tests.oracles_transforms import drive, grouped, run, source
+from tests.oracles_wire import PLAN, fields
+from transforms import duplicates
+from transforms.duplicates import DropDuplicates, OneOfEachDoFn, PartitionIdsDoFn, one_of_each
+
+FORM = Form()
+
+
+def made(n: int, seed: int = 1) -> Reports:
+    return Reports.submitted(PLAN, 0, np.arange(n) % 9, SeededRandom(seed))
+
+
+def blocks_of(reports: Reports, order: np.ndarray, pieces: int) -> list[Reports]:
+    """Reports in some order, with repeats, in pieces."""
+    return [Reports(PLAN, FORM, part) for part in np.array_split(reports.records[order], pieces)]
+
+
+def test_every_id_stays_once():
+    reports = made(3000)
+    order = SeededRandom(2).integers(3000, 9000).astype(np.intp)
+    outcome = run(
+        lambda p: p | source(blocks_of(reports, order, 7), Reports) | DropDuplicates(PLAN, FORM)
+    )
+    rows = [row for block in outcome.elements for row in fields(block)]
+    there = np.unique(order)
+    assert sorted(rows) == sorted(fields(Reports(PLAN, FORM, reports.records[there])))
+    assert outcome.counters == {DUPLICATE: 9000 - there.size}
+
+
+def test_of_different_reports_with_one_id_any_order_keeps_the_same():
+    records = made(200).records
+    records["report_id"][:150] = records["report_id"][150:].repeat(3, axis=0)
+    records["metric"][:50] = 1
+    kept = one_of_each(records)
+    assert kept.size == 50
+    for seed in range(20):
+        order = SeededRandom(seed).permutation(200).astype(np.intp)
+        assert (one_of_each(records[order]) == kept).all()
+    by_id = {}
+    for record in records:
+        by_id.setdefault(record["report_id"].tobytes(), []).append(record.tobytes())
+    assert sorted(record.tobytes() for record in kept) == sorted(map(min, by_id.values()))
+
+
+def test_ids_that_agree_in_one_half_are_different():
+    records = made(400).records
+    records["report_id"][:200, 0] = 5
+    records["report_id"][200:, 1] = 5
+    assert one_of_each(records).size == 400
+
+
+def test_windows_are_apart():
+    reports = made(10)
+    outcome = run(
+        lambda p: (
+            p
+            | source([reports] * 3, Reports, spread=6)
+            | beam.WindowInto(FixedWindows(10))
+            | DropDuplicates(PLAN, FORM)
+        )
+    )
+    assert outcome.counters == {DUPLICATE: 10}
+    assert sum(map(len, outcome.elements)) == 20
+
+
+def test_a_flood_of_one_report_is_one_row_to_its_bucket(monkeypatch):
+    """A million copies leave a worker as one row a bundle, and a bucket never holds them all."""
+    flood = Reports(PLAN, FORM, made(1).records.repeat(500_000))
+    dofn = PartitionIdsDoFn(64, (3, 5))
+    groups = grouped(drive(dofn, [[flood], [flood]]))
+    assert [len(b"".join(pieces)) for pieces in groups.values()] == [2 * FORM.dtype.itemsize]
+
+    sizes = []
+    honest = duplicates.one_of_each
+    monkeypatch.setattr(duplicates, "_COMPACT_AT", 100)
+    monkeypatch.setattr(
+        duplicates, "one_of_each", lambda rows: (sizes.append(rows.size), honest(rows))[1]
+    )
+    pieces = [made(10).records.tobytes()] * 1000
+    (block,) = OneOfEachDoFn(PLAN, FORM).process((0, iter(pieces)))
+    assert fields(block) == fields(Reports(PLAN, FORM, honest(made(10).records)))
+    assert max(sizes) <= 120
+
+
+def test_ids_made_alike_do_not_meet_in_one_bucket():
+    """Counters for ids, in either half: over drawn multipliers no bucket has far beyond its share.
+
+    Multiply-shift is universal in pairs, no more: an eighth of all is what is asked of it here.
+    """
+    records = made(6400).records
+    for half in (0, 1):
+        records["report_id"] = 0
+        records["report_id"][:, half] = np.arange(6400)
+        for seed in range(10):
+            first, second = (SeededRandom(seed).words(2) | np.uint64(1)).tolist()
+            buckets = PartitionIdsDoFn(64, (first, second)).assign(records)
+            assert buckets.max() < 64
+            assert np.bincount(buckets.astype(int)).max() < 800
+
+
+def test_shuffled_reports_have_no_ids():
+    with pytest.raises(ValueError, match="before the shuffle"):
+        DropDuplicates(PLAN, Form(shuffled=True))

@@ -1,0 +1,246 @@
+"""Report files in Beam: both carriers, every reason, and a reader that no bytes can stop."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire import binary, screening
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.sealing import KeyRing
+from tests.oracles_transforms import run, source
+from tests.oracles_wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
+from transforms import report_tables, reports
+from transforms.progress import REPORTS
+from transforms.reports import MessagesOf, ReadReports, WriteReports
+
+NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]
+PLAIN = Form()
+
+
+def read(data: bytes, form: Form) -> tuple[list[tuple[bytes, ...]], dict[str, int]]:
+    """The fields of what is kept of a file, and what is dropped."""
+    screened = screening.merged(expected(form), reports.read(io.BytesIO(data), expected(form)))
+    return fields(screened.reports), screened.dropped
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a file."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def made(n: int = 1000, metric: int = 1) -> Reports:
+    """n submitted reports."""
+    messages = MECHANISMS[metric].perturb(np.arange(n) % 9, SeededRandom(n))
+    return Reports.submitted(PLAN, metric, messages, SeededRandom(n + 1))
+
+
+def of_golden(form: Form) -> pa.Table:
+    """The golden file's rows, without their seals."""
+    return report_tables.to_table(golden(form))
+
+
+def with_column(name: str, values: list, kind: pa.DataType) -> pa.Table:
+    """The plain golden rows with one column replaced."""
+    table = of_golden(PLAIN)
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, kind))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_golden_parquet_files_hold_what_the_golden_binary_files_hold(form):
+    name = NAMES[form.kind]
+    files = [(DATA / f"{name}.{end}").read_bytes() for end in ("reports", "parquet")]
+    screened = [
+        screening.merged(expected(form), reports.read(io.BytesIO(data), expected(form)))
+        for data in files
+    ]
+    if form.sealed:  # each file has seals of its own
+        screened = [KeyRing.read(DATA).open(one.reports) for one in screened]
+    for one in screened:
+        assert not one.dropped
+        assert fields(one.reports) == fields(golden(replace(form, sealed=False)))
+
+
+def test_the_columns_of_the_parquet_form_never_change():
+    assert [str(report_tables.schema(form)).replace("\n", ", ") for form in FORMS] == [
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
+        "report_id: fixed_size_binary[16], message: uint64",
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
+        "report_id: fixed_size_binary[16], key_id: fixed_size_binary[8], "
+        "sealed: fixed_size_binary[56]",
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, message: uint64",
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
+        "key_id: fixed_size_binary[8], sealed: fixed_size_binary[56]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "dropped", "left"),
+    [
+        (of_golden(PLAIN).drop_columns("message"), {screening.OTHER_COLUMNS: 5}, []),
+        (of_golden(Form(shuffled=True)), {screening.OTHER_COLUMNS: 5}, []),
+        (with_column("message", [1] * 5, pa.int64()), {screening.OTHER_COLUMNS: 5}, []),
+        (with_column("message", ["secret"] * 5, pa.string()), {screening.OTHER_COLUMNS: 5}, []),
+        (
+            with_column("report_id", [b"7 bytes"] * 5, pa.binary(7)),
+            {screening.OTHER_COLUMNS: 5},
+            [],
+        ),
+        (pa.table({"other": [1, 2, 3]}), {screening.OTHER_COLUMNS: 3}, []),
+        (
+            with_column("message", [0, None, 7, None, 3], pa.uint64()),
+            {screening.NULL: 2},
+            [0, 2, 4],
+        ),
+        (
+            with_column("version", [1, 2, 0, 1, 1], pa.uint16()),
+            {screening.OTHER_VERSION: 2},
+            [0, 3, 4],
+        ),
+        (
+            with_column("fingerprint", [PLAN, bytes(16), PLAN, PLAN, None], pa.binary(16)),
+            {screening.OTHER_PLAN: 1, screening.NULL: 1},
+            [0, 2, 3],
+        ),
+        (
+            with_column("metric", [0, 2, 65_535, 1, 0], pa.uint16()),
+            {screening.UNKNOWN_METRIC: 2},
+            [0, 3, 4],
+        ),
+        (
+            with_column("message", [9, 2**64 - 1, 7, 0, 3], pa.uint64()),
+            {screening.IMPOSSIBLE: 2},
+            [2, 3, 4],
+        ),
+    ],
+)
+def test_rows_are_dropped_by_reason(table, dropped, left):
+    rows, counted = read(parquet(table), PLAIN)
+    assert counted == dropped
+    assert [row[1] for row in rows] == [fields(golden(PLAIN))[i][1] for i in left]
+
+
+def test_other_columns_are_not_even_read():
+    table = of_golden(PLAIN).append_column("user", pa.array(["secret"] * 5))
+    assert read(parquet(table), PLAIN) == (fields(golden(PLAIN)), {})
+
+
+def test_tables_of_slices_and_chunks_are_read_as_they_stand():
+    whole = report_tables.to_table(made(100))
+    pieces = pa.concat_tables([whole.slice(7, 20), whole.slice(50), whole.slice(3, 0)])
+    screened = report_tables.from_table(pieces, expected(PLAIN))
+    rows = fields(made(100))
+    assert fields(screened.reports) == rows[7:27] + rows[50:]
+
+
+EDITS = st.lists(
+    st.tuples(st.integers(0, 3000), st.integers(0, 4), st.binary(max_size=4)),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.sampled_from(FORMS), EDITS)
+def test_fuzz_mutated_parquet(form, edits):
+    """Bytes changed, cut out and put in: no exception, and nothing but known reasons."""
+    data = (DATA / f"{NAMES[form.kind]}.parquet").read_bytes()
+    for place, cut, put in edits:
+        place %= len(data) + 1
+        data = data[:place] + put + data[place + cut :]
+    rows, dropped = read(data, form)
+    assert dropped.keys() <= set(screening.REASONS)
+    assert len(rows) <= 5
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 8, 100, 1000])
+def test_half_written_parquet_is_counted_once(size):
+    data = parquet(of_golden(PLAIN))[:size]
+    assert read(data, PLAIN) == ([], {screening.NOT_REPORTS: 1})
+
+
+def test_a_file_that_is_ruined_further_on_keeps_what_came_before(monkeypatch):
+    monkeypatch.setattr(report_tables, "_BLOCK", 1000)
+    sink = io.BytesIO()
+    table = report_tables.to_table(made(2000))
+    pq.write_table(table, sink, row_group_size=1000, compression="zstd", use_dictionary=False)
+    chunk = pq.ParquetFile(sink).metadata.row_group(1).column(4)
+    data = bytearray(sink.getvalue())
+    start = chunk.data_page_offset
+    data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    assert read(bytes(data), PLAIN) == (fields(made(2000))[:1000], {screening.TRUNCATED: 1})
+
+
+def test_errors_of_the_file_system_pass():
+    """A disk that fails is no bad report: the work is done again, not written off."""
+
+    class Failing(io.BytesIO):
+        reads = 0
+
+        def read(self, size=-1):
+            self.reads += 1
+            if self.reads > 2:
+                raise OSError(5, "the disk")
+            return super().read(size)
+
+    for data in (parquet(of_golden(PLAIN)), binary.encode(made(1000))):
+        with pytest.raises(OSError, match="the disk"):
+            list(reports.read(Failing(data), expected(PLAIN)))
+
+
+@pytest.mark.parametrize("carrier", [True, False], ids=["parquet", "binary"])
+@pytest.mark.parametrize("form", [PLAIN, Form(shuffled=True)], ids=repr)
+def test_what_is_written_is_read(form, carrier, tmp_path):
+    blocks = [made(1000, 0), made(500), made(0), made(1, 0)]
+    if form.shuffled:
+        blocks = [block.without_ids() for block in blocks]
+    prefix = str(tmp_path / "day")
+    paths = run(
+        lambda p: p | source(blocks, Reports) | WriteReports(prefix, PLAN, form, carrier)
+    ).elements
+    assert paths
+    outcome = run(lambda p: p | ReadReports((f"{prefix}*",), expected(form)))
+    got = sorted(row for block in outcome.elements for row in fields(block))
+    assert got == sorted(row for block in blocks for row in fields(block))
+    assert outcome.counters == {REPORTS: 1501}
+
+
+def test_a_folder_of_everything_gives_its_reports_and_counts_the_rest(tmp_path):
+    good = made(1000)
+    files = {
+        "a.parquet": parquet(report_tables.to_table(good)),
+        "b.reports": binary.encode(replace(good, fingerprint=bytes(16))),
+        "c.parquet": b"PAR1 half",
+        "d.reports.gz": binary.encode(made(10))[:-1],  # not compressed, whatever it is called
+        "e.txt": b"secret 12345",
+        "f": b"",
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    outcome = run(lambda p: p | ReadReports((str(tmp_path / "*"),), expected(PLAIN)))
+    got = sorted(row for block in outcome.elements for row in fields(block))
+    assert got == sorted(fields(good) + fields(made(10))[:9])
+    assert outcome.counters == {
+        REPORTS: 1009,
+        screening.OTHER_PLAN: 1000,
+        screening.NOT_REPORTS: 3,
+        screening.TRUNCATED: 1,
+    }
+
+
+def test_messages_of_one_metric_are_taken():
+    both = [made(30, 0), made(20, 1)]
+    mixed = Reports(PLAN, PLAIN, np.concatenate([block.records for block in both]))
+    outcome = run(lambda p: p | source([mixed], Reports) | MessagesOf(1))
+    assert [block.tolist() for block in outcome.elements] == [both[1].records["message"].tolist()]
+    assert outcome.elements[0].dtype == np.uint64

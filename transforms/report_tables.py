@@ -1,0 +1,185 @@
+"""Reports as Parquet: a column for each field, and rows dropped by reason on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mechanisms.wire import fingerprint, screening
+from mechanisms.wire.report import SEALED, VERSION, Form, Reports
+from mechanisms.wire.screening import Expected, Screened, tallied
+
+MAGIC = b"PAR1"
+
+_BLOCK = 1 << 16  # rows read at a time
+
+
+def schema(form: Form) -> pa.Schema:
+    """The columns of a Parquet file of reports; a reader ignores all others."""
+    fields = [
+        ("version", pa.uint16()),
+        ("fingerprint", pa.binary(fingerprint.SIZE)),
+        ("metric", pa.uint16()),
+    ]
+    fields += [] if form.shuffled else [("report_id", pa.binary(16))]
+    sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED))]
+    return pa.schema(fields + (sealed if form.sealed else [("message", pa.uint64())]))
+
+
+def to_table(reports: Reports) -> pa.Table:
+    """A block as a table of n rows."""
+    size = len(reports)
+    plan = np.frombuffer(reports.fingerprint * size, np.uint8)
+    columns: dict[str, NDArray[Any]] = {
+        "version": np.full(size, VERSION, np.uint16),
+        "fingerprint": plan,
+    }
+    columns |= {name: reports.records[name] for name in reports.form.dtype.names or ()}
+    wanted = schema(reports.form)
+    return pa.table([_array(columns[field.name], field.type) for field in wanted], schema=wanted)
+
+
+def from_table(table: pa.Table, expected: Expected) -> Screened:
+    """What a table holds of reports that can be; each row is dropped for one reason at most.
+
+    Args:
+        table: n rows of any columns.
+        expected: what the reader's plan makes of them.
+
+    Returns:
+        The reports that are left, in the order of their rows.
+    """
+    wanted = schema(expected.form)
+    if not all(_is_there(field, table) for field in wanted):
+        return expected.refused(screening.OTHER_COLUMNS, table.num_rows)
+    counts: dict[str, int] = {}
+    for reason, kept in (
+        (screening.NULL, lambda rows: ~_any_null(rows.select(wanted.names))),
+        (screening.OTHER_VERSION, lambda rows: pc.equal(rows["version"], VERSION)),
+        (screening.OTHER_PLAN, lambda rows: pc.equal(rows["fingerprint"], _plan(expected))),
+    ):
+        before = table.num_rows
+        table = table.filter(kept(table))
+        counts[reason] = before - table.num_rows
+    records = expected.form.empty(table.num_rows)
+    for field in wanted.remove(1).remove(0):
+        records[field.name] = _numbers(table[field.name], records.dtype[field.name])
+    screened = expected.screen(Reports(expected.fingerprint, expected.form, records))
+    return Screened(screened.reports, tallied(counts, screened.dropped))
+
+
+def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:
+    """Reports of a Parquet file, block by block.
+
+    Args:
+        file: can be sought.
+        expected: what the reader's plan makes of them.
+
+    Yields:
+        Blocks, with what was dropped from each by reason. Never an exception for what the bytes
+        are; the file's own errors pass.
+    """
+    watched = _Watched(file)
+    reason = screening.NOT_REPORTS
+    batches = _batches(watched, schema(expected.form).names)
+    while True:
+        try:
+            batch = next(batches, None)
+        # Arrow, Thrift and the codecs have no common way to say that bytes are not what they
+        # should be, and what they say may quote them.
+        except Exception:
+            if watched.failed:
+                raise
+            yield expected.refused(reason, 1)
+            return
+        if batch is None:
+            return
+        reason = screening.TRUNCATED
+        yield from_table(pa.Table.from_batches([batch]), expected)
+
+
+def _batches(file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, or the exception that its reading raises."""
+    yield from pq.ParquetFile(file).iter_batches(_BLOCK, columns=columns, use_threads=False)
+
+
+class _Watched:
+    """A file that remembers whether it failed itself, or only what was read from it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.failed, self.closed = file, False, False
+
+    def _call(self, name: str, *args: int) -> Any:
+        try:
+            return getattr(self._file, name)(*args)
+        except Exception:
+            self.failed = True
+            raise
+
+    def read(self, size: int = -1) -> bytes:
+        return self._call("read", size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        # Corrupt metadata points anywhere, and that is not the file's fault.
+        if whence == 0 and offset < 0:
+            raise ValueError("before the first byte")
+        return self._call("seek", offset, whence)
+
+    def tell(self) -> int:
+        return self._call("tell")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _is_there(field: pa.Field, table: pa.Table) -> bool:
+    """Whether a table has exactly one column of this name, and of this type."""
+    places = table.schema.get_all_field_indices(field.name)
+    return len(places) == 1 and table.schema.field(places[0]).type == field.type
+
+
+def _any_null(table: pa.Table) -> NDArray[np.bool_]:
+    """(n,) the rows with a null in any column."""
+    missing = np.zeros(table.num_rows, np.bool_)
+    for column in table.columns:
+        if column.null_count:
+            missing |= column.is_null().to_numpy()
+    return missing
+
+
+def _plan(expected: Expected) -> pa.Scalar:
+    """The fingerprint, as its column has it."""
+    return pa.scalar(expected.fingerprint, pa.binary(fingerprint.SIZE))
+
+
+def _array(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """A field of all records as a column."""
+    packed = np.ascontiguousarray(values)
+    if not pa.types.is_fixed_size_binary(kind):
+        return pa.array(packed, kind)
+    size = packed.nbytes // kind.byte_width
+    return pa.Array.from_buffers(kind, size, [None, pa.py_buffer(packed.tobytes())])
+
+
+def _numbers(column: pa.ChunkedArray, kind: np.dtype[Any]) -> NDArray[Any]:
+    """A column without nulls as a field of records."""
+    if not pa.types.is_fixed_size_binary(column.type):
+        return column.to_numpy()
+    width, pieces = column.type.byte_width, []
+    for chunk in column.chunks:
+        data = chunk.buffers()[1]
+        held = data[chunk.offset * width : (chunk.offset + len(chunk)) * width] if data else b""
+        pieces.append(np.frombuffer(held, kind.base))
+    return np.concatenate([np.empty(0, kind.base), *pieces]).reshape(-1, *kind.shape)

@@ -1,0 +1,163 @@
+"""Files of reports in and out, on any file system Beam knows; what cannot be is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam import typehints
+from apache_beam.io import fileio
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.parquetio import WriteToParquetBatched
+
+from mechanisms.wire import binary
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.screening import Expected, Screened
+from transforms import report_tables
+from transforms.progress import REPORTS, tally
+
+
+@dataclass
+class ReadReports(beam.PTransform):
+    """Blocks of reports from Parquet and binary files, told apart by their first bytes.
+
+    Attributes:
+        files: paths or patterns, local or gs://.
+        expected: what the plan accepts; the rest is counted by reason and dropped.
+    """
+
+    files: tuple[str, ...]
+    expected: Expected
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        return (
+            begin
+            | "Files" >> beam.Create(self.files)
+            | "Match" >> fileio.MatchAll()
+            | "Spread files" >> beam.Reshuffle()
+            | "Read reports" >> beam.ParDo(ReadReportsDoFn(self.expected))
+        )
+
+
+@typehints.with_input_types(FileMetadata)
+@typehints.with_output_types(Reports)
+class ReadReportsDoFn(beam.DoFn):
+    """The reports of one file."""
+
+    def __init__(self, expected: Expected) -> None:
+        self._expected = expected
+
+    def process(self, file: FileMetadata) -> Iterator[Reports]:
+        # As it is: to undo a compression that a name claims would raise what the bytes say.
+        with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            for screened in read(stream, self._expected):
+                tally(REPORTS, len(screened.reports))
+                yield from kept(screened)
+
+
+def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:
+    """Reports of a file of either kind, block by block, with what was dropped by reason.
+
+    Args:
+        file: at its first byte; can be sought.
+        expected: what the reader's plan makes of them.
+    """
+    start = file.read(len(report_tables.MAGIC))
+    file.seek(0)
+    carrier = report_tables if start == report_tables.MAGIC else binary
+    return carrier.read(file, expected)
+
+
+def kept(screened: Screened) -> Iterator[Reports]:
+    """What is left of a block, if anything; what was dropped goes to the counters."""
+    for reason, size in screened.dropped.items():
+        tally(reason, size)
+    if len(screened.reports):
+        yield screened.reports
+
+
+@dataclass
+class MessagesOf(beam.PTransform):
+    """Blocks of plain reports in, blocks of one metric's messages out, for `Shuffle` or a count.
+
+    Attributes:
+        metric: its place in the plan.
+    """
+
+    metric: int
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        return reports | "Take messages" >> beam.Map(messages_of, self.metric).with_output_types(
+            np.ndarray
+        )
+
+
+def messages_of(reports: Reports, metric: int) -> np.ndarray:
+    """(n,) uint64 messages of one metric."""
+    return np.ascontiguousarray(reports.of_metric(metric).records["message"], np.uint64)
+
+
+@dataclass
+class WriteReports(beam.PTransform):
+    """Blocks of reports to Parquet files, or to binary ones.
+
+    Attributes:
+        prefix: path and start of the file names.
+        fingerprint: of the plan, 16 bytes.
+        form: of all the reports.
+        parquet: whether the files are Parquet.
+    """
+
+    prefix: str
+    fingerprint: bytes
+    form: Form
+    parquet: bool = True
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        if self.parquet:
+            return (
+                reports
+                | "To tables" >> beam.Map(report_tables.to_table).with_output_types(pa.Table)
+                | "Write Parquet"
+                >> WriteToParquetBatched(
+                    self.prefix, report_tables.schema(self.form), file_name_suffix=".parquet"
+                )
+            )
+        folder, name = FileSystems.split(self.prefix)
+        return (
+            reports
+            | "Write binary"
+            >> fileio.WriteToFiles(
+                folder or ".",
+                sink=lambda _: BinarySink(self.form, self.fingerprint),
+                file_naming=fileio.default_file_naming(name, ".reports"),
+            )
+            | "Paths" >> beam.Map(_path, folder).with_output_types(str)
+        )
+
+
+class BinarySink(fileio.FileSink):
+    """Puts blocks of reports behind one header."""
+
+    def __init__(self, form: Form, fingerprint: bytes) -> None:
+        self._header = binary.header(form, fingerprint)
+
+    def open(self, fh: BinaryIO) -> None:
+        self._file = fh
+        fh.write(self._header)
+
+    def write(self, record: Reports) -> None:
+        self._file.write(record.records.tobytes())
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _path(written: fileio.FileResult, folder: str) -> str:
+    """Where a file was written."""
+    return FileSystems.join(folder, written.file_name)
