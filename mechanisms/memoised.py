@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Guarantee, Mechanism, Messages, require_integer
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.randomness import SeededRandom, Words
+from mechanisms.randomness import PermanentRandom, Words
 from mechanisms.wire import fingerprint as plans
 from mechanisms.wire.report import MOST_METRICS
 
@@ -36,19 +36,6 @@ SECRET = 32  # bytes
 # Two uses of one secret must never meet in one stream. The number changes with whatever makes an
 # old secret give other messages: then every user's value is randomised, and paid for, once more.
 _MESSAGE, _OFFSET = b"hushbeam memoised message 1", b"hushbeam memoised offset 1"
-
-
-class PermanentRandom(SeededRandom):
-    """One keystream for ever: private as long as its 256-bit key, from a keyed hash, is secret.
-
-    >>> bool(PermanentRandom(bytes(32)).words(1) == PermanentRandom(bytes(32)).words(1))
-    True
-    """
-
-    def __init__(self, key: bytes) -> None:
-        if not len(key) == 32:
-            raise ValueError(f"a key has 32 bytes, not {len(key)}")
-        self._start(key)
 
 
 class _Offset(PermanentRandom):

@@ -234,4 +234,20 @@ class SeededRandom(_Keystream):
         raise RuntimeError("a SeededRandom does not survive a fork: both processes would repeat it")
 
 
-RandomSource = SecureRandom | SeededRandom
+class PermanentRandom(_Keystream):
+    """One keystream for ever: private as long as its 256-bit key, from a keyed hash, is secret.
+
+    >>> bool(PermanentRandom(bytes(32)).words(1) == PermanentRandom(bytes(32)).words(1))
+    True
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if not len(key) == 32:
+            raise ValueError(f"a key has 32 bytes, not {len(key)}")
+        super().__init__(key)
+
+    def _after_fork(self) -> None:
+        raise RuntimeError("a PermanentRandom does not survive a fork: open it where it is used")
+
+
+RandomSource = SecureRandom | SeededRandom | PermanentRandom

@@ -14,7 +14,8 @@ import pytest
 
 from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
-from mechanisms.memoised import MemoisedClient, PermanentRandom
+from mechanisms.memoised import MemoisedClient
+from mechanisms.randomness import PermanentRandom
 from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
 from tests.oracles_wire import DATA, PLAN
 
