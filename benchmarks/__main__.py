@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("mechanisms", "systems", "accounting", "accuracy", "releases", "job")
+NAMES = (
+    "mechanisms",
+    "systems",
+    "accounting",
+    "accuracy",
+    "releases",
+    "job",
+    "vectors",
+    "learning",
+    "sealing",
+    "ledger",
+)
 
 
 def main() -> None:

@@ -1,0 +1,144 @@
+"""How far off each coordinate of an estimated row may be: alone, and all of them together.
+
+All is relative to the mean of the rows that were reported: the reports' randomisation is what
+varies. Where few reports speak for a coordinate their own spread tells little, and the worst case
+takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.corners import Corners
+from mechanisms.vector.laplace_vector import LaplaceVector
+from mechanisms.vector.privunit import PrivUnit
+from mechanisms.vector.random_projection import MultiRphm
+from mechanisms.vector.sampled import SampledCoordinates
+
+JUDGED_FROM = 100  # reports of a coordinate whose spread is trusted: to a tenth, roughly
+_NORMAL_FROM = 10.0  # squares of the farthest that one report can be off, in the variance of a sum
+
+
+class RowEstimate(NamedTuple):
+    """What a batch of reports says about the mean row, on the scale of the values.
+
+    Attributes:
+        n: how many users.
+        reports: (d,) how many reports speak for each coordinate.
+        unbiased: (d,) straight from the counts.
+        standard_error: (d,) of `unbiased`.
+        alone: (d,) half the width of an interval for this coordinate.
+        together: (d,) the same, of intervals that cover all coordinates at once.
+    """
+
+    n: int
+    reports: Counts
+    unbiased: Floats
+    standard_error: Floats
+    alone: Floats
+    together: Floats
+
+
+def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: float) -> RowEstimate:
+    """The mean row of a batch, with its errors.
+
+    Args:
+        mechanism: what perturbed the reports.
+        counts: from its `count`.
+        n: how many users reported, at least 2.
+        confidence: of each interval, and of all of the wider ones together, in (0, 1).
+
+    Returns:
+        The estimate. A coordinate with 100 reports or more has the standard error that they show,
+        another that of the worst case.
+
+    Raises:
+        ValueError: fewer than two reports, or confidence is not inside (0, 1).
+
+    >>> from mechanisms.vector.meanest import Meanest
+    >>> found = estimate_row(Meanest(1.0, dimension=1), np.array([4000, 6000]), 10_000, 0.95)
+    >>> found.unbiased.round(3).tolist(), found.standard_error.round(4).tolist()
+    ([0.433], [0.0212])
+    """
+    if not n > 1:
+        raise ValueError("at least two reports are needed to judge an error")
+    reports = reports_of(mechanism, counts, n)
+    worst = mechanism.worst_variance / n
+    judged = np.minimum(mechanism.estimated_variance(counts), worst)
+    # One public seed for all is off by as much again, whatever the number of users.
+    seed = mechanism.constants().get("seed_variance", 0.0)
+    variance = np.where(reports >= JUDGED_FROM, judged, worst) + seed
+    largest = np.array([worst + seed])
+    limits = [
+        half_widths(variance, largest, reach(mechanism) / n, confidence, comparisons)
+        for comparisons in (1, mechanism.dimension)
+    ]
+    unbiased = mechanism.estimate(counts, n)
+    return RowEstimate(n, reports, unbiased, np.sqrt(variance), limits[0], limits[1])
+
+
+def half_widths(
+    variance: Floats, largest: Floats, reach: Floats, confidence: float, comparisons: int
+) -> Floats:
+    """How far intervals reach: normal ones where many reports add up, else Bernstein's.
+
+    Args:
+        variance: (d,) of the estimates.
+        largest: (d,) or (1,) a bound on them that does not come from the reports.
+        reach: (d,) or (1,) by how much one report can move an estimate from its mean.
+        confidence: in (0, 1).
+        comparisons: how many intervals share the risk.
+
+    Source: Bernstein's inequality, as in Boucheron, Lugosi, Massart, "Concentration inequalities",
+        2013, eq. 2.10. Normal tails are trusted the less the farther out they are: Cramer's series
+        for them goes by fourth powers of the quantile over the number of reports.
+    """
+    quantile = normal_quantile(confidence, comparisons)
+    risk = math.log(2 * comparisons / (1 - confidence))
+    linear = reach * risk / 3
+    sure = linear + np.sqrt(linear**2 + 2 * largest * risk)
+    many = variance >= max(_NORMAL_FROM, quantile**4) * reach**2
+    return np.asarray(np.where(many, quantile * np.sqrt(variance), sure))
+
+
+def reports_of(mechanism: VectorMean, counts: Counts, n: int) -> Counts:
+    """(d,) how many of n users' reports speak for each coordinate."""
+    if isinstance(mechanism, SampledCoordinates) and not isinstance(mechanism, LaplaceVector):
+        return np.asarray(counts.reshape(mechanism.dimension, -1).sum(axis=1))
+    return np.full(mechanism.dimension, n)
+
+
+@singledispatch
+def reach(mechanism: VectorMean) -> Floats:
+    """(d,) or (1,) how far one decoded report can be from its mean, in each coordinate."""
+    raise TypeError(f"of {type(mechanism).__name__} it is not known how far a report can be off")
+
+
+@reach.register
+def _(mechanism: SampledCoordinates) -> Floats:
+    return np.array([mechanism.scale * float(np.abs(mechanism.mechanism.decoded).max()) + 1])
+
+
+@reach.register
+def _(mechanism: Corners) -> Floats:
+    return np.array([mechanism.scale + 1])
+
+
+@reach.register
+def _(mechanism: PrivUnit) -> Floats:
+    return np.array([mechanism.radius / mechanism.length + mechanism.radius])
+
+
+@reach.register
+def _(mechanism: MultiRphm) -> Floats:
+    # One message is one coordinate of the subspace; k of them add up.
+    inner, k = mechanism.inner, mechanism.inner.sampled
+    farthest = np.abs(mechanism.matrix).max(axis=1) * k * (reach(inner)[0] - 1)
+    return np.asarray(farthest + 1)

@@ -1,0 +1,1 @@
+"""The privacy budget spent so far, and the right to spend more of it."""

@@ -1,0 +1,187 @@
+"""What `hushbeam ledger` does: show, explain and settle."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pipelines.console import Screen
+from pipelines.errors import DONE, RequestError
+from pipelines.ledger.accounting import further, largest_share, summed, total
+from pipelines.ledger.entries import Entry
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.rules import losses_of, together
+from pipelines.requests import no_more
+from pipelines.wording import upward
+
+
+def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """List the entries."""
+    screen = Screen()
+    entries = _asked(arguments, rest)
+    if arguments.json:
+        _print_json(screen, [entry.model_dump(mode="json") for entry in entries])
+        return DONE
+    screen.print(_entry_table(entries))
+    lost = sum(entry.state == "reserved" for entry in entries)
+    if lost:
+        screen.print(
+            f"{lost} reserved: each counts as spent until its run commits it or "
+            "`hushbeam ledger settle ID` ends it",
+            highlight=False,
+        )
+    return DONE
+
+
+def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """How each account's total comes about."""
+    screen = Screen()
+    accounts = [_account(group) for group in _accounts(_asked(arguments, rest))]
+    if arguments.json:
+        _print_json(screen, accounts)
+        return DONE
+    for account in accounts:
+        screen.print(_kinds_table(account))
+        for line in _lines(account):
+            screen.print(line, highlight=False, markup=False)
+    return DONE
+
+
+def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """End a reservation."""
+    no_more(rest)
+    entry = Ledger.open(arguments.ledger, begin=False).settle(arguments.id, arguments.spent)
+    screen = Screen()
+    if arguments.json:
+        _print_json(screen, entry.model_dump(mode="json"))
+    else:
+        screen.print(f"entry {entry.id} is now: {entry.state}", highlight=False, markup=False)
+    return DONE
+
+
+def _asked(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
+    """The entries that the words on the command line are about."""
+    no_more(rest)
+    entries = Ledger.open(arguments.ledger, begin=False).entries()
+    wanted = arguments.collection
+    found = [entry for entry in entries if wanted in (None, entry.collection)]
+    if wanted is not None and not found:
+        raise RequestError(f"--collection: {arguments.ledger} holds nothing of {wanted!r}")
+    return found
+
+
+def _accounts(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
+    """The counted entries that compose with each other, account by account."""
+    accounts = []
+    for collection in dict.fromkeys(entry.collection for entry in entries):
+        own = [entry for entry in entries if entry.collection == collection]
+        windows = [entry.window for entry in own if entry.scope != "user"] or [own[0].window]
+        for window in dict.fromkeys(windows):
+            accounts.append(together(own, window, own[0].scope))
+    return [account for account in accounts if account]
+
+
+def _account(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What an account comes to, in numbers."""
+    last = max(entries, key=lambda entry: (entry.version, entry.reserved_at))
+    spent, budget = losses_of(entries), last.budget
+    added, joint = summed(spent), total(spent, budget.delta)
+    kinds = Counter((loss.model, loss.epsilon, loss.delta) for loss in spent)
+    return {
+        "collection": last.collection,
+        "scope": last.scope,
+        "window": None if last.scope == "user" else last.window,
+        "unit": last.unit,
+        "budget": budget.model_dump(),
+        "releases": dict(Counter(entry.state for entry in entries)),
+        "losses": [
+            {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
+            for (model, epsilon, delta), n in kinds.items()
+        ],
+        "total": joint.as_dict(),
+        "basic": added.as_dict(),
+        "last_release": [loss.epsilon for loss in last.losses],
+        "further_like_the_last": further(spent, last.losses, budget),
+        "largest_share_of_the_last": largest_share(spent, last.losses, budget),
+    }
+
+
+def _entry_table(entries: Sequence[Entry]) -> Table:
+    table = _table("id", "collection", "version", "window", "metrics")
+    for heading in ("epsilon", "delta"):
+        table.add_column(heading, justify="right")
+    for heading in ("state", "since (UTC)", "by", "output"):
+        table.add_column(heading, overflow="fold")
+    for entry in entries:
+        added = summed(entry.losses)
+        table.add_row(
+            entry.id[:8], entry.collection, str(entry.version), entry.window,
+            ", ".join(entry.metrics), f"{upward(added.epsilon, 4):g}",
+            f"{upward(added.delta, 4):g}", entry.state, entry.changed_at[:16].replace("T", " "),
+            f"{entry.owner.host[:6]}/{entry.owner.process}", entry.output,
+        )  # fmt: skip
+    return table
+
+
+def _kinds_table(account: dict[str, Any]) -> Table:
+    window = f", window {account['window']}" if account["window"] else ""
+    table = _table("releases of", title=f"{account['collection']}, per {account['unit']}{window}")
+    for heading in ("epsilon", "delta", "times"):
+        table.add_column(heading, justify="right")
+    for loss in account["losses"]:
+        table.add_row(
+            f"{loss['model']} model", f"{upward(loss['epsilon'], 4):g}",
+            f"{upward(loss['delta'], 4):g}", f"{loss['times']:,}",
+        )  # fmt: skip
+    return table
+
+
+def _lines(account: dict[str, Any]) -> list[str]:
+    """An account in sentences."""
+    budget, joint, added = account["budget"], account["total"], account["basic"]
+    states = ", ".join(f"{n} {state}" for state, n in account["releases"].items())
+    share, more = account["largest_share_of_the_last"], account["further_like_the_last"]
+    left = f"what still fits: {more:,} more like the last"
+    if not more:
+        left += f", or one at {share:g} of its epsilon" if share else ", and no smaller one either"
+    return [
+        f"releases: {states}",
+        f"together: {_claim(joint)} ({joint['how']})",
+        f"their sum: {_claim(added)} (basic composition)",
+        f"budget: epsilon {budget['epsilon']:g}, delta {budget['delta']:g}",
+        left,
+    ]
+
+
+def _claim(guarantee: dict[str, Any]) -> str:
+    epsilon = math.inf if guarantee["epsilon"] is None else guarantee["epsilon"]
+    told = f"{upward(epsilon, 4):g}" if epsilon < math.inf else "unbounded"
+    return f"epsilon {told}, delta {upward(guarantee['delta'], 4):g}"
+
+
+def _table(*headings: str, title: str | None = None) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _print_json(screen: Screen, content: Any) -> None:
+    screen.print(
+        json.dumps(content, indent=2, ensure_ascii=False), highlight=False, markup=False,
+        soft_wrap=True,
+    )  # fmt: skip
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
+    "show": show,
+    "explain": explain,
+    "settle": settle,
+}

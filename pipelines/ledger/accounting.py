@@ -1,0 +1,214 @@
+"""What the entries of a ledger cost together, and what still fits into a budget.
+
+Numbers count as the decimals that people type: ten releases of epsilon 0.1 fill a budget of 1,
+and three a budget of 0.3, although the doubles nearest to them add up to a little more.
+
+The accountant's figure supposes that prices were settled before releases were seen, as a plan and
+its schedule settle them; what is measured at those prices may depend on earlier releases. If prices
+are chosen in view of earlier releases, only the sum is known to hold (Rogers, Roth, Ullman, Vadhan,
+"Privacy odometers and filters", NeurIPS 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from mechanisms.channel import Guarantee
+from mechanisms.privacy.accountant import compose
+from mechanisms.privacy.composition import sequential
+from mechanisms.privacy.loss import PrivacyLoss
+from pipelines.ledger.entries import Budget, Loss
+from pipelines.wording import upward
+
+_KINDS = 64  # of releases, that are composed one by one; more are rounded up until they coincide
+_LEAST = 1e-3  # smaller shares of a release are not looked for
+_NEAR = 1e-3  # relative distance from the largest share that fits at which its search ends
+_MOST = 100_000  # further releases that are looked for
+
+Losses = Counter[Loss]
+
+
+def total(losses: Iterable[Loss], delta: float) -> Guarantee:
+    """What releases about the same unit reveal together.
+
+    Args:
+        losses: of each.
+        delta: of the budget, in [0, 1).
+
+    Returns:
+        The smaller of the sum and the accountant's figure at that delta.
+
+    Raises:
+        ValueError: there is none, or their units differ.
+    """
+    kinds = Counter(losses)
+    added = summed(kinds.elements())
+    if delta == 0:
+        return added
+    epsilon = _composed(kinds).epsilon(delta)
+    if not epsilon < added.epsilon and added.delta <= delta:
+        return added
+    how = f"privacy loss distributions of {kinds.total()} losses, composed pessimistically"
+    return Guarantee(added.model, epsilon, delta, added.unit, how)
+
+
+def summed(losses: Iterable[Loss]) -> Guarantee:
+    """Basic composition, of the decimals.
+
+    Raises:
+        ValueError: there is none, or their units differ.
+    """
+    several = list(losses)
+    epsilon, delta = map(float, basic(several))
+    return replace(
+        sequential(loss.guarantee for loss in several), epsilon=epsilon, delta=min(delta, 1.0)
+    )
+
+
+def basic(losses: Iterable[Loss]) -> tuple[Fraction, Fraction]:
+    """The sums of epsilons and deltas, exactly, each taken as its shortest decimals."""
+    kinds = Counter(losses)
+    epsilon = sum((Fraction(repr(loss.epsilon)) * n for loss, n in kinds.items()), Fraction())
+    return epsilon, sum((Fraction(repr(loss.delta)) * n for loss, n in kinds.items()), Fraction())
+
+
+def fits(losses: Iterable[Loss], budget: Budget) -> bool:
+    """Whether releases about the same unit keep to a budget, by their sum or by the accountant."""
+    kinds = Counter(losses)
+    epsilon, delta = basic(kinds.elements())
+    delta_fits = delta <= Fraction(repr(budget.delta))
+    if not kinds or (delta_fits and epsilon <= Fraction(repr(budget.epsilon))):
+        return True
+    # A composition never takes less than the part of delta that no epsilon covers.
+    if budget.delta == 0 or _unbounded(kinds) > budget.delta:
+        return False
+    return _composed(kinds).delta(budget.epsilon) <= budget.delta
+
+
+def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) -> float:
+    """By how much the epsilons of a release must shrink for it to fit, its deltas left alone.
+
+    Args:
+        spent: the losses that count already.
+        asked: those of the release.
+        budget: that must hold them all.
+
+    Returns:
+        A factor in [0, 1) that fits, rounded down to three digits; 0 if none does.
+    """
+    before = Counter(spent)
+
+    def fitting(share: float) -> bool:
+        return fits([*before.elements(), *(_shrunk(loss, share) for loss in asked)], budget)
+
+    def excess(logarithm: float) -> float:
+        """Beyond 0 if the share does not fit."""
+        more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in asked)
+        return math.log(_composed(before + more).delta(budget.epsilon) / budget.delta)
+
+    by_sum = _share_by_sum(before, asked, budget)
+    low, found = max(_LEAST, by_sum), 0.0
+    if 0 < budget.delta and low < 1 and fitting(low) and not fitting(1.0):
+        crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
+        found = math.exp(crossing - 2 * _NEAR)
+    candidates = [_downward(share, 3) for share in (found, by_sum, 0.999 * by_sum)]
+    return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
+
+
+def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) -> int:
+    """How many more releases of the same kind fit; at most 100,000 are looked for."""
+    before, each = Counter(spent), Counter(asked)
+
+    def fitting(times: int) -> bool:
+        more = Counter({loss: n * times for loss, n in each.items()})
+        return fits((before + more).elements(), budget)
+
+    low, high = 0, 1
+    while high <= _MOST and fitting(high):
+        low, high = high, 2 * high
+    high = min(high, _MOST + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fitting(middle) else (low, middle)
+    return low
+
+
+def _share_by_sum(before: Losses, asked: Sequence[Loss], budget: Budget) -> float:
+    """The share that fits if losses simply add up."""
+    epsilon, delta = basic(before.elements())
+    asked_epsilon, asked_delta = basic(asked)
+    left = Fraction(repr(budget.epsilon)) - epsilon
+    if left <= 0 or delta + asked_delta > Fraction(repr(budget.delta)):
+        return 0.0
+    return min(1.0, float(left / asked_epsilon)) if asked_epsilon else 1.0
+
+
+def _shrunk(loss: Loss, share: float) -> Loss:
+    """The same release at a smaller epsilon; of a profile that is not known, nothing is claimed."""
+    return loss.model_copy(update={"epsilon": loss.epsilon * share, "profile": ()})
+
+
+def _composed(kinds: Losses) -> PrivacyLoss:
+    """The joint profile, of few enough kinds to be had in a second."""
+    digits = 5
+    while len(kinds) > _KINDS and digits > 1:
+        digits -= 1
+        coarse: Losses = Counter()
+        for loss, times in kinds.items():
+            coarse[_rounded_up(loss, digits)] += times
+        kinds = coarse
+    return _joint(frozenset(Counter(map(_bare, kinds.elements())).items()))
+
+
+_Claim = tuple[float, float, tuple[tuple[float, float], ...]]
+
+
+def _bare(loss: Loss) -> _Claim:
+    """A loss without the words, in which equal ones may differ."""
+    return loss.epsilon, loss.delta, loss.profile
+
+
+@lru_cache(maxsize=64)
+def _joint(claims: frozenset[tuple[_Claim, int]]) -> PrivacyLoss:
+    """The joint profile of (claim, how many times)."""
+    merged: Counter[PrivacyLoss] = Counter()
+    for claim, times in claims:
+        merged[_profile(claim)] += times
+    return compose(merged)
+
+
+@lru_cache(maxsize=1024)
+def _profile(claim: _Claim) -> PrivacyLoss:
+    """The worst profile below the points that are known of one release."""
+    epsilon, delta, points = claim
+    bounds = dict(points)
+    bounds[epsilon] = min(delta, bounds.get(epsilon, 1.0))
+    ascending = sorted(bounds)
+    return PrivacyLoss.from_profile(ascending, [bounds[e] for e in ascending])
+
+
+def _unbounded(kinds: Losses) -> float:
+    """The mass that no epsilon covers, of independent releases."""
+    rest = (n * math.log1p(-_profile(_bare(loss)).deltas[-1]) for loss, n in kinds.items())
+    return -math.expm1(math.fsum(rest))
+
+
+def _rounded_up(loss: Loss, digits: int) -> Loss:
+    """A loss that is not smaller, to so many digits, without words or profile."""
+    return Loss(
+        model=loss.model, epsilon=upward(loss.epsilon, digits),
+        delta=min(upward(loss.delta, digits), math.nextafter(1, 0)), unit=loss.unit, how="",
+        profile=(),
+    )  # fmt: skip
+
+
+def _downward(value: float, digits: int) -> float:
+    """A positive number to so many significant digits, rounded down."""
+    return -upward(-value, digits) if value > 0 else 0.0

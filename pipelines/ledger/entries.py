@@ -1,0 +1,209 @@
+"""What a ledger holds: an entry for each release that was begun, and what became of it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from mechanisms.channel import Guarantee
+from mechanisms.privacy.loss import PrivacyLoss
+from pipelines.errors import RequestError
+
+VERSION = 1  # of entries in a ledger; a reader refuses a newer one
+
+# reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
+# published; spent, not run: how an operator settled a reservation whose run was lost.
+State = Literal["reserved", "committed", "returned", "spent", "not run"]
+Scope = Literal["user", "user per window"]
+COUNTED: frozenset[State] = frozenset({"reserved", "committed", "spent"})
+
+_POINTS = 64  # of a stored profile
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Budget(_Record):
+    """The most that all releases about one unit may reveal together.
+
+    Attributes:
+        epsilon: positive, in nats.
+        delta: in [0, 1).
+
+    >>> Budget(epsilon=1.0, delta=1e-6).epsilon
+    1.0
+    """
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(ge=0, lt=1)
+
+
+class Loss(_Record):
+    """What one metric of a release reveals.
+
+    Attributes:
+        model: against whom the claim holds.
+        epsilon: in nats.
+        delta: in [0, 1).
+        unit: whose contribution may change between neighbouring inputs.
+        how: the derivation of the claim.
+        profile: further (epsilon, delta) points of the same release, ascending, where they are
+            known (a Gaussian's, a shuffled batch's): composition is tighter for them. Upper bounds.
+
+    >>> day = Guarantee("shuffle", epsilon=0.1, delta=1e-8, unit="user", how="enumeration")
+    >>> Loss.of(day).guarantee == day
+    True
+    """
+
+    model: Literal["local", "shuffle", "central"]
+    epsilon: float = Field(ge=0)
+    delta: float = Field(ge=0, lt=1)
+    unit: str
+    how: str
+    profile: tuple[tuple[float, float], ...] = Field((), max_length=_POINTS)
+
+    @field_validator("profile")
+    @classmethod
+    def _ascends(cls, points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        epsilons = [epsilon for epsilon, _ in points]
+        if not all(epsilon >= 0 and 0 <= delta <= 1 for epsilon, delta in points):
+            raise ValueError("the points of a profile are (epsilon >= 0, delta in [0, 1])")
+        if not all(a < b for a, b in pairwise(epsilons)):
+            raise ValueError("the epsilons of a profile must ascend")
+        return points
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, profile: PrivacyLoss | None = None) -> Loss:
+        """The record of a release's claim.
+
+        Args:
+            guarantee: what was promised.
+            profile: the whole curve behind the promise, where it is known.
+
+        Raises:
+            ValueError: the release protects nobody, so no budget covers it.
+        """
+        if guarantee.model == "none" or not guarantee.epsilon < math.inf:
+            raise ValueError(f"a release without a guarantee has no price: {guarantee.how}")
+        points = (
+            () if profile is None else tuple(zip(profile.epsilons, profile.deltas, strict=True))
+        )
+        # Any points of a profile are upper bounds, so a long one may be thinned.
+        step = -(-len(points) // (_POINTS - 1)) or 1
+        kept = (
+            points[::step] if len(points) % step == 1 or step == 1 else points[::step] + points[-1:]
+        )
+        return cls(
+            model=guarantee.model, epsilon=guarantee.epsilon, delta=guarantee.delta,
+            unit=guarantee.unit, how=guarantee.how, profile=kept,
+        )  # fmt: skip
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The claim as the mechanisms state it."""
+        return Guarantee(self.model, self.epsilon, self.delta, self.unit, self.how)
+
+
+class Owner(_Record):
+    """The process that made a reservation; digests and numbers, no names.
+
+    Attributes:
+        host: a digest that tells machines (and containers) apart.
+        process: its number there.
+        started: when, as that machine counts: numbers of processes are used again.
+    """
+
+    host: str
+    process: int
+    started: str
+
+
+class Entry(_Record):
+    """One release: what it costs, who makes it, and how far that has come.
+
+    Attributes:
+        id: 16 hexadecimal digits.
+        collection: what is collected; budgets belong to collections.
+        version: of the plan.
+        fingerprint: of the plan.
+        window: the part of the time that the release is about, in the plan's words.
+        scope: "user": the same users come in every window, so windows compose; "user per window":
+            a unit is a user's contribution to one window, so they do not.
+        metrics: their names.
+        losses: what each reveals.
+        budget: that the release was held against.
+        output: the release's folder.
+        release_id: in the statement of the release, once there is one.
+        state: see `State`.
+        handed_over: whether the run goes on without the process that began it.
+        owner: who began it.
+        reserved_at: when, ISO 8601 in UTC.
+        changed_at: when the state last changed.
+        operations: a random word for every change of this entry, by which a writer that was cut
+            off learns whether its change arrived.
+    """
+
+    id: str = Field(pattern="^[0-9a-f]{16}$")
+    collection: str
+    version: int
+    fingerprint: str
+    window: str
+    scope: Scope
+    metrics: tuple[str, ...]
+    losses: tuple[Loss, ...] = Field(min_length=1)
+    budget: Budget
+    output: str
+    release_id: str
+    state: State
+    handed_over: bool = False
+    owner: Owner
+    reserved_at: str
+    changed_at: str
+    operations: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def counted(self) -> bool:
+        """Whether its loss is counted as spent: in doubt, yes."""
+        return self.state in COUNTED
+
+    @property
+    def unit(self) -> str:
+        """Whose contribution its losses are about."""
+        return self.losses[0].unit
+
+
+def decoded(text: str | bytes, where: str) -> Entry:
+    """An entry as a ledger holds it.
+
+    Args:
+        text: JSON.
+        where: the ledger's name.
+
+    Raises:
+        RequestError: it is damaged.
+    """
+    try:
+        return Entry.model_validate_json(text)
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"]) or "all"
+        raise RequestError(f"{damaged(where)} (an entry's {field} cannot be read)") from None
+
+
+def damaged(where: str) -> str:
+    """What to say, and what to do, about a ledger that is not whole."""
+    return (
+        f"--ledger: {where} is damaged or no ledger: restore it from a copy (a new one would "
+        "forget what was spent)"
+    )
+
+
+def newer(where: str, version: object) -> str:
+    """What to say about a ledger that a later hushbeam wrote."""
+    return (
+        f"--ledger: {where} was written by a newer hushbeam (format {version}, this one reads up "
+        f"to {VERSION}): upgrade hushbeam"
+    )

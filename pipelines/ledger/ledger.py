@@ -1,0 +1,244 @@
+"""Reserve before reading, commit with the release, give back on failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from mechanisms.randomness import RandomSource, SecureRandom
+from pipelines import release
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.bucket_store import BucketStore
+from pipelines.ledger.entries import Entry
+from pipelines.ledger.google_object import GoogleObject
+from pipelines.ledger.outcomes import in_progress, settled
+from pipelines.ledger.owner import may_run, this_process
+from pipelines.ledger.patience import Patience
+from pipelines.ledger.publication import publication
+from pipelines.ledger.reservation import Reservation, caution
+from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
+from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.ledger.store import Snapshot, Store
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The account of every collection that names it.
+
+    Attributes:
+        store: where it is kept.
+        rng: draws ids and pauses.
+        patience: how long to go on when others are faster.
+    """
+
+    store: Store
+    rng: RandomSource
+    patience: Patience
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        open_rng: Callable[[], RandomSource] = SecureRandom,
+        begin: bool = True,
+        patience: float = 60.0,
+    ) -> Ledger:
+        """The ledger at a path.
+
+        Args:
+            path: a local file, or gs://bucket/object.
+            open_rng: opens the generator of ids and pauses; a seeded one is for tests.
+            begin: whether to make an empty one if there is none.
+            patience: seconds until a locked file or a silent bucket is given up.
+
+        Raises:
+            RequestError: it is damaged, of a newer version, absent, or not to be reached.
+            FailedError: it is locked or does not answer.
+        """
+        rng = open_rng()
+        patient = Patience(rng, patience)
+        store: SqliteStore | BucketStore
+        if path.startswith("gs://"):
+            store = BucketStore(GoogleObject(path), patient)
+        elif "://" in path:
+            raise RequestError(f"--ledger: {path}: name a local file or gs://BUCKET/ledger.json")
+        else:
+            store = SqliteStore(path, patience)
+        if begin and store.begin():
+            caution(f"a new ledger was begun: {path}; nothing counts as spent before now")
+        store.read()
+        return cls(store, rng, patient)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, in the order in which they were begun."""
+        return self.store.read().entries
+
+    def entry(self, id: str) -> Entry:
+        """One entry.
+
+        Args:
+            id: or the beginning of one.
+
+        Raises:
+            RequestError: none or several begin so.
+        """
+        return _one(self.store.read(), id, self.store.where)
+
+    def published(self, fingerprint: str, window: str) -> Entry | None:
+        """The release of a window that was made before, if there is one.
+
+        A run that published and died before it could commit is committed here.
+
+        Args:
+            fingerprint: of the plan.
+            window: of the release.
+        """
+        return self._published(_runs(self.entries(), fingerprint, window))
+
+    @contextmanager
+    def spend(self, request: Spend) -> Iterator[Reservation]:
+        """Reserve the price of a release; nothing may be read before.
+
+        Args:
+            request: the release and its price.
+
+        Yields:
+            The reservation. Leaving without `commit` or `hand_over` gives the budget back, unless
+            something was published.
+
+        Raises:
+            BudgetExceeded: it does not fit; says what would.
+            InProgressError: another process makes this very release.
+            RequestError: the plan does not continue the collection's account, or the output
+                folder is not vacant.
+        """
+        reservation = self._reserve(request)
+        try:
+            yield reservation
+        finally:
+            reservation.close()
+
+    def settle(self, id: str, spent: bool) -> Entry:
+        """End a reservation whose run was lost.
+
+        Args:
+            id: of the entry, or its beginning.
+            spent: whether it is to count. A release that stands in its folder always does.
+
+        Returns:
+            The entry as it is now.
+
+        Raises:
+            RequestError: there is no such reservation, or its release contradicts.
+            InProgressError: its run is still going on.
+        """
+        return self.change(id, lambda entry: settled(entry, spent))
+
+    def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
+        """Change one entry, whatever others do to the ledger meanwhile.
+
+        Args:
+            id: of the entry, or its beginning.
+            facts: the entry as it is -> the fields to change, or None for none.
+
+        Raises:
+            FailedError: the ledger does not answer, or others were always faster.
+        """
+        word = self._word()
+        for _ in self.patience.attempts():
+            snapshot = self.store.read()
+            entry = _one(snapshot, id, self.store.where)
+            changed = facts(entry)
+            if changed is None:
+                return entry
+            new = entry.model_copy(
+                update={**changed, "changed_at": _now(), "operations": (*entry.operations, word)}
+            )
+            if self.store.write(new, snapshot.revision):
+                return new
+        raise FailedError(self._crowded)
+
+    def _reserve(self, request: Spend) -> Reservation:
+        """Decide on what the ledger holds; if it changed meanwhile, decide again."""
+        entry = None
+        for _ in self.patience.attempts():
+            snapshot = self.store.read()
+            account = [e for e in snapshot.entries if e.collection == request.collection]
+            earlier = self._earlier(request, account)
+            if earlier is not None:
+                return Reservation(self, earlier, published=True)
+            require_continuing(request, account)
+            if entry is None:
+                release.require_vacant(request.output)
+                entry = self._begun(request)
+            require_affordable(request, account)
+            if self.store.write(entry, snapshot.revision):
+                return Reservation(self, entry, published=False)
+        raise FailedError(self._crowded)
+
+    def _earlier(self, request: Spend, account: list[Entry]) -> Entry | None:
+        """The same release, if it was made before.
+
+        A lost run of it that published nothing is passed over: it goes on to count as spent, for
+        its reports may have been seen, until an operator knows better.
+        """
+        runs = _runs(account, request.fingerprint, request.window)
+        made = self._published(runs)
+        if made is not None:
+            return made
+        for entry in runs:
+            if entry.state == "reserved" and (entry.handed_over or may_run(entry.owner)):
+                raise InProgressError(in_progress(entry))
+        return None
+
+    def _published(self, runs: Sequence[Entry]) -> Entry | None:
+        """That one of several runs of a window which has published."""
+        for entry in runs:
+            if entry.state == "committed":
+                return entry
+            if entry.state == "reserved" and publication(entry) == "this release":
+                return self.change(entry.id, lambda _: {"state": "committed"})
+        return None
+
+    def _begun(self, request: Spend) -> Entry:
+        return Entry(
+            id=self._word(), collection=request.collection, version=request.version,
+            fingerprint=request.fingerprint, window=request.window, scope=request.scope,
+            metrics=request.metrics, losses=request.records, budget=request.budget,
+            output=request.output, release_id=self._word() + self._word(), state="reserved",
+            owner=this_process(), reserved_at=_now(), changed_at=_now(),
+            operations=(self._word(),),
+        )  # fmt: skip
+
+    def _word(self) -> str:
+        return f"{int(self.rng.words(1)[0]):016x}"
+
+    @property
+    def _crowded(self) -> str:
+        return (
+            f"the ledger {self.store.where} was changed by others at every attempt for "
+            f"{self.patience.seconds:g} s; try again"
+        )
+
+
+def _runs(entries: Iterable[Entry], fingerprint: str, window: str) -> list[Entry]:
+    """The entries about one window of one plan."""
+    return [e for e in entries if (e.fingerprint, e.window) == (fingerprint, window)]
+
+
+def _one(snapshot: Snapshot, id: str, where: str) -> Entry:
+    """The entry whose id begins so."""
+    found = [entry for entry in snapshot.entries if id and entry.id.startswith(id)]
+    if len(found) != 1:
+        raise RequestError(
+            f"{len(found) or 'no'} entries of {where} begin with {id!r}; "
+            "`hushbeam ledger show` lists them"
+        )
+    return found[0]
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,48 @@
+"""What becomes of a reservation, by the evidence and by an operator's word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.errors import RequestError
+from pipelines.ledger.entries import Entry
+from pipelines.ledger.owner import may_run, this_process
+from pipelines.ledger.publication import publication
+from pipelines.ledger.rules import InProgressError
+
+
+def after_failure(entry: Entry) -> dict[str, Any] | None:
+    """What becomes of a reservation whose run ended without a commit."""
+    if entry.state != "reserved":
+        return None
+    found = publication(entry)
+    if found == "this release":
+        return {"state": "committed"}
+    return {"state": "returned"} if found == "nothing" else None
+
+
+def settled(entry: Entry, spent: bool) -> dict[str, Any]:
+    """What an operator's word makes of a reservation."""
+    if entry.state != "reserved":
+        raise RequestError(f"entry {entry.id} is no reservation any more: it is {entry.state!r}")
+    if publication(entry) == "this release":
+        if not spent:
+            raise RequestError(
+                f"entry {entry.id} was spent: its release stands in {entry.output}; "
+                "settle it with --spent"
+            )
+        return {"state": "committed"}
+    if not entry.handed_over and entry.owner.host == this_process().host and may_run(entry.owner):
+        raise InProgressError(in_progress(entry))
+    return {"state": "spent" if spent else "not run"}
+
+
+def in_progress(entry: Entry) -> str:
+    """Who makes a release, since when, and what to do if that is no longer so."""
+    who = f"process {entry.owner.process} on machine {entry.owner.host}"
+    if entry.handed_over:
+        who = f"a runner, to which {who} handed it over"
+    return (
+        f"window {entry.window} of collection {entry.collection!r} has been in the hands of {who} "
+        f"since {entry.reserved_at}; if that run is lost, `hushbeam ledger settle {entry.id}`"
+    )

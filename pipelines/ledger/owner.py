@@ -1,0 +1,55 @@
+"""Which process holds a reservation, and whether it still runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+
+from pipelines.ledger.entries import Owner
+
+
+def this_process() -> Owner:
+    """The process that asks."""
+    return Owner(host=_host(), process=os.getpid(), started=_started(os.getpid()))
+
+
+def may_run(owner: Owner) -> bool:
+    """Whether a process may still be running: always, if it is on a machine that we cannot see."""
+    if owner.host != _host():
+        return True
+    try:
+        os.kill(owner.process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it exists, and belongs to another user
+    return _started(owner.process) == owner.started
+
+
+def _host() -> str:
+    """A digest of what tells this machine, or container, from others."""
+    parts = (platform.node(), _text("/etc/machine-id"), _link("/proc/self/ns/pid"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _started(process: int) -> str:
+    """The boot and the tick at which a process began, or nothing where that cannot be told."""
+    # The command in parentheses may hold anything; after it, the twentieth field is the start.
+    fields = _text(f"/proc/{process}/stat").rpartition(")")[2].split()
+    return f"{_text('/proc/sys/kernel/random/boot_id')[:8]}:{fields[19]}" if fields else ""
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -1,0 +1,179 @@
+"""What may be spent: a request held against the entries of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mechanisms.channel import Guarantee
+from mechanisms.privacy.loss import PrivacyLoss
+from pipelines.errors import RequestError, WithheldError
+from pipelines.ledger.accounting import fits, largest_share, total
+from pipelines.ledger.entries import Budget, Entry, Loss, Scope
+from pipelines.wording import upward
+
+
+class BudgetExceeded(WithheldError):
+    """The release would cost more than is left; nothing was read."""
+
+
+class InProgressError(WithheldError):
+    """Somebody else is making this very release."""
+
+
+@dataclass(frozen=True)
+class Spend:
+    """A release that someone wants to make, and its price.
+
+    Attributes:
+        collection: what is collected; budgets belong to collections.
+        version: of the plan; a change of plan is a new version.
+        fingerprint: of the plan. The same window of the same fingerprint is the same release.
+        window: the part of the time it is about; windows of different names must not overlap.
+        scope: "user" if the same users come in every window, "user per window" if a unit is a
+            user's contribution to one window.
+        budget: the most that a unit may lose.
+        losses: what each metric reveals, all about the same unit. Of a release that has a local
+            and a shuffle guarantee, the one that the budget is about.
+        output: the folder to publish in.
+        metrics: their names.
+        profiles: none, or for each loss the whole curve behind it.
+
+    Raises:
+        ValueError: there is no loss, one is unbounded, or their units differ.
+
+    >>> day = Guarantee("shuffle", epsilon=0.1, delta=1e-8, unit="user", how="enumeration")
+    >>> request = Spend("trips", 1, "f00d", "2026-11-20", "user",
+    ...                 Budget(epsilon=2.5, delta=1e-6), (day,), "out/2026-11-20")
+    >>> request.unit
+    'user'
+    """
+
+    collection: str
+    version: int
+    fingerprint: str
+    window: str
+    scope: Scope
+    budget: Budget
+    losses: tuple[Guarantee, ...]
+    output: str
+    metrics: tuple[str, ...] = ()
+    profiles: tuple[PrivacyLoss, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.losses or len({loss.unit for loss in self.losses}) != 1:
+            raise ValueError("a release has losses, all about the same unit")
+        if len(self.profiles) not in (0, len(self.losses)):
+            raise ValueError("there must be a profile for every loss, or none")
+        _ = self.records  # a loss without a bound is refused here
+
+    @property
+    def unit(self) -> str:
+        """Whose contribution the losses are about."""
+        return self.losses[0].unit
+
+    @property
+    def records(self) -> tuple[Loss, ...]:
+        """The losses as a ledger keeps them."""
+        profiles: Sequence[PrivacyLoss | None] = self.profiles or (None,) * len(self.losses)
+        return tuple(map(Loss.of, self.losses, profiles))
+
+
+def together(entries: Iterable[Entry], window: str, scope: Scope) -> tuple[Entry, ...]:
+    """Those entries of a collection that count, and whose losses fall on the same units.
+
+    Args:
+        entries: of one collection.
+        window: of a release.
+        scope: of the collection.
+    """
+    counted = (entry for entry in entries if entry.counted)
+    return tuple(entry for entry in counted if scope == "user" or entry.window == window)
+
+
+def losses_of(entries: Iterable[Entry]) -> list[Loss]:
+    """What releases reveal, one after the other."""
+    return [loss for entry in entries for loss in entry.losses]
+
+
+def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
+    """Refuse a plan that would make the collection's account say something else than before.
+
+    Args:
+        request: to spend.
+        entries: of its collection.
+
+    Raises:
+        RequestError: the privacy unit changed, or the plan without its version.
+    """
+    name = f"collection {request.collection!r}"
+    for entry in entries:
+        if (entry.scope, entry.unit) != (request.scope, request.unit):
+            raise RequestError(
+                f"{name} is accounted per {entry.unit} (scope: {entry.scope}); for another "
+                f"privacy unit ({request.unit}, scope: {request.scope}) name another collection"
+            )
+        if entry.version == request.version and entry.fingerprint != request.fingerprint:
+            raise RequestError(
+                f"version {request.version} of {name} has run with another plan; "
+                "a change of plan is a new version: raise its number"
+            )
+    latest = max((entry.version for entry in entries), default=request.version)
+    if not request.version >= latest:
+        raise RequestError(
+            f"version {request.version} of {name} is older than version {latest}, which has run"
+        )
+
+
+def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
+    """Refuse a release that the budget does not hold.
+
+    Args:
+        request: to spend.
+        entries: of its collection.
+
+    Raises:
+        BudgetExceeded: with what would fit.
+    """
+    counted = together(entries, request.window, request.scope)
+    spent, asked = losses_of(counted), request.records
+    if not fits([*spent, *asked], request.budget):
+        raise BudgetExceeded(_refusal(request, counted, spent, asked))
+
+
+def _refusal(
+    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], asked: Sequence[Loss]
+) -> str:
+    """What the release would come to, and what would fit."""
+    budget, window = request.budget, request.window
+    within = "" if request.scope == "user" else f" in window {window}"
+    told = (
+        f"the budget of collection {request.collection!r} (epsilon {budget.epsilon:g}, delta "
+        f"{budget.delta:g}, per {request.unit}{within}) does not hold this release: spent by "
+        f"{len(counted)} releases: {_said(spent, budget)}; with it: "
+        f"{_said([*spent, *asked], budget)}; {_would_fit(spent, asked, budget)}"
+    )
+    open_ones = sum(entry.state == "reserved" for entry in counted)
+    if open_ones:
+        told += f"; {open_ones} of them unsettled, see `hushbeam ledger show`"
+    return f"{told}. Nothing was read"
+
+
+def _said(losses: Sequence[Loss], budget: Budget) -> str:
+    """What losses come to, at the budget's delta if they keep to it."""
+    if not losses:
+        return "nothing"
+    joint = total(losses, budget.delta)
+    if not joint.epsilon < float("inf"):
+        return f"a delta beyond {budget.delta:g}"
+    return f"epsilon {upward(joint.epsilon, 4):g} at delta {upward(joint.delta, 4):g}"
+
+
+def _would_fit(spent: Sequence[Loss], asked: Sequence[Loss], budget: Budget) -> str:
+    """The largest release of this kind that fits."""
+    share = largest_share(spent, asked, budget)
+    if not share > 0:
+        return "no release with these deltas fits, however small its epsilon"
+    if len(asked) == 1:
+        return f"epsilon {share * asked[0].epsilon:.6g} in place of {asked[0].epsilon:g} would fit"
+    return f"all {len(asked)} epsilons times {share:g} would fit"

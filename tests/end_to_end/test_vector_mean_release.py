@@ -1,0 +1,420 @@
+"""`hushbeam vector-mean` from a log to a release: right, complete, and nobody in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.privacy.amplification import shuffled_delta
+from mechanisms.vector.multi import multi_optimal
+from pipelines import cli
+from pipelines.vector_mean import publish
+from pipelines.vector_mean.job import VectorMeanOptions, prepare
+from pipelines.vector_mean.result import estimated, tables
+from tests import canaries
+from tests.oracles_transforms import fresh_stream, restart
+from tests.oracles_transforms import run as run_pipeline
+from transforms.collect_vector import CountedRows
+from transforms.telemetry import ReadTelemetry
+
+USERS, EACH, D = 3000, 2, 4
+ROWS = USERS * EACH
+LOW, HIGH = -20.0, 60.0
+FAR = 6  # standard errors; some hundred comparisons are within them but for 1e-6 or so
+
+COLUMNS = {
+    "coordinate": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64(),
+    "lower": pa.float64(), "upper": pa.float64(), "lower_of_all": pa.float64(),
+    "upper_of_all": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
+    "n": pa.int64(),
+}  # fmt: skip
+
+AS_COLUMNS, AS_LIST = {"number": "f?=-20,60"}, {"vector": f"v={D}:-20,60"}
+ASKED: dict[str, dict[str, Any]] = {
+    "local": AS_COLUMNS | {"epsilon": "2"},
+    "list": AS_LIST | {"epsilon": "2", "shrink": "none", "confidence": "0.9"},
+    "bytes": {"vector": f"raw={D}:0,255", "epsilon": "2", "shrink": "zero"},
+    "shuffle": AS_COLUMNS | {"model": "shuffle", "epsilon": "1", "mechanism": "multi_optimal"},
+    "users": AS_LIST | {"user_column": "user", "epsilon": "4", "mechanism": "multi_hm"},
+    "several": AS_LIST | {"user_column": "user", "epsilon": "9", "mechanism": "multi_optimal"},
+    "meanest": AS_COLUMNS | {"mechanism": "meanest", "epsilon": "2", "user_column": "user"},
+    "laplace": AS_LIST | {"mechanism": "laplace_vector", "epsilon": "8"},
+    "ball": AS_LIST | {"mechanism": "privunit", "radius": "0.9", "epsilon": "3"},
+    "mixed": AS_COLUMNS | {"category": ["city", "kind=0..2"], "epsilon": "4"},
+}  # fmt: skip
+
+
+def values() -> np.ndarray:
+    """(ROWS, D) numbers, some of them beyond the bounds; a user's rows are alike."""
+    rng = np.random.default_rng(5)
+    each = rng.normal([0.0, 20.0, 40.0, -10.0], 15.0, (USERS, D))
+    return np.repeat(each, EACH, axis=0)
+
+
+def octets() -> np.ndarray:
+    return np.random.default_rng(6).integers(0, 200, (ROWS, D)).astype(np.uint8)
+
+
+def cities() -> np.ndarray:
+    return np.random.default_rng(7).choice(3, ROWS, p=[0.6, 0.3, 0.1])
+
+
+def table() -> pa.Table:
+    rows = values()
+    user = [f"CANARY-USER-{k // EACH:05}" for k in range(ROWS)]
+    return pa.table(
+        {f"f{i}": rows[:, i] for i in range(D)}
+        | {
+            "v": pa.array(rows.tolist()),
+            "raw": pa.array([row.tobytes() for row in octets()]),
+            "city": [canaries.DECLARED[k] for k in cities()],
+            "kind": np.arange(ROWS) % 3,
+            "user": user,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return canaries.write(tmp_path_factory.mktemp("log"), table(), row_group_size=2500)
+
+
+def words(log: str, **changes: object) -> list[str]:
+    """The words of a request that is right but for the changes; None takes an option away."""
+    asked = {"input": log, "model": "local", "epsilon": "2", "output": "out"} | changes
+    found = ["vector-mean"]
+    for name, given in asked.items():
+        for value in given if isinstance(given, list) else [given]:
+            if value is not None:
+                found += [f"--{name.replace('_', '-')}", str(value)]
+    return found
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release and the request for it."""
+
+    asked: dict[str, Any]
+    folder: Path
+
+    def table(self, name: str = "vector-mean.parquet") -> pa.Table:
+        return pq.ParquetFile(self.folder / name).read()
+
+    def column(self, name: str) -> np.ndarray:
+        return self.table()[name].to_numpy()
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        return json.loads((self.folder / "statement.json").read_text("utf-8"))
+
+    @property
+    def page(self) -> str:
+        return (self.folder / "report.html").read_text("utf-8")
+
+    @property
+    def truth(self) -> np.ndarray:
+        """(D,) the mean row, its numbers clipped as the request says."""
+        if "raw" in self.asked.get("vector", ""):
+            return octets().mean(axis=0)
+        clipped = np.clip(values(), LOW, HIGH)
+        if "radius" not in self.asked:
+            return clipped.mean(axis=0)
+        scaled = (clipped - LOW) / (HIGH - LOW) * 2 - 1
+        length = np.linalg.norm(scaled, axis=1, keepdims=True)
+        short = scaled * np.minimum(1, float(self.asked["radius"]) / length)
+        return LOW + (short.mean(axis=0) + 1) / 2 * (HIGH - LOW)
+
+
+@pytest.fixture(scope="module")
+def releases(rows_log: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """Every request, carried out once."""
+    made = {}
+    for name, changes in ASKED.items():
+        folder = tmp_path_factory.mktemp(name) / "out"
+        asked = dict(changes)
+        if "category" in asked:
+            declared = folder.parent.parent / "cities.txt"
+            declared.write_text("\n".join(canaries.DECLARED[:3]) + "\n")
+            asked["category"] = [f"city={declared}", asked["category"][1]]
+        assert cli.main(words(rows_log, **asked, output=folder)) == 0
+        made[name] = Release(asked, folder)
+    return made
+
+
+@pytest.fixture(params=list(ASKED))
+def release(request: pytest.FixtureRequest, releases: dict[str, Release]) -> Release:
+    return releases[request.param]
+
+
+# ---- every release -------------------------------------------------------------------------------
+
+
+def test_estimates_are_unbiased(release: Release) -> None:
+    off = release.column("unbiased") - release.truth
+    assert (np.abs(off) < FAR * release.column("standard_error")).all()
+    # And not because standard errors are large: those of the worst case are known.
+    half = (HIGH - LOW) / 2 if "raw" not in release.asked.get("vector", "") else 127.5
+    said = release.statement["error"]["root_mean_square_of_standard_errors"]
+    assert said == pytest.approx(np.sqrt(np.mean((release.column("standard_error") / half) ** 2)))
+    assert 0 < said < 0.2
+
+
+def test_the_table_has_its_columns_in_their_types(release: Release) -> None:
+    kinds = dict(COLUMNS)
+    if release.asked.get("shrink") == "none":
+        del kinds["shrunk"]
+    found = release.table()
+    assert {field.name: field.type for field in found.schema} == kinds
+    stem = "v[{}]" if "v=" in release.asked.get("vector", "") else "f{}"
+    stem = "raw[{}]" if "raw" in release.asked.get("vector", "") else stem
+    assert found["coordinate"].to_pylist() == [stem.format(i) for i in range(D)]
+
+
+def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(release) -> None:
+    (bounds,) = release.statement["bounds"]
+    for row in release.table().to_pylist():
+        assert bounds["low"] <= row["lower_of_all"] <= row["lower"] <= row["estimate"]
+        assert row["estimate"] <= row["upper"] <= row["upper_of_all"] <= bounds["high"]
+        assert row["estimate"] == pytest.approx(
+            min(max(row["unbiased"], bounds["low"]), bounds["high"])
+        )
+
+
+def test_the_folder_is_whole_and_nobody_is_in_it(release: Release, rows_log: str) -> None:
+    wanted = {"vector-mean.parquet", "report.html", "statement.json"}
+    wanted |= {"frequencies.parquet"} if "category" in release.asked else set()
+    assert {path.name for path in release.folder.iterdir()} == wanted
+    assert list(release.folder.parent.iterdir()) == [release.folder]
+    for path in release.folder.iterdir():
+        text = path.read_bytes().decode("latin-1")
+        assert not canaries.found(text, declared=False)
+        assert not re.search(r"/(tmp|home|root|Users|var)/", text)
+        assert "part-0" not in text
+
+
+def test_the_statement_says_what_was_asked_and_what_holds(release: Release) -> None:
+    said, asked = release.statement["asked"], release.asked
+    model = asked.get("model", "local")
+    assert (said["model"], said["epsilon"]) == (model, float(asked["epsilon"]))
+    assert said["unit"] == ("user" if "user_column" in asked else "row")
+    assert said["shrink"] == asked.get("shrink", "grand-mean")
+    assert said["dimension"] == D
+    released, local = (release.statement["guarantees"][name] for name in ("release", "local"))
+    assert 0 < released["epsilon"] <= float(asked["epsilon"])
+    assert released["model"] == model
+    assert (released == local) == (model == "local")
+    assert released["unit"] == local["unit"] == said["unit"]
+    replaced = f"one {said['unit']}'s row is replaced by any other row"
+    assert release.statement["neighbours"] == replaced
+    constants = release.statement["mechanism"]["constants"]
+    assert constants["epsilon"] <= local["epsilon"]
+
+
+def test_everything_is_counted(release: Release) -> None:
+    n = USERS if "user_column" in release.asked else ROWS
+    statement = release.statement
+    assert (statement["n"], statement["rows_read"], statement["rejects"]) == (n, ROWS, {})
+    sampled = statement["mechanism"]["constants"].get("sampled", D)
+    if "category" not in release.asked:
+        each = n if statement["mechanism"]["name"] in ("meanest", "privunit") else n * sampled / D
+        assert release.column("n").mean() == each
+    assert statement["invalid_reports"] == 0
+    assert not re.search(r"(clipped|shortened)\W+\d", json.dumps(statement))
+
+
+def test_the_page_says_what_the_statement_says(release: Release) -> None:
+    statement, page = release.statement, release.page
+    for text in statement["in_words"]:
+        assert text.replace("'", "&#x27;") in page
+    assert f"From {statement['n']:,} randomised reports" in page
+    assert page.count("<svg") == 1
+    assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", page)
+    for label in release.table()["coordinate"].to_pylist():
+        assert f"<th>{label}</th>" in page
+    assert ("shrunk row was moved" in page) == (release.asked.get("shrink") != "none")
+
+
+# ---- some of them --------------------------------------------------------------------------------
+
+
+def test_a_shuffled_batch_is_accounted_for(releases: dict[str, Release]) -> None:
+    statement = releases["shuffle"].statement
+    constants, released = statement["mechanism"]["constants"], statement["guarantees"]["release"]
+    mechanism = multi_optimal(
+        constants["epsilon"], D, int(constants["coordinate_cells"]), int(constants["sampled"])
+    )
+    least = statement["asked"]["min_reports"]
+    assert least == math.floor(0.9 * ROWS / 1000) * 1000 or least <= 0.9 * ROWS
+    assert shuffled_delta(mechanism, least, 1.0)[1] <= released["delta"] * 1.01
+    assert constants["epsilon"] > 2
+
+
+def test_several_numbers_of_a_row_are_several_messages(releases: dict[str, Release]) -> None:
+    statement = releases["several"].statement
+    assert statement["mechanism"]["messages_per_user"] > 1
+    assert statement["n"] == USERS
+
+
+def test_shrinking_moves_towards_what_was_asked(releases: dict[str, Release]) -> None:
+    release = releases["bytes"]
+    told = release.statement["error"]["shrunk"]
+    expected = 127.5 + told["factor"] * (release.column("unbiased") - 127.5)
+    np.testing.assert_allclose(release.column("shrunk"), np.clip(expected, 0, 255))
+    mean = releases["local"].column("unbiased").mean()
+    told = releases["local"].statement["error"]["shrunk"]
+    expected = mean + told["factor"] * (releases["local"].column("unbiased") - mean)
+    np.testing.assert_allclose(releases["local"].column("shrunk"), np.clip(expected, LOW, HIGH))
+    assert 0 < told["factor"] < 1
+
+
+def test_categories_beside_numbers(releases: dict[str, Release]) -> None:
+    found = releases["mixed"].table("frequencies.parquet")
+    assert found["attribute"].to_pylist() == ["city"] * 3 + ["kind"] * 3
+    assert found["value"].to_pylist() == [*canaries.DECLARED[:3], "0", "1", "2"]
+    truth = np.concatenate([np.bincount(cities()) / ROWS, np.full(3, 1 / 3)])
+    off = np.abs(found["unbiased"].to_numpy() - truth)
+    assert (off < FAR * found["standard_error"].to_numpy()).all()
+    assert (found["standard_error"].to_numpy() < 0.05).all()
+    for part in (found.slice(0, 3), found.slice(3, 3)):
+        assert sum(part["estimate"].to_pylist()) == pytest.approx(1)
+    assert "<h2>The categories</h2>" in releases["mixed"].page
+
+
+def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) -> None:
+    """The same messages whichever way numbers are stored: the client draws the same coins."""
+
+    def published(asked: dict[str, str], seed: int) -> pa.Table:
+        restart(seed)
+        given = {name: (text,) for name, text in asked.items()}
+        options = VectorMeanOptions(
+            input=(rows_log,), epsilon=2.0, model="local", output=str(workspace / "none"), **given
+        )
+        job = prepare(options, fresh_stream)
+        road = publish.VectorMeanRoad(job)
+
+        def build(pipeline: beam.Pipeline) -> beam.PCollection:
+            read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(road.columns)))
+            return road.found(road.reports(read))
+
+        (counted,) = run_pipeline(build).elements
+        return tables(job, estimated(job, counted))["vector-mean.parquet"].drop(["coordinate"])
+
+    assert published(AS_COLUMNS, 3) == published(AS_LIST, 3)
+    assert published(AS_COLUMNS, 3) != published(AS_COLUMNS, 4)
+
+
+def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace) -> None:
+    options = VectorMeanOptions(
+        input=(rows_log,), number=("f?=-20,60",), epsilon=1.0, model="local", output="out",
+        mechanism="multi_hm",
+    )  # fmt: skip
+    job = prepare(options)
+    counts = np.ones(job.mechanism.codes, np.int64)
+    road = publish.VectorMeanRoad(job)
+    found = CountedRows(counts, int(counts.sum()), 5)
+    one, other = (road.content(found, {"rows read": ROWS}) for _ in range(2))
+    assert one.files["vector-mean.parquet"] == other.files["vector-mean.parquet"]
+    assert one.statement["invalid_reports"] == 5
+
+
+# ---- what is not published -----------------------------------------------------------------------
+
+
+def test_unusable_rows_are_rejected_and_counted(run, workspace) -> None:
+    good = [[0.0, 1.0]] * 500
+    rows = [*good, [math.nan, 0.0], [0.0], [1.0] * 3, [None, 1.0], None, [math.inf, 0.0], []]
+    pq.write_table(pa.table({"v": pa.array(rows, pa.list_(pa.float64()))}), "log.parquet")
+    outcome = run(words("log.parquet", vector="v=2:-1,1"))
+    assert outcome.code == 0, outcome.err
+    statement = json.loads(Path("out/statement.json").read_text())
+    assert statement["rejects"] == {
+        "infinite value": 1, "list of another length": 3, "null value": 2,
+        "value is not a number": 1,
+    }  # fmt: skip
+    assert (statement["n"], statement["rows_read"]) == (500, 507)
+
+
+def test_long_rows_are_told_on_the_screen_alone(run, rows_log) -> None:
+    asked = AS_LIST | {"mechanism": "privunit", "radius": "0.4", "epsilon": "3"}
+    outcome = run(words(rows_log, **asked))
+    assert outcome.code == 0, outcome.err
+    told = re.search(r"([\d,]+) rows were longer than --radius", outcome.out)
+    scaled = (np.clip(values(), LOW, HIGH) - LOW) / (HIGH - LOW) * 2 - 1
+    assert int(told[1].replace(",", "")) == (np.linalg.norm(scaled, axis=1) > 0.4).sum()
+    assert told[1] not in Path("out/statement.json").read_text()
+    assert "shortened" not in json.loads(Path("out/statement.json").read_text())["rejects"]
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_too_few_reports_are_withheld(run, rows_log, workspace, model) -> None:
+    asked = AS_LIST | {"user_column": "user", "min_reports": USERS + 1, "model": model}
+    asked |= {"epsilon": None, "epsilon_local": "1"}
+    outcome = run(words(rows_log, **asked))
+    assert outcome.code == 1
+    told = f"hushbeam: withheld: {USERS:,} reports came, fewer than --min-reports"
+    assert outcome.err.startswith(told)
+    assert not Path("out").exists()
+    assert not canaries.found(outcome.said)
+
+
+@pytest.fixture
+def refuse(run, rows_log, workspace) -> Callable[..., None]:
+    """Runs a request and checks all that a refusal has to be."""
+
+    def refuse(expected: str, **changes: object) -> None:
+        outcome = run(words(rows_log, **changes))
+        assert outcome.code == 2, outcome.said
+        assert outcome.out == ""
+        assert outcome.err.startswith("hushbeam: ")
+        assert outcome.err.count("\n") == 1
+        assert expected in outcome.err
+        assert not canaries.found(outcome.said)
+        assert {path.name for path in workspace.iterdir()} == {"tmp"}
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("what a row consists of is missing", {}),
+        ("the length must be a whole number of 1", {"vector": "v=0:0,1"}),
+        ("no column matches 'x*'", {"number": "x*=0,1"}),
+        ("'user' holds string; numbers are needed", {"number": "user=0,1"}),
+        ("is named twice", {"number": ["f0=0,1", "f0=0,2"]}),
+        ("--radius must be a number greater than 0", AS_LIST | {"radius": "0"}),
+        ("--radius must be a finite number", AS_LIST | {"radius": "nan"}),
+        ("invalid choice: 'half'", AS_LIST | {"shrink": "half"}),
+        ("--prior: no.txt is not a text file", AS_LIST | {"shrink": "prior", "prior": "no.txt"}),
+        ("unknown mechanism 'pm'", AS_LIST | {"mechanism": "pm"}),
+        ("--epsilon must be a number greater than 0", AS_LIST | {"epsilon": "0"}),
+        ("--confidence must be", AS_LIST | {"confidence": "1"}),
+        ("knows --bounds 0,1", AS_LIST | {"bounds": "0,1"}),
+        ("no file matches", AS_LIST | {"input": "none.parquet"}),
+        ("arguments are required: --output", AS_LIST | {"output": None}),
+    ],
+)
+def test_refuses(refuse, expected: str, changes: dict[str, object]) -> None:
+    refuse(expected, **changes)
+
+
+def test_what_to_expect_is_told_before(run, rows_log) -> None:
+    asked = AS_LIST | {"mechanism": "meanest", "epsilon": "0.01"}
+    outcome = run(words(rows_log, **asked))
+    assert outcome.code == 0, outcome.err
+    assert "standard error will be at most" in outcome.out
+    assert "noise drowns every single one" in outcome.out
+    worst = json.loads(Path("out/statement.json").read_text())["mechanism"]["constants"]
+    expected = math.sqrt(worst["worst_variance"] / ROWS)
+    assert f"at most {expected:.3g} with {ROWS:,} reports" in outcome.out

@@ -1,0 +1,142 @@
+"""What the entries of a ledger cost together, and what still fits."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from mechanisms.channel import Guarantee
+from mechanisms.privacy.composition import compose_releases
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon
+from pipelines.ledger.accounting import fits, further, largest_share, total
+from pipelines.ledger.entries import Budget, Loss
+
+
+def loss(epsilon: float = 0.1, delta: float = 1e-8) -> Loss:
+    return Loss.of(Guarantee("shuffle", epsilon, delta, "user", "enumeration"))
+
+
+def gaussian(mu: float) -> Loss:
+    """A Gaussian release with its whole profile."""
+    epsilons = [mu * k / 4 for k in range(40)]
+    profile = PrivacyLoss.from_profile(epsilons, [gaussian_delta(mu, e) for e in epsilons])
+    claim = Guarantee("central", gaussian_epsilon(mu, 1e-8) * 1.001, 1e-8, "user", "analytic")
+    return Loss.of(claim, profile)
+
+
+def test_thirty_daily_releases_cost_what_they_cost() -> None:
+    joint = total([loss()] * 30, 1e-6)
+    exact = compose_releases([PrivacyLoss.from_profile([0.1], [1e-8])] * 30, 1e-6)
+    assert joint.epsilon == exact.epsilon
+    assert 2.3 < joint.epsilon < 2.4  # and not 3
+    assert fits([loss()] * 30, Budget(epsilon=2.4, delta=1e-6))
+    assert not fits([loss()] * 30, Budget(epsilon=2.3, delta=1e-6))
+
+
+def test_few_releases_cost_their_sum_if_that_is_less() -> None:
+    joint = total([loss(0.5, 0.0)], 1e-6)
+    assert joint.epsilon <= 0.5
+    assert total([loss(0.1, 0.0)] * 10, 0.0).epsilon == 1.0
+
+
+@pytest.mark.parametrize("times", [3, 6, 7, 10])
+def test_decimal_shares_fill_a_decimal_budget(times: int) -> None:
+    # 0.1 + 0.1 + 0.1 > 0.3 in doubles.
+    budget = Budget(epsilon=times / 10, delta=0)
+    assert fits([loss(0.1, 0.0)] * times, budget)
+    assert not fits([loss(0.1, 0.0)] * times + [loss(1e-9, 0.0)], budget)
+
+
+def test_deltas_are_spent_too() -> None:
+    assert fits([loss(0.01, 1e-7)] * 10, Budget(epsilon=1, delta=1e-6))
+    assert not fits([loss(0.01, 1e-7)] * 11, Budget(epsilon=1, delta=1e-6))
+    assert not fits([loss(0.01, 1e-7)], Budget(epsilon=1, delta=0))
+    assert total([loss(0.01, 1e-7)] * 11, 1e-6).epsilon == math.inf
+
+
+def test_a_known_profile_costs_less_than_its_claim_alone() -> None:
+    release = gaussian(0.05)
+    alone = release.model_copy(update={"profile": ()})
+    joint = total([release] * 100, 1e-6).epsilon
+    exact = gaussian_epsilon(0.05 * math.sqrt(100), 1e-6)  # Gaussians compose to a Gaussian
+    assert exact <= joint < 1.15 * exact
+    assert joint < 0.7 * total([alone] * 100, 1e-6).epsilon
+
+
+def test_a_long_profile_is_thinned_upwards() -> None:
+    mu, n = 0.5, 1000
+    epsilons = [5 * mu * k / n for k in range(n)]
+    curve = PrivacyLoss.from_profile(epsilons, [gaussian_delta(mu, e) for e in epsilons])
+    kept = Loss.of(Guarantee("central", 3.0, 1e-8, "user", "analytic"), curve)
+    assert len(kept.profile) <= 64
+    thinned = PrivacyLoss.from_profile(*zip(*kept.profile, strict=True))
+    for epsilon in (0.0, 0.1, 0.7, 1.3, 2.0):
+        assert thinned.delta(epsilon) >= curve.delta(epsilon)
+
+
+def test_the_share_that_is_said_to_fit_fits_and_hardly_more() -> None:
+    budget, spent, asked = Budget(epsilon=2.4, delta=1e-6), [loss()] * 29, [loss(0.5, 1e-8)]
+    share = largest_share(spent, asked, budget)
+    assert 0.05 < share < 0.5
+    assert fits([*spent, loss(0.5 * share)], budget)
+    assert not fits([*spent, loss(0.5 * share * 1.02)], budget)
+
+
+def test_the_share_of_a_budget_without_delta_is_what_is_left() -> None:
+    budget = Budget(epsilon=1, delta=0)
+    assert largest_share([loss(0.9, 0.0)], [loss(0.2, 0.0)], budget) == 0.5
+    assert largest_share([loss(1.0, 0.0)], [loss(0.2, 0.0)], budget) == 0
+    assert largest_share([], [loss(0.2, 1e-9)], budget) == 0
+
+
+def test_further_releases_fill_the_budget() -> None:
+    budget = Budget(epsilon=2.4, delta=1e-6)
+    more = further([loss()] * 10, [loss()], budget)
+    assert fits([loss()] * (10 + more), budget)
+    assert not fits([loss()] * (11 + more), budget)
+    assert further([], [loss(0.1, 0.0)], Budget(epsilon=1, delta=0)) == 10
+
+
+def test_many_kinds_of_releases_are_rounded_up_and_cost_more() -> None:
+    kinds = [loss(0.01 * (1 + k / 80), 1e-10 * (1 + k / 80)) for k in range(80)]
+    joint = total(kinds, 1e-6).epsilon
+    few = [loss(0.02, 2e-10)] * 80  # not smaller, any of them
+    exact = compose_releases(
+        [PrivacyLoss.from_profile([kind.epsilon], [kind.delta]) for kind in kinds], 1e-6
+    ).epsilon
+    assert exact <= joint <= 1.1 * exact
+    assert joint < total(few, 1e-6).epsilon
+
+
+def test_a_thousand_windows_are_composed_in_a_second() -> None:
+    windows = [loss(0.1 + k % 10 * 0.001, 1e-9) for k in range(1000)]
+    total(windows[:2], 1e-5)  # imports the accountant
+    begun = time.process_time()
+    assert total(windows, 1e-5).epsilon < 25
+    # CPU seconds, and twice the goal: what is to be caught is a loop over windows.
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    "bad", [Guarantee.none("no bound"), Guarantee("local", math.inf, 0, "user", "")]
+)
+def test_what_has_no_bound_has_no_price(bad: Guarantee) -> None:
+    with pytest.raises(ValueError, match="without a guarantee has no price"):
+        Loss.of(bad)
+
+
+@pytest.mark.parametrize(
+    "bad", [(0, 0), (math.nan, 0), (math.inf, 0), (1, 1), (1, -1), (1, math.nan)]
+)
+def test_a_budget_is_a_positive_epsilon_and_a_delta_below_one(bad: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=r"epsilon|delta"):
+        Budget(epsilon=bad[0], delta=bad[1])
+
+
+def test_units_do_not_add_up() -> None:
+    rows = Loss.of(Guarantee("shuffle", 0.1, 0.0, "row", ""))
+    with pytest.raises(ValueError, match="different units"):
+        total([loss(), rows], 1e-6)

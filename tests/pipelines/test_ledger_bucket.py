@@ -1,0 +1,185 @@
+"""A ledger in a bucket: compare-and-swap over an object that has bad days."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mechanisms.randomness import SecureRandom, SeededRandom
+from pipelines.errors import FailedError, RequestError, WithheldError
+from pipelines.ledger.bucket_store import BucketStore, Changed, Unavailable
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.patience import Patience
+from tests.ledger_rivals import request
+
+
+@dataclass
+class MemoryObject:
+    """An object that can be told how to fail.
+
+    Attributes:
+        faults: of the next writes: "refuse" (nothing is written), "lost" (it is, and nobody says
+            so), "rival" (another entry is put in between first).
+    """
+
+    content: bytes = b""
+    generation: int = 0
+    faults: deque[str] = field(default_factory=deque)
+    silent: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    name: str = "gs://bucket/ledger.json"
+
+    def fetch(self) -> tuple[bytes, int]:
+        with self.lock:
+            if self.silent:
+                raise Unavailable
+            return self.content, self.generation
+
+    def swap(self, content: bytes, generation: int) -> None:
+        with self.lock:
+            fault = self.faults.popleft() if self.faults else ""
+            if fault == "refuse" or self.silent:
+                raise Unavailable
+            if fault == "rival":
+                self.generation += 1
+            if generation != self.generation:
+                raise Changed
+            self.content, self.generation = content, self.generation + 1
+            if fault == "lost":
+                raise Unavailable
+            if fault == "lost for good":
+                self.silent = True
+                raise Unavailable
+
+
+def opened(target: MemoryObject, seconds: float = 5.0) -> Ledger:
+    patience = Patience(SecureRandom(), seconds, sleep=lambda _: None)
+    store = BucketStore(target, patience)
+    store.begin()
+    return Ledger(store, SecureRandom(), patience)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [], ["refuse"] * 3, ["lost"], ["refuse", "lost"], ["rival"],
+        ["rival", "lost", "rival", "refuse"],
+    ],
+)  # fmt: skip
+def test_every_change_is_made_once(tmp_path: Path, faults: list[str]) -> None:
+    target = MemoryObject()
+    ledger, output = opened(target), str(tmp_path / "out")
+    target.faults.extend(faults)
+    with ledger.spend(request("monday", output)) as reservation:
+        assert [entry.state for entry in ledger.entries()] == ["reserved"]
+        target.faults.extend(faults)
+        reservation.commit(output, reservation.release_id)
+    (entry,) = ledger.entries()
+    assert entry.state == "committed"
+    assert len(entry.operations) == 2
+
+
+def test_a_write_that_was_lost_and_overtaken_is_recognised(tmp_path: Path) -> None:
+    target = MemoryObject()
+    ledger = opened(target)
+    with ledger.spend(request("monday", str(tmp_path / "a"))) as reservation:
+        entry, revision = reservation.entry, target.generation
+        changed = entry.model_copy(update={"operations": (*entry.operations, "mine")})
+        assert ledger.store.write(changed, revision)
+        # A settlement by somebody else, on top of ours.
+        ledger.change(entry.id, lambda _: {"state": "spent"})
+        assert ledger.store.write(changed, revision)
+        assert ledger.entries()[0].state == "spent"
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lost for good"])
+def test_a_bucket_that_stays_silent_is_given_up(tmp_path: Path, fault: str) -> None:
+    target = MemoryObject()
+    ledger = opened(target, seconds=0.2)
+    target.faults.extend([fault] * 1_000_000)
+    with (
+        pytest.raises(FailedError, match=r"did not answer within 0.2 s"),
+        ledger.spend(request("monday", str(tmp_path / "a"))),
+    ):
+        pytest.fail("nothing may be read")
+    target.faults.clear()
+    target.silent = False
+    # In doubt it counts: the write that nobody confirmed has arrived.
+    assert sum(entry.counted for entry in ledger.entries()) == (fault == "lost for good")
+
+
+def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
+    target = MemoryObject()
+    ledger = opened(target)
+    with ledger.spend(request("before", str(tmp_path / "before"), 0.9)) as reservation:
+        reservation.commit("before", reservation.release_id)
+    won: list[int] = []
+    barrier = threading.Barrier(16)
+
+    def compete(number: int) -> None:
+        mine, output = opened(target), str(tmp_path / str(number))
+        target.faults.append("lost" if number % 3 else "refuse")
+        barrier.wait(30)
+        try:
+            with mine.spend(request(f"window {number}", output)) as reservation:
+                reservation.commit(output, reservation.release_id)
+                won.append(number)
+        except WithheldError:
+            pass
+
+    threads = [threading.Thread(target=compete, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(won) == 1
+    assert [entry.window for entry in ledger.entries()] == ["before", f"window {won[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "damaged"),
+        (b"{}", "damaged"),
+        (b'{"format": "hushbeam ledger", "version": 1, "count": 2, "entries": [', "damaged"),
+        (b'{"format": "hushbeam ledger", "version": 1, "count": 1, "entries": []}', "damaged"),
+        (b'{"format": "notes", "version": 9, "count": 0, "entries": []}', "damaged"),
+        (
+            b'{"format": "hushbeam ledger", "version": 1, "count": 1, "entries": [{"id": 5}]}',
+            "an entry's id",
+        ),
+        (
+            b'{"format": "hushbeam ledger", "version": 2, "count": 0, "entries": 5}',
+            "newer hushbeam",
+        ),
+    ],
+)
+def test_what_is_not_a_whole_ledger_is_refused_and_left_alone(content: bytes, said: str) -> None:
+    target = MemoryObject(content, generation=5)
+    with pytest.raises(RequestError, match=said):
+        opened(target).entries()
+    assert (target.content, target.generation) == (content, 5)
+
+
+def test_a_missing_object_is_no_empty_ledger() -> None:
+    store = BucketStore(MemoryObject(), Patience(SecureRandom()))
+    with pytest.raises(RequestError, match=r"there is no gs://bucket/ledger.json"):
+        store.read()
+    assert store.begin()
+    assert not store.begin()
+    assert store.read().entries == ()
+
+
+def test_pauses_grow_and_differ() -> None:
+    pauses: list[float] = []
+    patience = Patience(SeededRandom(3), 60.0, sleep=pauses.append)
+    attempts = patience.attempts()
+    assert [next(attempts) for _ in range(20)] == list(range(20))
+    assert len(set(pauses)) == 19
+    assert all(pause <= min(2.0, 0.01 * 2**k) for k, pause in enumerate(pauses))
+    assert sum(pauses[:4]) < sum(pauses[-4:])
+    assert list(Patience(SeededRandom(3), 0.0, sleep=pauses.append).attempts()) == [0]

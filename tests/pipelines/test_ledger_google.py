@@ -1,0 +1,134 @@
+"""A ledger in Cloud Storage, by Google's own library, against a bucket with bad days."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.bucket_store import Changed, Unavailable
+from pipelines.ledger.google_object import GoogleObject
+from pipelines.ledger.ledger import Ledger
+from tests import ledger_rivals
+from tests.bucket_server import Bucket, serving
+from tests.ledger_rivals import request
+
+pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
+
+PATH = "gs://bucket/folder/a ledger.json"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """A bucket; a request to it may take a fifth of a second."""
+    with serving(patience=0.5) as (bucket, address):
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        monkeypatch.setattr(GoogleObject, "__init__", _impatient(GoogleObject.__init__))
+        yield bucket
+
+
+def _impatient(honest):
+    return lambda self, name, timeout=0.2: honest(self, name, timeout)
+
+
+def test_a_release_goes_through_its_states(bucket: Bucket, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    with Ledger.open(PATH).spend(request("monday", output)) as reservation:
+        reservation.commit(output, reservation.release_id)
+    (entry,) = Ledger.open(PATH, begin=False).entries()
+    assert entry.state == "committed"
+    assert list(bucket.objects) == ["folder/a ledger.json"]
+    assert bucket.uploads == 3  # begun, reserved, committed
+    with Ledger.open(PATH).spend(request("monday", output)) as again:
+        assert again.published
+
+
+def test_a_swap_of_an_older_generation_changes_nothing(bucket: Bucket) -> None:
+    target = GoogleObject(PATH)
+    assert target.fetch() == (b"", 0)
+    target.swap(b"one", 0)
+    content, generation = target.fetch()
+    assert content == b"one"
+    target.swap(b"two", generation)
+    for stale in (0, generation):
+        with pytest.raises(Changed):
+            target.swap(b"three", stale)
+    assert target.fetch()[0] == b"two"
+
+
+@pytest.mark.parametrize("fault", [408, 429, 500, 503, "hang", "lost", "lost 503"])
+def test_bad_days_of_writes_end_well(bucket: Bucket, tmp_path: Path, fault: int | str) -> None:
+    ledger, output = Ledger.open(PATH), str(tmp_path / "out")
+    bucket.faults.extend([fault, fault])
+    with ledger.spend(request("monday", output)) as reservation:
+        bucket.faults.clear()
+        bucket.faults.append(fault)
+        reservation.commit(output, reservation.release_id)
+    (entry,) = ledger.entries()
+    assert entry.state == "committed"
+    assert len(entry.operations) == 2
+
+
+@pytest.mark.parametrize("fault", [429, 503, "hang"])
+def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
+    ledger = Ledger.open(PATH)
+    bucket.reading.extend([fault, fault])
+    assert ledger.entries() == ()
+
+
+@pytest.mark.parametrize("fault", [503, "hang"])
+def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
+    ledger = Ledger.open(PATH, patience=1.0)
+    bucket.reading.extend([fault] * 1000)
+    begun = time.monotonic()
+    with pytest.raises(FailedError, match="did not answer within 1 s; try again later"):
+        ledger.entries()
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(400, r"was refused \(400\)"), (401, "no credentials"), (403, r"was refused \(403\)")],
+)
+def test_a_refusal_is_told_at_once(bucket: Bucket, status: int, said: str) -> None:
+    ledger = Ledger.open(PATH)
+    bucket.reading.append(status)
+    with pytest.raises(RequestError, match=said):
+        ledger.entries()
+
+
+def test_no_bucket_and_no_server_are_told_apart(bucket: Bucket, monkeypatch) -> None:
+    with pytest.raises(RequestError, match="there is no bucket other"):
+        Ledger.open("gs://other/ledger.json")
+    with pytest.raises(RequestError, match="there is no gs://bucket/new"):
+        Ledger.open("gs://bucket/new", begin=False)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    with pytest.raises(Unavailable):
+        GoogleObject(PATH).fetch()
+
+
+@pytest.mark.parametrize("path", ["gs://bucket", "gs://bucket/", "gs:///x", "gs://bucket/folder/"])
+def test_an_address_names_an_object(path: str) -> None:
+    with pytest.raises(RequestError, match="names no object; write gs://BUCKET"):
+        Ledger.open(path)
+
+
+def test_without_the_package_it_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
+    with pytest.raises(RequestError, match=r"pip install 'hushbeam\[gcp\]'"):
+        Ledger.open(PATH)
+
+
+def test_of_sixteen_processes_that_want_the_last_share_one_gets_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    with serving() as (bucket, address), ledger_rivals.rivals(address) as pool:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        for number in range(3):
+            bucket.faults.extend([429, 503, "lost 503"] * 3)
+            path, folder = f"gs://bucket/{number}.json", str(tmp_path / str(number))
+            assert ledger_rivals.one_round(pool, path, folder) == (1, 1.0)

@@ -1,0 +1,148 @@
+"""A ledger in a file: only whole, only growing, never begun twice."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.sqlite_store import SqliteStore
+from tests.ledger_rivals import request
+
+pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A ledger with forty committed releases, several pages long."""
+    path = str(tmp_path / "ledger.sqlite")
+    ledger = Ledger.open(path)
+    with ledger.spend(request("0", str(tmp_path / "out"), 0.001)) as reservation:
+        reservation.commit(str(tmp_path / "out"), reservation.release_id)
+    entry, store = ledger.entries()[0], ledger.store
+    for k in range(40):
+        assert store.write(entry.model_copy(update={"id": f"{k:016x}"}), k + 2)
+    return path
+
+
+def test_what_is_written_is_read(path: str) -> None:
+    store = SqliteStore(path)
+    snapshot = store.read()
+    assert snapshot.revision == 42  # two changes of the first entry, and forty
+    assert len(snapshot.entries) == 41
+    assert [entry.id for entry in snapshot.entries[1:]] == [f"{k:016x}" for k in range(40)]
+    assert not list(Path(path).parent.glob(".*"))  # no leftovers
+
+
+def test_of_two_writers_one_is_too_late(path: str) -> None:
+    store = SqliteStore(path)
+    snapshot = store.read()
+    entry = snapshot.entries[0]
+    assert store.write(entry.model_copy(update={"state": "spent"}), snapshot.revision)
+    assert not store.write(entry.model_copy(update={"state": "not run"}), snapshot.revision)
+    assert store.read().entries[0].state == "spent"
+
+
+def test_rows_cannot_be_changed_or_removed(path: str) -> None:
+    database = sqlite3.connect(path)
+    for statement in ("DELETE FROM changes", "UPDATE changes SET entry = ''"):
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            database.execute(statement)
+    database.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.02, 0.3, 0.5, 0.77, 0.999])
+def test_a_truncated_ledger_is_refused_and_left_alone(path: str, share: float) -> None:
+    content = Path(path).read_bytes()
+    cut = content[: int(share * len(content))]
+    Path(path).write_bytes(cut)
+    with pytest.raises(RequestError, match=r"damaged or no ledger: restore it from a copy"):
+        Ledger.open(path)
+    assert Path(path).read_bytes() == cut
+
+
+@pytest.mark.parametrize("place", range(2, 8))
+def test_a_ledger_with_a_page_overwritten_is_refused(path: str, place: int) -> None:
+    content = bytearray(Path(path).read_bytes())
+    start = place * len(content) // 8
+    content[start : start + 512] = bytes(512)
+    Path(path).write_bytes(content)
+    with pytest.raises(RequestError, match="ledger"):
+        Ledger.open(path).entries()
+
+
+def test_a_single_digit_that_changed_is_noticed(path: str) -> None:
+    content = Path(path).read_bytes()
+    before, found, after = content.rpartition(b'"epsilon":0.001')
+    Path(path).write_bytes(before + found.replace(b"1", b"0") + after)
+    with pytest.raises(RequestError, match=r"change \d+ is not as written"):
+        Ledger.open(path)
+
+
+def test_missing_changes_are_noticed(path: str) -> None:
+    database = sqlite3.connect(path)
+    database.execute("DROP TRIGGER kept")
+    database.execute("DELETE FROM changes WHERE revision = 7")
+    database.commit()
+    database.close()
+    with pytest.raises(RequestError, match="change 7 is not as written"):
+        Ledger.open(path)
+
+
+def test_a_newer_ledger_is_refused(path: str) -> None:
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 2")
+    database.close()
+    with pytest.raises(RequestError, match=r"newer hushbeam \(format 2.*upgrade"):
+        Ledger.open(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    text, database = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    text.write_text("meet at noon, " * 100)
+    other = sqlite3.connect(database)
+    other.execute("CREATE TABLE changes (revision, id, entry)")
+    other.close()
+    for path in (text, database, tmp_path):
+        with pytest.raises(RequestError, match="--ledger"):
+            Ledger.open(str(path))
+
+
+def test_a_locked_ledger_is_waited_for_and_then_given_up(path: str) -> None:
+    rival = sqlite3.connect(path, isolation_level=None)
+    rival.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(FailedError, match=r"was locked for 0.2 s by another process"):
+        Ledger.open(path, patience=0.2)
+    rival.execute("ROLLBACK")
+    rival.execute("BEGIN IMMEDIATE")  # readers may, writers have to wait
+    ledger = Ledger.open(path, patience=0.2)
+    with pytest.raises(FailedError, match="was locked"), ledger.spend(request("new", "out")):
+        pytest.fail("nothing may be read")
+    rival.close()
+    assert len(ledger.entries()) == 41
+
+
+def test_a_missing_ledger_is_begun_only_where_one_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "a #1?%41.sqlite"
+    with pytest.raises(RequestError, match="No such file"):
+        Ledger.open(str(path), begin=False)
+    assert not path.exists()
+    with pytest.warns(UserWarning, match="a new ledger was begun"):
+        assert Ledger.open(str(path)).entries() == ()
+    assert os.listdir(tmp_path) == [path.name]
+    with pytest.raises(RequestError, match="cannot begin"):
+        Ledger.open(str(tmp_path / "no" / "folder" / "ledger.sqlite"))
+
+
+def test_a_failing_disk_leaves_no_half_ledger(tmp_path: Path, monkeypatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pipelines.ledger.sqlite_store.os.fsync", broken)
+    with pytest.raises(RequestError, match=r"cannot begin .*No space left"):
+        Ledger.open(str(tmp_path / "ledger.sqlite"))
+    assert os.listdir(tmp_path) == []
