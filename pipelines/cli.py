@@ -27,7 +27,11 @@ from pipelines.errors import (
 from pipelines.evaluate import command as evaluate_command
 from pipelines.heavy_hitters import command as heavy_hitters_command
 from pipelines.histogram import command as histogram_command
+from pipelines.ledger import command as ledger_command
 from pipelines.mean import command as mean_command
+from pipelines.plan import command as plan_file_command
+from pipelines.train import command as train_command
+from pipelines.vector_mean import command as vector_mean_command
 
 # True however a run ends, also one that published and then failed to show what.
 _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
@@ -109,9 +113,13 @@ def _parser() -> Parser:
         heavy_hitters_command,
         mean_command,
         distribution_command,
+        vector_mean_command,
+        train_command,
+        plan_file_command,
         plan_command,
         audit_command,
         evaluate_command,
+        ledger_command,
     ):
         command.add_to(commands)
     for each in (parser, *commands.choices.values()):

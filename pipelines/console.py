@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.histogram.report import labels
-from transforms.progress import CHANGED, NAMESPACE, REPORTS, ROWS, WITHHELD, live
+from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, WITHHELD, live
 
-_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED)
+_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED)
 _EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
 
 
@@ -35,7 +36,10 @@ class Screen(Console):
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""
     found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
-    return {entry.key.metric.name: int(entry.result or 0) for entry in found}
+    totals: Counter[str] = Counter()  # a name is counted by every step that has it
+    for entry in found:
+        totals[entry.key.metric.name] += int(entry.result or 0)
+    return dict(totals)
 
 
 def rejects(counted: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""`hushbeam train`: a model fitted to rows that nobody sees."""

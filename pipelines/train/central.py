@@ -1,0 +1,133 @@
+"""Training by those who hold the rows, and show noisy sums of what they learn alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, Guarantee
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import RandomSource
+from pipelines.errors import RequestError
+from pipelines.train.options import TrainOptions
+from pipelines.wording import factor, upward
+
+LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
+
+# After a step, the model, told to whoever draws the curve.
+Watch = Callable[[int, Floats], None]
+
+
+class DivergedError(Exception):
+    """The run left all bounds.
+
+    Attributes:
+        step: at which it did.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+@dataclass(frozen=True)
+class CentralPlan(ABC):
+    """A run by those who hold the rows.
+
+    Attributes:
+        options: what was asked.
+        rows: how many are expected.
+        delta: of the release.
+    """
+
+    options: TrainOptions
+    rows: int
+    delta: float
+
+    @property
+    def least(self) -> int:
+        """The fewest rows that a release stands on."""
+        return 1
+
+    @property
+    @abstractmethod
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Of the release."""
+
+    @property
+    def beside(self) -> dict[str, Guarantee]:
+        """The same by other accountants."""
+        return {}
+
+    @property
+    def cautions(self) -> list[str]:
+        """What should be thought over before the run."""
+        return []
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> str:
+        """What may change between inputs that the guarantees compare."""
+
+    @property
+    @abstractmethod
+    def step_name(self) -> str:
+        """What the learning curve runs over."""
+
+    @property
+    def exactly(self) -> str:
+        """What is published as it is."""
+        return "the number of rows used, of rows read and of rejects by reason"
+
+    @abstractmethod
+    def training(self) -> dict[str, Any]:
+        """What is done, for the statement."""
+
+    @abstractmethod
+    def train(
+        self, rows: Numbers, targets: NDArray[Any], rng: RandomSource, watch: Watch
+    ) -> Floats:
+        """The whole run: (parameters,) the weights to publish.
+
+        Raises:
+            DivergedError: it came to nothing.
+        """
+
+    def promises(self) -> list[str]:
+        """The guarantee in words."""
+        released = self.guarantees[0]
+        epsilon, delta = upward(released.epsilon, 6), upward(released.delta, 6)
+        return [
+            f"For anyone who sees this release, but not {self._whoever}: {self._change}, the "
+            "probability of whatever they see would have changed by a factor of at most "
+            f"{factor(released.epsilon)}, but for outcomes of total probability at most {delta:g}. "
+            f"(epsilon = {epsilon:g}, delta = {delta:g}; {released.how}.)"
+        ]
+
+    _whoever = "the curator, who held the rows"
+    _change = "had any one row been left out, or one more been there"
+
+
+def require_room(options: TrainOptions, rows: int, objective: Objective) -> None:
+    """Refuse rows that do not fit into one worker's memory.
+
+    Args:
+        options: what was asked.
+        rows: how many rows there are.
+        objective: the model.
+
+    Raises:
+        RequestError: they are too many.
+    """
+    size = 4 * objective.inputs * rows
+    if not size <= LARGEST_ROWS:
+        raise RequestError(
+            f"--method {options.method} holds all rows in one worker's memory, and {rows:,} rows "
+            f"of {objective.inputs:,} inputs take {size / 2**30:,.1f} GiB, which is more than "
+            f"{LARGEST_ROWS >> 30}; use --method local, or fewer rows"
+        )

@@ -1,0 +1,104 @@
+"""Training in one place, as a step of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.pvalue import AsIter
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+from mechanisms.learning.scores import Numbers
+from pipelines.train.central import CentralPlan, DivergedError
+from pipelines.train.curve import Curve, public_curve
+from pipelines.train.job import TrainJob
+from pipelines.train.result import Trained
+from transforms.encode_rows import RowBlock
+from transforms.progress import DIVERGED, REPORTS, tally
+from transforms.train_curve import Scored
+
+
+@dataclass
+class TrainInOnePlace(beam.PTransform):
+    """Blocks of rows in, one `Trained` out; nothing if there are no rows, or the run diverged.
+
+    All rows meet in one worker's memory.
+
+    Attributes:
+        job: what was asked.
+        public: blocks of public rows, or None.
+    """
+
+    job: TrainJob
+    public: beam.PCollection | None
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        gathered = (
+            blocks
+            | "To one place" >> beam.Map(_keyed).with_output_types(tuple[int, RowBlock])
+            | "Gather" >> beam.GroupByKey()
+        )
+        public = [] if self.public is None else AsIter(self.public)
+        return gathered | "Train" >> beam.ParDo(TrainDoFn(self.job), public)
+
+
+def _keyed(block: RowBlock) -> tuple[int, RowBlock]:
+    return 0, block
+
+
+class TrainDoFn(beam.DoFn):
+    """The whole run."""
+
+    def __init__(self, job: TrainJob) -> None:
+        self._job = job
+
+    def setup(self) -> None:
+        self._rng = self._job.open_rng()
+
+    def process(
+        self, gathered: tuple[int, Iterable[RowBlock]], public: Iterable[RowBlock]
+    ) -> Iterator[Trained]:
+        job, plan = self._job, self._job.plan
+        if not isinstance(plan, CentralPlan):
+            raise TypeError("the plan is of another method")
+        rows, targets = self._rows(gathered[1])
+        tally(REPORTS, len(rows))
+        watcher = _Watcher(job, *self._rows(public))
+        try:
+            weights = plan.train(rows, targets, self._rng, watcher)
+        except DivergedError as error:
+            tally(DIVERGED, error.step)
+            return
+        yield Trained(weights, len(rows), 0, watcher.curve(), plan.training())
+
+    def _rows(self, blocks: Iterable[RowBlock]) -> tuple[Numbers, NDArray[Any]]:
+        """All rows and targets of some blocks."""
+        parts = [self._job.examples(block) for block in blocks]
+        if not parts:
+            return np.empty((0, self._job.objective.inputs), np.float32), np.empty(0)
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([t for _, t in parts])
+
+
+class _Watcher:
+    """Scores models on public rows while a run goes on."""
+
+    def __init__(self, job: TrainJob, rows: Numbers, targets: NDArray[Any]) -> None:
+        self._job, self._rows, self._targets = job, rows, targets
+        self._curve: Curve = []
+
+    def __call__(self, step: int, weights: Floats) -> None:
+        if not len(self._rows):
+            return
+        job = self._job
+        errors = job.objective.errors(weights, self._rows, self._targets).astype(np.float64)
+        scored = Scored(len(errors), errors.sum(keepdims=True), (errors**2).sum(keepdims=True))
+        confidence = job.options.confidence
+        self._curve += public_curve([step], scored, job.schema.unit_of_error, confidence)
+
+    def curve(self) -> Curve:
+        """What was seen."""
+        return self._curve

@@ -1,0 +1,182 @@
+"""A trained model as a plain scikit-learn estimator.
+
+It holds nothing but scikit-learn's, numpy's and Python's own objects, so that it loads where
+hushbeam is not, and it predicts from columns as they are in the log.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from itertools import groupby
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.objectives import Hinge
+from mechanisms.learning.perceptron import Perceptron
+from pipelines.train.schema import Schema, values
+from transforms.attributes import Category, Number, NumberList
+
+
+def as_joblib(schema: Schema, objective: Objective, weights: Floats) -> bytes:
+    """model.joblib: what `joblib.load` reads wherever scikit-learn is, hushbeam or not."""
+    import joblib
+
+    buffer = io.BytesIO()
+    joblib.dump(estimator(schema, objective, weights), buffer, compress=3)
+    return buffer.getvalue()
+
+
+def estimator(schema: Schema, objective: Objective, weights: Floats) -> Any:
+    """A scikit-learn Pipeline that predicts what the model does, from columns as recorded.
+
+    Args:
+        schema: the columns.
+        objective: the model.
+        weights: (parameters,) of the model.
+
+    Returns:
+        A fitted `Pipeline` of a `ColumnTransformer` and a predictor. It takes a table whose
+        columns are `schema.columns`, in this order: a data frame, or an array of objects.
+    """
+    from sklearn.pipeline import Pipeline
+
+    sample = _sample(schema)
+    columns = _preprocessing(schema).fit(sample)
+    for each in schema.attributes:  # bounds may be numbers that bytes cannot be
+        if isinstance(each, NumberList):
+            columns.named_transformers_[each.column][-1].fit(_ends(each))
+    width = columns.transform(sample).shape[1]
+    if width != objective.inputs - 1:
+        raise ValueError("the model was fitted to other columns")
+    layers = [np.array(layer, np.float64) for layer in objective.matrices(weights, np.empty(0))]
+    if schema.bounds is not None:
+        layers[-1] = _unscaled_output(layers[-1], *schema.bounds)
+    predictor = _predictor(objective, layers, schema.classes)
+    return Pipeline([("columns", columns), ("model", predictor)])
+
+
+def _unscaled_output(layer: Floats, low: float, high: float) -> Floats:
+    """A last layer that gives numbers in units of the target, rather than of [-1, 1]."""
+    half = high / 2 - low / 2
+    layer = layer * half
+    layer[-1] += low + half
+    return layer
+
+
+def _preprocessing(schema: Schema) -> Any:
+    """What takes recorded columns to the rows of the model, not yet fitted."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+    steps: list[tuple[str, Any, Any]] = []
+    for sort, group in groupby(enumerate(schema.attributes), lambda pair: type(pair[1])):
+        members = list(group)
+        places, attributes = [place for place, _ in members], [each for _, each in members]
+        if sort is Number:
+            steps.append((f"numbers {len(steps)}", MinMaxScaler((-1, 1), clip=True), places))
+        elif sort is Category:
+            declared = [np.array(_objects(schema, each), object) for each in attributes]
+            encoder = OneHotEncoder(categories=declared, drop="first", sparse_output=False)
+            steps.append((f"categories {len(steps)}", encoder, places))
+        else:  # one by one: each is a matrix of its own
+            steps += [(each.column, _list(schema, each), place) for place, each in members]
+    return ColumnTransformer(steps)
+
+
+def _objects(schema: Schema, category: Any) -> list[Any]:
+    return values(category.domain, schema.kinds[category.column])
+
+
+def _list(schema: Schema, attribute: Any) -> Any:
+    """A column of lists, or of bytes, to a matrix scaled to [-1, 1]."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+
+    scaler = MinMaxScaler((-1, 1), clip=True)
+    if not _is_binary(schema.kinds[attribute.column]):
+        return make_pipeline(FunctionTransformer(np.stack), scaler)
+    # Functions are pickled by name, so each must be one that any Python with numpy has.
+    length = attribute.length
+    unpacked = (
+        np.asarray,
+        methodcaller("astype", f"S{length}"),
+        methodcaller("view", "u1"),
+        methodcaller("reshape", (-1, length)),
+    )
+    return make_pipeline(*(FunctionTransformer(step) for step in unpacked), scaler)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
+
+
+def _sample(schema: Schema) -> NDArray[Any]:
+    """Two rows that have all that scikit-learn wants to learn of columns: the declared ends."""
+    sample = np.empty((2, len(schema.attributes)), object)
+    for place, each in enumerate(schema.attributes):
+        if isinstance(each, Category):
+            sample[:, place] = _objects(schema, each)[0]
+            continue
+        for row, end in enumerate(each.bounds):
+            sample[row, place] = np.full(each.width, end) if isinstance(each, NumberList) else end
+    for place, each in enumerate(schema.attributes):
+        if isinstance(each, NumberList) and _is_binary(schema.kinds[each.column]):
+            sample[:, place] = [bytes(each.length)] * 2
+    return sample
+
+
+def _ends(attribute: NumberList) -> Floats:
+    """Two rows that hold the least and the largest numbers of a list."""
+    return np.repeat(np.array(attribute.bounds)[:, None], attribute.length, axis=1)
+
+
+def _predictor(objective: Objective, layers: Sequence[Floats], classes: list[Any] | None) -> Any:
+    """scikit-learn's estimator of the same kind, with these weights."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+    from sklearn.svm import LinearSVC
+
+    if isinstance(objective, Perceptron):
+        return _network(objective, layers, classes)
+    table, intercept = layers[0][:-1].T, layers[0][-1]
+    if classes is None:
+        predictor = Ridge(objective.penalty) if objective.penalty else LinearRegression()
+        predictor.coef_, predictor.intercept_ = table[0], float(intercept[0])
+    else:
+        predictor = LinearSVC() if isinstance(objective, Hinge) else LogisticRegression()
+        predictor.coef_, predictor.intercept_ = table, intercept
+        predictor.classes_ = np.array(classes)
+    predictor.n_features_in_ = table.shape[1]
+    return predictor
+
+
+def _network(objective: Perceptron, layers: Sequence[Floats], classes: list[Any] | None) -> Any:
+    """A network that was fitted to nothing, so that it is whole, and then given weights."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    rows = np.zeros((len(classes or [0, 1]), objective.inputs - 1))
+    sort = MLPRegressor if classes is None else MLPClassifier
+    predictor = sort(
+        hidden_layer_sizes=objective.hidden, activation=objective.activation, max_iter=1,
+        random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        predictor.fit(rows, [0.0, 1.0] if classes is None else classes)
+    *inner, last = layers
+    if classes is not None:
+        last = last[:, [classes.index(each) for each in predictor.classes_.tolist()]]
+        if len(classes) == 2:  # scikit-learn has one output then: softmax of two is its logistic
+            last = last[:, 1:] - last[:, :1]
+    predictor.coefs_ = [layer[:-1] for layer in (*inner, last)]
+    predictor.intercepts_ = [layer[-1] for layer in (*inner, last)]
+    return predictor

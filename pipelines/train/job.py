@@ -1,0 +1,204 @@
+"""A request for a model, held against its input: all that is decided before a row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mechanisms.channel import Guarantee
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
+from mechanisms.learning.perceptron import Perceptron
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs, release
+from pipelines.attribute_arguments import read_attributes
+from pipelines.errors import RequestError
+from pipelines.train.curator import plan_curator
+from pipelines.train.local_plan import plan_local
+from pipelines.train.options import TrainOptions, require_sense
+from pipelines.train.participants import plan_participants
+from pipelines.train.schema import Schema
+from pipelines.train.target import read_target
+from pipelines.wording import large_delta, upward
+from transforms.attributes import Category, Number
+from transforms.blocks import Generator
+from transforms.examples import Examples
+
+HIDDEN = 32  # units, where nobody says
+RIDGE = 1e-3  # lambda, where nobody says
+
+
+class Plan(Protocol):
+    """How one method goes about it, and what it guarantees."""
+
+    @property
+    def least(self) -> int:
+        """The fewest rows that a release stands on."""
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the release promises, and if that is more than nothing what a report does."""
+
+    @property
+    def beside(self) -> dict[str, Guarantee]:
+        """What else is known, by name."""
+
+    @property
+    def cautions(self) -> list[str]:
+        """What should be thought over before the run."""
+
+    def promises(self) -> list[str]:
+        """The guarantees in words, and what a reader must know beside them."""
+
+    def training(self) -> dict[str, Any]:
+        """What is done, for the statement."""
+
+    @property
+    def neighbours(self) -> str:
+        """What may change between inputs that the guarantees compare."""
+
+    @property
+    def exactly(self) -> str:
+        """What is published as it is."""
+
+    @property
+    def step_name(self) -> str:
+        """What the learning curve runs over."""
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """Everything that is decided before a row is read.
+
+    Attributes:
+        options: what was asked.
+        telemetry: the files.
+        schema: what the model looks at and what it tells.
+        objective: the model.
+        plan: the method's.
+        public: the files of public rows, or None.
+        open_rng: opens generators on workers; a seeded one is for tests.
+    """
+
+    options: TrainOptions
+    telemetry: inputs.Telemetry
+    schema: Schema
+    objective: Objective
+    plan: Plan
+    public: inputs.Telemetry | None = None
+    open_rng: Generator = SecureRandom
+
+    @property
+    def examples(self) -> Examples:
+        """What takes blocks of rows to what the model sees."""
+        return Examples(self.schema.features, isinstance(self.schema.target, Category))
+
+    @property
+    def min_reports(self) -> int:
+        """The fewest rows that a release stands on."""
+        return self.plan.least
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the release promises first, and then, if it is something else, a single report."""
+        return self.plan.guarantees
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is allowed and yet should be thought over, for the requester and the reader."""
+        delta, rows = self.guarantees[0].delta, self.plan.least
+        if not self.options.shuffled:
+            rows = self.telemetry.rows
+        told = [large_delta(delta, rows)] if delta * rows >= 1 else []
+        return told + self.plan.cautions
+
+
+def read_schema(options: TrainOptions, telemetry: inputs.Telemetry) -> Schema:
+    """The columns of a model, held against the files.
+
+    Raises:
+        RequestError: one is missing, or not what it must be.
+    """
+    attributes = read_attributes(options.number, options.vector, options.category, telemetry)
+    target = read_target(options.target, options.loss, attributes, telemetry)
+    columns = [*(each.column for each in attributes), target.column]
+    kinds = {column: telemetry.column_type(column, "--input") for column in columns}
+    return Schema(attributes, target, kinds)
+
+
+def build_objective(options: TrainOptions, schema: Schema) -> Objective:
+    """The model that was asked for, over these columns."""
+    inputs, penalty = schema.features.inputs, options.penalty or 0.0
+    classes = None if isinstance(schema.target, Number) else schema.target.size
+    if options.loss == "perceptron":
+        hidden = (options.hidden or HIDDEN,)
+        return Perceptron(inputs, hidden, classes, penalty=penalty)
+    if options.loss == "svm":
+        return Hinge(inputs, penalty)
+    if classes is None:
+        ridge = RIDGE if options.penalty is None else options.penalty
+        return SquaredError(inputs, ridge if options.loss == "ridge" else 0.0)
+    return Logistic(inputs, penalty) if classes == 2 else Softmax(inputs, penalty, classes)
+
+
+def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJob:
+    """Check a request against its input and plan the run; reads footers only.
+
+    Raises:
+        RequestError: something is wrong with the request or the input.
+    """
+    require_sense(options)
+    release.require_vacant(options.output)
+    telemetry = inputs.open_telemetry(options.input)
+    schema = read_schema(options, telemetry)
+    if options.user_column is not None:
+        inputs.check_user_column(telemetry, options.user_column)
+    public = _public(options, telemetry, schema)
+    try:
+        objective = build_objective(options, schema)
+        plan = _plan(options, telemetry.rows, objective, schema)
+        released = plan.guarantees[0]
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    if options.epsilon is not None and not released.epsilon <= options.epsilon:
+        raise RequestError(
+            f"--epsilon: {options.epsilon:g} is less than what can be proven of this run, "
+            f"{upward(released.epsilon, 3):g}; ask for that much, or have more rows"
+        )
+    return TrainJob(options, telemetry, schema, objective, plan, public, open_rng)
+
+
+def _plan(options: TrainOptions, rows: int, objective: Objective, schema: Schema) -> Plan:
+    """What the method makes of the request."""
+    if options.method == "local":
+        return plan_local(options, rows, objective, schema.features.longest)
+    if options.epsilon is None:
+        raise RequestError("--epsilon is missing: name the privacy loss that you accept")
+    make = plan_curator if options.method == "dp-sgd" else plan_participants
+    return make(options, rows, objective, options.epsilon)
+
+
+def _public(
+    options: TrainOptions, telemetry: inputs.Telemetry, schema: Schema
+) -> inputs.Telemetry | None:
+    """The public rows, whose columns must be those of the log."""
+    if options.validation is None:
+        return None
+    try:
+        public = inputs.open_telemetry(options.validation)
+    except RequestError as error:
+        raise RequestError(str(error).replace("--input", "--validation")) from None
+    common = set(telemetry.files) & set(public.files)
+    if common:
+        raise RequestError(
+            f"--validation: {len(common)} of its files are among --input; rows whose errors are "
+            "published as they are must be public"
+        )
+    for column, kind in schema.kinds.items():
+        found = public.column_type(column, "--validation")
+        if found != kind:
+            raise RequestError(
+                f"--validation: column {column!r} is {found}, but {kind} in --input; write the "
+                "files with one schema"
+            )
+    return public

@@ -1,0 +1,163 @@
+"""--method local: a run whose users randomise their own gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from mechanisms import vector_planner
+from mechanisms.channel import Guarantee
+from mechanisms.learning.local_steps import LocalSteps
+from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.mean_planner import ScalarDesign
+from mechanisms.vector.sampled import SampledCoordinates
+from mechanisms.vector_planner import VectorDesign
+from pipelines.train.options import TrainOptions, one_row
+from pipelines.wording import meaning
+
+FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
+
+
+@dataclass(frozen=True)
+class PrivateCurve:
+    """What users who were held back are asked.
+
+    Attributes:
+        steps: after which the model is asked about, ascending; the last is the published one.
+        design: of a report.
+        least: the fewest reports about one model that are published.
+    """
+
+    steps: tuple[int, ...]
+    design: ScalarDesign
+    least: int
+
+    @property
+    def mechanism(self) -> PublicGroups:
+        """Of the reports: which model they are about is in the clear."""
+        return PublicGroups(self.design.mechanism, len(self.steps))
+
+
+@dataclass(frozen=True)
+class LocalPlan:
+    """A run whose users randomise their own gradients.
+
+    Attributes:
+        options: what was asked.
+        design: the mechanism of a report, and what it guarantees.
+        steps: what users and collector do.
+        users: how many are expected to take part in a step.
+        least: the fewest users of a step that moves the model.
+        curve: what those held back are asked, or None.
+    """
+
+    options: TrainOptions
+    design: VectorDesign
+    steps: LocalSteps
+    users: int
+    least: int
+    curve: PrivateCurve | None = None
+
+    @property
+    def held_back(self) -> float:
+        """The share of users who train nothing."""
+        return self.options.hold_back or 0.0
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Of the release, and of a single report."""
+        designs: list[VectorDesign | ScalarDesign] = [self.design]
+        if self.curve is not None:
+            designs.append(self.curve.design)
+        how = f"each {self.options.unit} takes part in one of {self._parts}, whatever the rows"
+        return tuple(
+            replace(
+                both[0],
+                epsilon=max(each.epsilon for each in both),
+                delta=max(each.delta for each in both),
+                how=f"{how}, and models are public; " + "; ".join(each.how for each in both),
+            )
+            for both in ([d.release for d in designs], [d.local for d in designs])
+        )
+
+    @property
+    def _parts(self) -> str:
+        steps = f"{self.steps.schedule.steps} steps"
+        return steps if self.curve is None else f"{steps}, or in the learning curve"
+
+    @property
+    def beside(self) -> dict[str, Guarantee]:
+        """What a single report reveals."""
+        return {"local": self.guarantees[1]}
+
+    @property
+    def cautions(self) -> list[str]:
+        """That noise drowns the gradient, with the noise that is to be expected."""
+        told = self.steps.caution(self.users * self.steps.schedule.steps)
+        return [] if told is None else [told]
+
+    def promises(self) -> list[str]:
+        """The guarantees in words, and what a reader must know beside them."""
+        told = (
+            f"Every {self.options.unit} drew one of {self._parts}, by a die that looks at nothing, "
+            "and reported once: nobody's promise is spent twice. Who takes part in which step is "
+            "no secret."
+        )
+        if self.options.shuffled:
+            told += f" The promises hold in each step that was used, for it has {self.least:,} "
+            told += "reports or more; smaller ones were skipped."
+            if self.curve is not None:
+                told += f" Each point of the curve stands on {self.curve.least:,} or more."
+        least = self.least if self.curve is None else min(self.least, self.curve.least)
+        return [*(meaning(each, least) for each in dict.fromkeys(self.guarantees)), told]
+
+    @property
+    def neighbours(self) -> str:
+        """What may change between inputs that the guarantees compare."""
+        return f"{one_row(self.options)} is replaced by any other row"
+
+    @property
+    def exactly(self) -> str:
+        """What is published as it is."""
+        return (
+            "the number of reports, in all and of each point of the curve, of steps that were "
+            "skipped, of rows read and of rejects by reason"
+        )
+
+    @property
+    def step_name(self) -> str:
+        """What the learning curve runs over."""
+        return "steps"
+
+    @property
+    def _source(self) -> str:
+        """Who published the mechanism."""
+        mechanism = self.design.mechanism
+        if self.design.name != FITTED or not isinstance(mechanism, SampledCoordinates):
+            return vector_planner.SOURCES[self.design.name]
+        inner = type(mechanism.mechanism).__name__
+        return f"coordinate sampling of Wang et al., ICDE 2019, over {inner}, chosen for gradients"
+
+    def training(self) -> dict[str, Any]:
+        """What is done, for the statement."""
+        steps, schedule = self.steps, self.steps.schedule
+        told: dict[str, Any] = {
+            "mechanism": self.design.name,
+            "published_in": self._source,
+            "constants": self.design.mechanism.constants(),
+            "bits_per_message": self.design.bits,
+            "messages_per_user": self.design.mechanism.messages,
+            "steps": schedule.steps,
+            "expected_users_of_a_step": self.users,
+            "least_users_of_a_step": self.least,
+            "learning_rate": schedule.rate,
+            "momentum": schedule.momentum,
+            "share_of_steps_averaged": schedule.averaged,
+            "gradients_cut_at": steps.clip,
+            "predicted_noise_of_a_coordinate_of_a_step": steps.predicted_noise(self.users),
+        }
+        if self.curve is not None:
+            told["share_held_back"] = self.held_back
+            told["mechanism_of_the_curve"] = self.curve.design.name
+        return told

@@ -1,0 +1,139 @@
+"""How many steps a local run has, by which mechanism, from groups of which size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mechanisms import mean_planner, vector_planner
+from mechanisms.learning.gradient_reports import gradient_mechanism
+from mechanisms.learning.local_steps import LocalSteps
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.schedule import plan as plan_schedule
+from mechanisms.learning.schedule import plan_steps
+from mechanisms.mean_planner import MeanTarget, ScalarDesign
+from mechanisms.target import default_delta
+from mechanisms.vector_planner import VectorDesign, VectorTarget
+from pipelines.errors import RequestError
+from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
+from pipelines.train.options import TrainOptions
+
+_FIRST_STEPS = 50  # as many as are tried at first
+_POINTS, _POINT_REPORTS = 10, 2500  # of a private curve: at most, and that each should have
+_SPREAD = 5.0  # standard deviations by which a group may fall short of its expected size
+_USABLE = 0.9  # of the rows: so many are counted on
+
+
+def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: float) -> LocalPlan:
+    """How a run goes, before anything is read.
+
+    Args:
+        options: what was asked.
+        rows: how many rows there are.
+        objective: the model.
+        longest: the most that the squares of a row's numbers add up to.
+
+    Raises:
+        RequestError: there are too few rows for the steps, or nobody knows how many users.
+        ValueError: the target is out of reach.
+    """
+    everyone = _expected(options, rows)
+    n = math.floor(everyone * (1 - (options.hold_back or 0.0)))
+    if n < (options.steps or 1):
+        raise RequestError(
+            f"--steps: {options.steps or 1:,} steps need as many {options.unit}s at the least, and "
+            f"{n:,} are there to train; take fewer steps"
+        )
+    steps, design, least = _steps(options, n, objective.parameters)
+    schedule = plan_schedule(
+        objective, design.mechanism, n, longest, steps=steps, rate=options.learning_rate
+    )
+    local = LocalSteps(objective, design.mechanism, schedule)
+    curve = None if options.hold_back is None else _curve(options, everyone - n, steps)
+    return LocalPlan(options, design, local, n // steps, least, curve)
+
+
+def _expected(options: TrainOptions, rows: int) -> int:
+    """How many users will report."""
+    if options.user_column is None:
+        return rows
+    if options.min_reports is None or options.steps is None:
+        raise RequestError(
+            "--steps and --min-reports are missing: with --user-column, say how many steps there "
+            "are to be and how many users each has at the least, for rows do not tell"
+        )
+    share = 1 - (options.hold_back or 0.0)
+    return math.ceil(options.min_reports * options.steps / share)
+
+
+def _steps(options: TrainOptions, n: int, dimension: int) -> tuple[int, VectorDesign, int]:
+    """How many steps there are, the mechanism of a report, and the least group."""
+    steps = options.steps or min(_FIRST_STEPS, n)
+    while True:
+        least = _least(options, n / steps)
+        design = _design(_target(options, least, dimension), options.chosen_mechanism)
+        fitting = plan_steps(n, design.mechanism)
+        if options.steps is not None or fitting >= steps:
+            return steps, design, least
+        # Fewer steps have larger groups, which hide more of a report in a shuffled batch.
+        steps = fitting
+
+
+def _design(target: VectorTarget, name: str) -> VectorDesign:
+    """The mechanism of a report; of those that need no shuffler, the best where gradients are."""
+    if name != vector_planner.AUTO or target.model == "shuffle":
+        return vector_planner.design(target, name)
+    return VectorDesign(target, FITTED, gradient_mechanism(target.spent, target.dimension))
+
+
+def _least(options: TrainOptions, expected: float) -> int:
+    """The least group; in the shuffle model by default what groups surely have, to two figures."""
+    if options.min_reports is not None:
+        return options.min_reports
+    if not options.shuffled:
+        return 1
+    sure = _USABLE * expected
+    sure -= _SPREAD * math.sqrt(sure)
+    if not sure >= 2:
+        raise RequestError(
+            f"groups of some {expected:,.0f} {options.unit}s are too few to be shuffled; "
+            "take fewer --steps, or --model local"
+        )
+    unit = 10 ** max(math.floor(math.log10(sure)) - 1, 0)
+    return int(sure) // unit * unit
+
+
+def _target(options: TrainOptions, least: int, dimension: int) -> VectorTarget:
+    model = "shuffle" if options.shuffled else "local"
+    default = default_delta(model, least)
+    return VectorTarget(
+        model=model,
+        epsilon=options.epsilon,
+        delta=default if options.delta is None else options.delta,
+        n=least,
+        dimension=dimension,
+        epsilon_local=options.epsilon_local,
+        unit=options.unit,
+    )
+
+
+def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
+    """What those held back are asked, in reports enough about each model."""
+    points = max(1, min(_POINTS, steps + 1, held_back // _POINT_REPORTS))
+    asked = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
+    unbounded = options.model_copy(update={"min_reports": None})
+    least = _least(unbounded, held_back / len(asked))
+    of_rows = _target(options, least, 1)
+    target = MeanTarget(
+        model=of_rows.model,
+        epsilon=options.epsilon,
+        delta=of_rows.delta,
+        n=least,
+        epsilon_local=options.epsilon_local,
+        unit=options.unit,
+    )
+    found = mean_planner.design(target)
+    if not isinstance(found, ScalarDesign):
+        raise TypeError(f"{found.name} estimates no mean")
+    return PrivateCurve(tuple(asked.tolist()), found, least)

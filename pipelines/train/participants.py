@@ -1,0 +1,151 @@
+"""--method dssgd: participants with rows of their own exchange some of what they learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, Guarantee
+from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.private_selection import PrivateSelection, RandomPlaces
+from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import RandomSource
+from mechanisms.target import default_delta
+from pipelines.errors import RequestError
+from pipelines.train.central import CentralPlan, DivergedError, Watch, require_room
+from pipelines.train.options import TrainOptions, one_row
+
+_PARTICIPANTS, _EPOCHS, _UPLOAD, _SPEED = 30, 10, 0.1, 0.1
+_BOUND, _THRESHOLD = 1e-3, 1e-4
+
+
+@dataclass(frozen=True)
+class ParticipantsPlan(CentralPlan):
+    """DSSGD by participants.
+
+    Attributes:
+        run: its parameters.
+        participants: among whom rows are dealt out.
+    """
+
+    run: SelectiveSGD
+    participants: int
+    parameters: int
+
+    @cached_property
+    def _after(self) -> tuple[Guarantee, Guarantee]:
+        return self.run.selection.after(self.parameters, self.run.epochs, self.delta)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        best = min(self._after, key=lambda found: found.epsilon)
+        return (replace(best, unit=self.options.unit),)
+
+    @cached_property
+    def beside(self) -> dict[str, Guarantee]:
+        basic, accounted = self._after
+        return {"by_basic_composition": basic, "by_the_accountant": accounted}
+
+    @property
+    def cautions(self) -> list[str]:
+        each = self.run.selection.guarantee(self.parameters).epsilon
+        spread = 2 / (each / max(1, round(self.run.selection.share * self.parameters)))
+        if spread <= 1:
+            return []
+        return [
+            "noise drowns what participants exchange: on each uploaded value it is at least "
+            f"{1.4 * spread:.3g} times the largest that such a value may be; use a larger epsilon, "
+            "fewer epochs, a smaller --upload-share or a smaller model"
+        ]
+
+    @property
+    def neighbours(self) -> str:
+        return f"{one_row(self.options)} is replaced by any other row of its participant"
+
+    @property
+    def step_name(self) -> str:
+        return "epochs"
+
+    _whoever = "the participant who held the row"
+    _change = "had any one row been another row"
+
+    def training(self) -> dict[str, Any]:
+        selection = self.run.selection
+        return {
+            "participants": self.participants,
+            "epochs": self.run.epochs,
+            "upload_share": selection.share,
+            "download_share": self.run.download_share,
+            "bound_of_an_upload": selection.bound,
+            "selection": self.options.selection or "random",
+            "exchange": self.run.protocol,
+            "learning_rate": self.run.local.rate,
+            "epsilon_of_an_upload": selection.guarantee(self.parameters).epsilon,
+            "published_in": "Shokri, Shmatikov, CCS 2015, with the noise corrected",
+        }
+
+    def train(
+        self, rows: Numbers, targets: NDArray[Any], rng: RandomSource, watch: Watch
+    ) -> Floats:
+        order = rng.permutation(len(rows)).astype(np.int64)
+        parts = np.array_split(order, min(self.participants, len(rows)))
+        shares = [Share(rows[part], targets[part]) for part in parts]
+        epochs = [0]
+
+        def score(weights: Floats) -> float:
+            epochs[0] += 1
+            return 0.0
+
+        try:
+            found = self.run.run(shares, rng, score)
+        except ArithmeticError:
+            raise DivergedError(1 + epochs[0] // max(1, len(shares))) from None
+        watch(self.run.epochs, found.weights)
+        return found.weights
+
+
+def plan_participants(
+    options: TrainOptions, rows: int, objective: Objective, epsilon: float
+) -> ParticipantsPlan:
+    """How a run goes, before anything is read.
+
+    Args:
+        options: what was asked.
+        rows: how many rows there are.
+        objective: the model.
+        epsilon: of all that a participant uploads in the whole run.
+
+    Raises:
+        RequestError: rows do not fit into memory, or are fewer than participants.
+        ValueError: the target is out of reach.
+    """
+    require_room(options, rows, objective)
+    participants = options.participants or _PARTICIPANTS
+    if participants > rows:
+        raise RequestError(
+            f"--participants: {participants:,} need a row each, and there are {rows:,}"
+        )
+    delta = default_delta("shuffle", rows) if options.delta is None else options.delta
+    epochs = options.epochs or _EPOCHS
+    # Of the epsilon a little is left to the rounding of sums.
+    each = epsilon / epochs * (1 - 1e-12)
+    share, bound = options.upload_share or _UPLOAD, options.bound or _BOUND
+    selection: PrivateSelection | RandomPlaces
+    if options.selection == "largest":
+        threshold = min(_THRESHOLD, bound / 2) if options.threshold is None else options.threshold
+        selection = PrivateSelection(share, bound, each, threshold)
+    elif options.threshold is not None:
+        raise RequestError("--threshold says what is large, which only --selection largest asks")
+    else:
+        selection = RandomPlaces(share, bound, each)
+    protocol = "random-order" if options.exchange == "random" else options.exchange
+    local = LocalTraining(objective, options.learning_rate or _SPEED)
+    run = SelectiveSGD(
+        local, selection, protocol or "round-robin", epochs, options.download_share or 1.0
+    )
+    return ParticipantsPlan(options, rows, delta, run, participants, objective.parameters)

@@ -1,0 +1,218 @@
+"""The road of a model as a Beam pipeline: from files to a release."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict, AsSingleton
+
+from pipelines import release
+from pipelines.inputs import Telemetry
+from pipelines.road import bucket_count, fresh_digest
+from pipelines.train.central import CentralPlan
+from pipelines.train.central_run import TrainInOnePlace
+from pipelines.train.curve import Curve, private_curve, public_curve
+from pipelines.train.job import TrainJob
+from pipelines.train.local import LocalPlan
+from pipelines.train.result import Trained, content
+from transforms.attributes import categorical, width
+from transforms.collect_counts import Counted
+from transforms.contributions_rows import OneRowPerUser
+from transforms.encode_rows import EncodeRowsDoFn
+from transforms.progress import CHANGED, ROWS, WITHHELD, tally
+from transforms.split_groups import SplitGroups
+from transforms.telemetry import ReadTelemetry
+from transforms.train_curve import AskHeldBack, Scored, ScoreModels
+from transforms.train_step import Run, TrainSteps
+from transforms.users import UserDigest
+
+_PUBLIC_POINTS = 51  # of a curve on public rows, at most
+_SHARD = 1 << 28  # bytes of a group's rows that one worker treats
+
+
+class Rows(NamedTuple):
+    """What `ReadRows` yields: RowBlocks, and (name, count) pairs, one for each name."""
+
+    blocks: beam.PCollection
+    tallies: beam.PCollection
+
+
+@dataclass
+class ReadRows(beam.PTransform):
+    """From files to `Rows`: the attributes, and the target last among its like.
+
+    Attributes:
+        job: what was asked.
+        telemetry: the files.
+        users: the privacy unit, each with one row in the end; None where that is a row.
+    """
+
+    job: TrainJob
+    telemetry: Telemetry
+    users: UserDigest | None = None
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Rows:
+        schema, users = self.job.schema, self.users
+        columns = [*schema.columns, schema.target.column]
+        columns += [] if users is None else [users.column]
+        encode = EncodeRowsDoFn((*schema.attributes, schema.target), users)
+        encoded = (
+            begin
+            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted({*columns})))
+            | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="rows")
+        )
+        blocks = encoded.rows
+        if users is not None:
+            buckets = bucket_count(self.telemetry.rows)
+            blocks |= "Bound contributions" >> OneRowPerUser(buckets, self.job.open_rng)
+        tallies = encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        return Rows(blocks, tallies)
+
+
+@dataclass
+class PublishModel(beam.PTransform):
+    """The whole road, from files to a release."""
+
+    job: TrainJob
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        job = self.job
+        users = fresh_digest(job.options.user_column)
+        read = begin | "Rows" >> ReadRows(job, job.telemetry, users)
+        public = None
+        if job.public is not None:
+            public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks
+        if isinstance(job.plan, CentralPlan):
+            train = TrainInOnePlace(job, public)
+            trained = read.blocks | "Train" >> train
+        else:
+            trained = read.blocks | "Train" >> TrainLocally(job, public)
+        step = ReleaseDoFn(job, uuid.uuid4().hex)
+        return trained | "Release" >> beam.ParDo(step, AsDict(read.tallies))
+
+
+@dataclass
+class TrainLocally(beam.PTransform):
+    """Blocks of rows in, one `Trained` out; None if too few took part, nothing if it diverged.
+
+    Attributes:
+        job: what was asked.
+        public: blocks of public rows, or None.
+    """
+
+    job: TrainJob
+    public: beam.PCollection | None
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        job, plan = self.job, self.job.plan
+        if not isinstance(plan, LocalPlan):
+            raise TypeError("the plan is of another method")
+        groups = blocks | "Divide" >> self._division(plan)
+        train = TrainSteps(
+            plan.steps, job.examples, plan.steps.start(job.open_rng()), plan.least,
+            job.options.shuffled, 1, job.open_rng,
+        )  # fmt: skip
+        runs = tuple(groups[:-1]) | "Descend" >> train
+        finish = FinishDoFn(job)
+        found = self._asked(plan, runs, groups[-1])
+        if found is None:
+            return runs[-1] | "Finish" >> beam.ParDo(finish, None)
+        return runs[-1] | "Finish" >> beam.ParDo(finish, AsSingleton(found, default_value=None))
+
+    def _division(self, plan: LocalPlan) -> SplitGroups:
+        """Users to steps, or among those held back."""
+        schema = self.job.schema
+        columns = (*schema.attributes, schema.target)
+        numbers, categories = width(columns), len(categorical(columns))
+        shards = 1 + plan.users * 4 * (numbers + categories) // _SHARD
+        return SplitGroups(
+            plan.steps.schedule.steps, numbers, categories, plan.held_back, shards,
+            self.job.open_rng,
+        )  # fmt: skip
+
+    def _asked(
+        self, plan: LocalPlan, runs: list[beam.PCollection], held_back: beam.PCollection
+    ) -> beam.PCollection | None:
+        """What is known of models on the way, or None if nobody is asked."""
+        job = self.job
+        if self.public is None and plan.curve is None:
+            return None
+        models = tuple(runs[step] for step in asked_steps(job)) | "Asked about" >> beam.Flatten()
+        if plan.curve is None:
+            return self.public | "Score" >> ScoreModels(job.objective, job.examples, models)
+        least = plan.curve.least if job.options.shuffled else None
+        ask = AskHeldBack(
+            job.objective, job.examples, models, plan.curve.mechanism, least, 1, job.open_rng
+        )
+        return held_back | "Ask those held back" >> ask
+
+
+def asked_steps(job: TrainJob) -> list[int]:
+    """After which steps of a local run it is known how well the model does, ascending."""
+    plan = job.plan
+    if not isinstance(plan, LocalPlan):
+        raise TypeError("the plan is of another method")
+    if plan.curve is not None:
+        return list(plan.curve.steps)
+    steps = plan.steps.schedule.steps
+    points = min(steps + 1, _PUBLIC_POINTS)
+    return sorted({round(steps * place / (points - 1)) for place in range(points)})
+
+
+class FinishDoFn(beam.DoFn):
+    """The last state of a local run as `Trained`."""
+
+    def __init__(self, job: TrainJob) -> None:
+        self._job = job
+
+    def process(self, run: Run, asked: Scored | Counted | None) -> Iterator[Trained | None]:
+        plan = self._job.plan
+        if not isinstance(plan, LocalPlan):
+            raise TypeError("the plan is of another method")
+        if run.model.diverged:
+            return
+        if not run.model.used or run.users < plan.steps.schedule.steps:
+            yield None
+            return
+        invalid, n = run.invalid, run.users
+        if isinstance(asked, Counted):
+            invalid, n = invalid + asked.invalid, n + int(asked.counts.sum())
+        training = plan.training() | {"steps_used": run.model.used, "steps_skipped": run.skipped}
+        training["users_who_trained"] = run.users
+        yield Trained(run.model.average, n, invalid, self._curve(plan, asked), training)
+
+    def _curve(self, plan: LocalPlan, asked: Scored | Counted | None) -> Curve:
+        job = self._job
+        steps, confidence = asked_steps(job), job.options.confidence
+        if isinstance(asked, Counted) and plan.curve is not None:
+            mechanism, least = plan.curve.mechanism, plan.curve.least
+            return private_curve(
+                steps, mechanism, asked.counts, least, job.schema.unit_of_error, confidence
+            )
+        if isinstance(asked, Scored):
+            return public_curve(steps, asked, job.schema.unit_of_error, confidence)
+        return []
+
+
+class ReleaseDoFn(beam.DoFn):
+    """Writes the release, unless too few took part, or the files changed.
+
+    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
+    quote the data.
+    """
+
+    def __init__(self, job: TrainJob, release_id: str) -> None:
+        self._job, self._release_id = job, release_id
+
+    def process(self, trained: Trained | None, tallies: Mapping[str, int]) -> None:
+        if tallies.get(ROWS, 0) != self._job.telemetry.rows:
+            tally(CHANGED, 1)
+        elif trained is None:
+            tally(WITHHELD, 1)
+        else:
+            files, statement = content(self._job, trained, tallies, self._release_id)
+            release.publish(self._job.options.output, files, statement)

@@ -1,0 +1,158 @@
+"""report.html of a trained model: one page, self-contained."""
+
+from __future__ import annotations
+
+import html
+import io
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mechanisms.channel import Floats
+from pipelines import pages
+from pipelines.train.curve import Curve, Point
+from pipelines.train.schema import Schema
+
+_ROWS = 200  # of the table of weights
+_COLUMNS = 12
+_WIDE = 48  # characters of a name that are shown
+
+
+def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        schema: the columns.
+        layers: of the model; the table shows the weights of the first.
+        curve: how the run went.
+        statement: the release's.
+    """
+    names = [*schema.features.names[:-1], "(intercept)"]
+    table = layers[0][:_ROWS, :_COLUMNS]
+    return pages.page(
+        "pipelines.train",
+        target=html.escape(schema.target.column),
+        kind=html.escape(statement["model"]["kind"]),
+        n=f"{statement['n']:,}",
+        created=statement["created"],
+        curve=_section(curve, statement),
+        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
+        heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
+        weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
+        shown=_shown(layers),
+        facts="".join(_fact(name, told) for name, told in _facts(statement)),
+    )
+
+
+def _heads(schema: Schema, layers: list[Floats]) -> list[str]:
+    """What the columns of the table of weights are."""
+    width = layers[0].shape[1]
+    if len(layers) > 1:
+        heads = [f"unit {place + 1}" for place in range(width)]
+    elif width > 1 and schema.classes is not None:
+        heads = [str(each) for each in schema.classes]
+    else:
+        heads = ["weight"]
+    return heads[:_COLUMNS]
+
+
+def _shown(layers: list[Floats]) -> str:
+    """What of the weights is left out, in words."""
+    rows, columns = layers[0].shape
+    told = "" if len(layers) == 1 else f"The first of {len(layers)} layers. "
+    if rows > _ROWS or columns > _COLUMNS:
+        told += f"{min(rows, _ROWS)} of {rows:,} inputs, {min(columns, _COLUMNS)} of {columns:,} "
+        told += "columns; <code>model.json</code> has all. "
+    return told
+
+
+def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
+    """The learning curve with its words, or that there is none."""
+    known = [point for point in curve if point.error is not None]
+    if not known:
+        return (
+            '<p class="note">How well the model does was not measured: name public rows with '
+            "--validation, or hold users back with --hold-back.</p>"
+        )
+    last = known[-1]
+    error = statement["error"]
+    return (
+        f"<h2>How well it does</h2>\n<p>{html.escape(error['measure'])} of the published model: "
+        f"{last.error:.5g} (between {last.lower:.5g} and {last.upper:.5g}), on "
+        f"{html.escape(error['measured_on'])}.</p>\n"
+        f'<figure class="scroll" style="margin: 0" role="img" aria-label="The learning curve">\n'
+        f"{_chart(known, error['measure'], statement['model']['step_name'])}\n</figure>"
+    )
+
+
+def _chart(curve: list[Point], measure: str, step_name: str) -> str:
+    """Errors with error bars, as inline SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # the object interface: no global state, no display
+
+    # Equal releases give equal pictures.
+    style = rc_context(
+        {"font.family": "sans-serif", "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
+    )
+    with style, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+        axes = figure.subplots()
+        steps = [point.step for point in curve]
+        errors, lower, upper = (
+            np.array([getattr(point, name) for point in curve], float)
+            for name in ("error", "lower", "upper")
+        )
+        axes.fill_between(steps, lower, upper, color="#8fb3d9", alpha=0.5, linewidth=0)
+        axes.plot(steps, errors, "o-", color="#1c3f66", markersize=3, linewidth=1.2)
+        axes.set_xlabel(step_name)
+        axes.set_ylabel(measure)
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        buffer = io.StringIO()
+        # No metadata: the page says when it was made and by what, and needs no addresses.
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    svg = buffer.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _row(name: str, weights: Floats) -> str:
+    short = name if len(name) <= _WIDE else name[: _WIDE - 1] + "…"
+    cells = "".join(f"<td>{weight:.4g}</td>" for weight in weights)
+    return f"<tr><th>{html.escape(short)}</th>{cells}</tr>\n"
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the statement holds, as pairs for a table."""
+    asked, model = statement["asked"], statement["model"]
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    facts = [
+        ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
+        ("method", asked["method"]),
+        *((name.replace("_", " "), _told(value)) for name, value in statement["training"].items()),
+        ("rows used", f"{statement['n']:,}"),
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+        ("neighbours", statement["neighbours"]),
+        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+    ]
+    return facts
+
+
+def _told(value: Any) -> str:
+    """A value of the statement as people read it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {_told(each)}" for key, each in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _fact(name: str, text: str) -> str:
+    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"

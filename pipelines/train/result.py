@@ -1,0 +1,130 @@
+"""What a release of a model holds: the model in two forms, its curve, its statement, its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mechanisms.channel import Floats
+from pipelines.numbers import counted, parquet, versions
+from pipelines.train import report
+from pipelines.train.curve import Curve, curve_table
+from pipelines.train.estimator import as_joblib
+from pipelines.train.export import as_json, kind
+from pipelines.wording import RAW_ROWS
+
+if TYPE_CHECKING:
+    from pipelines.train.job import TrainJob
+
+MODEL, ESTIMATOR, CURVE = "model.json", "model.joblib", "curve.parquet"
+
+
+class Trained(NamedTuple):
+    """What a run has come to.
+
+    Attributes:
+        weights: (parameters,) of the model that is published.
+        n: how many rows were used.
+        invalid: how many messages no client could have sent.
+        curve: how the run went; empty if nobody was asked.
+        training: what the method did, for the statement.
+    """
+
+    weights: Floats
+    n: int
+    invalid: int
+    curve: Curve
+    training: dict[str, Any]
+
+
+def content(
+    job: TrainJob, trained: Trained, tallies: Mapping[str, int], release_id: str
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of a release by name, and its statement."""
+    made_with = versions() | {"scikit-learn": version("scikit-learn")}
+    statement = train_statement(job, trained, tallies, release_id, made_with)
+    schema, objective, weights = job.schema, job.objective, trained.weights
+    layers = [np.asarray(each, np.float64) for each in objective.matrices(weights, np.empty(0))]
+    files = {
+        MODEL: as_json(schema, objective, weights, made_with),
+        ESTIMATOR: as_joblib(schema, objective, weights),
+        CURVE: parquet(curve_table(trained.curve)),
+        "report.html": report.page(schema, layers, trained.curve, statement),
+    }
+    return files, statement
+
+
+def train_statement(
+    job: TrainJob,
+    trained: Trained,
+    tallies: Mapping[str, int],
+    release_id: str,
+    made_with: Mapping[str, str],
+) -> dict[str, Any]:
+    """What was asked, what was done, and what it guarantees."""
+    known = {"release": job.guarantees[0]} | job.plan.beside
+    return {
+        "statement_version": 1,
+        "release": "model",
+        "release_id": release_id,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "in_words": [*job.plan.promises(), *job.cautions, RAW_ROWS],
+        "guarantees": {name: each.as_dict() for name, each in known.items()},
+        "neighbours": job.plan.neighbours,
+        **counted(trained.n, trained.invalid, tallies),
+        "published_exactly": job.plan.exactly,
+        "asked": _asked(job),
+        "model": {
+            "kind": kind(job.objective),
+            "parameters": job.objective.parameters,
+            "inputs": job.objective.inputs,
+            "target": job.schema.target.column,
+            "step_name": job.plan.step_name,
+            "files": {
+                MODEL: "for any program",
+                ESTIMATOR: "for scikit-learn, of the version named below",
+            },
+        },
+        "training": trained.training,
+        "error": _error(job, trained),
+        "versions": dict(made_with),
+    }
+
+
+def _asked(job: TrainJob) -> dict[str, Any]:
+    """The options, without the names of files."""
+    hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
+    asked = job.options.model_dump(exclude=hidden, exclude_none=True)
+    return asked | {
+        "unit": job.options.unit,
+        "model": job.guarantees[0].model,
+        "columns": job.schema.columns,
+        "target": job.schema.target.column,
+        "validation": job.public is not None,
+    }
+
+
+def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
+    """How wrong the published model is, if that was measured."""
+    numbers = job.schema.classes is None
+    told: dict[str, Any] = {
+        "measure": "mean squared error" if numbers else "share of wrong classes",
+        "measured_on": "nothing",
+    }
+    if not trained.curve:
+        return told
+    last = trained.curve[-1]
+    if job.public is not None:
+        told["measured_on"] = f"{last.n:,} public rows"
+    else:
+        told["measured_on"] = f"private reports of {last.n:,} {job.options.unit}s held back"
+        if numbers:
+            told["cut"] = (
+                "every squared error was cut to that of guessing the middle of the bounds where "
+                "the truth is an end"
+            )
+    return told | {"of_the_published_model": last._asdict()}

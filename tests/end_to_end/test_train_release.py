@@ -1,0 +1,289 @@
+"""What a release of a model holds: its files, its statement, its page, and nobody."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import cli
+from pipelines.wording import upward
+
+ROWS, USERS, BAD = 24_000, 8_000, 40
+FILES = ["curve.parquet", "model.joblib", "model.json", "report.html", "statement.json"]
+CANARY = "canary-tschilp"
+NUMBERS = ("--number", "x*=-1,1", "--category", "city={city}")
+
+ASKED: dict[str, list[str]] = {
+    "local": ["--target", "y=-10,10", "--epsilon", "6", "--model", "local", "--steps", "4",
+              "--validation", "{public}"],
+    "shuffle": ["--target", "two=no,yes", "--loss", "logistic", "--epsilon-local", "2", "--delta",
+                "1e-7", "--user-column", "user", "--steps", "2", "--min-reports", "2000",
+                "--hold-back", "0.25"],
+    "dp-sgd": ["--target", "many=0..2", "--loss", "perceptron", "--hidden", "5", "--method",
+               "dp-sgd", "--epsilon", "4", "--lot", "6000", "--epochs", "10", "--validation",
+               "{public}"],
+    "dssgd": ["--target", "y=-10,10", "--loss", "ridge", "--method", "dssgd", "--epsilon", "60",
+              "--participants", "3", "--epochs", "2", "--validation", "{public}"],
+}  # fmt: skip
+
+
+def table(rows: int, seed: int) -> pa.Table:
+    """A log whose y is 4 x0 - 2 x1 + 3 [city = c], and whose classes follow y."""
+    rng = np.random.default_rng(seed)
+    x, city = rng.uniform(-1, 1, (rows, 2)), rng.integers(0, 3, rows)
+    y = 4 * x[:, 0] - 2 * x[:, 1] + 3 * (city == 2) + rng.normal(0, 0.3, rows)
+    return pa.table(
+        {
+            "x0": x[:, 0], "x1": x[:, 1], "city": np.array(["a", "b", "c"])[city], "y": y,
+            "two": np.array(["no", "yes"])[(y > 0.5).astype(int)],
+            "many": np.digitize(y, [-1, 2]),
+            "user": [f"{CANARY}-{place % USERS}" for place in range(rows)],
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A log with rows that cannot be used, public rows, and the declared categories."""
+    folder = tmp_path_factory.mktemp("in")
+    log = table(ROWS, 1)
+    x0 = log["x0"].to_numpy().copy()
+    x0[:BAD] = np.nan
+    city = log["city"].to_pylist()
+    city[BAD : 2 * BAD] = [CANARY] * BAD
+    log = log.set_column(0, "x0", pa.array(x0)).set_column(2, "city", pa.array(city))
+    for part in range(2):
+        pq.write_table(log.slice(part * ROWS // 2, ROWS // 2), folder / f"part-{part}.parquet")
+    pq.write_table(table(1000, 2), folder / "public")
+    (folder / "cities.txt").write_text("a\nb\nc\n")
+    return {
+        "log": str(folder / "part-*.parquet"),
+        "city": str(folder / "cities.txt"),
+        "public": str(folder / "public"),
+    }
+
+
+def words(places: dict[str, str], output: Path | str, *more: str) -> list[str]:
+    """The words of a request."""
+    asked = ["train", "--input", "{log}", *NUMBERS, "--output", str(output), *more]
+    return [word.format(**places) for word in asked]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release and the name of its request."""
+
+    name: str
+    folder: Path
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        return json.loads(self.read("statement.json"))
+
+    @property
+    def curve(self) -> list[dict[str, Any]]:
+        return pq.ParquetFile(io.BytesIO(self.read("curve.parquet"))).read().to_pylist()
+
+
+@pytest.fixture(scope="module")
+def releases(
+    places: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Release]:
+    """Every request, carried out once."""
+    made = {}
+    for name, asked in ASKED.items():
+        folder = tmp_path_factory.mktemp(name) / "out"
+        assert cli.main(words(places, folder, *asked)) == 0
+        made[name] = Release(name, folder)
+    return made
+
+
+@pytest.fixture(params=list(ASKED))
+def release(request: pytest.FixtureRequest, releases: dict[str, Release]) -> Release:
+    return releases[request.param]
+
+
+def test_the_folder_holds_five_files_and_no_leftovers(release: Release) -> None:
+    assert sorted(path.name for path in release.folder.iterdir()) == FILES
+    assert list(release.folder.parent.iterdir()) == [release.folder]
+
+
+def test_nobody_is_in_it(release: Release, places: dict[str, str]) -> None:
+    """No undeclared value, no user, no path."""
+    for name in FILES:
+        text = release.read(name).decode("latin-1")
+        assert CANARY not in text
+        assert str(Path(places["log"]).parent) not in text
+        assert "part-0" not in text
+        assert not re.search(r"/(tmp|home|root|Users|var)/", text)
+
+
+def test_the_statement_says_what_was_promised(release: Release) -> None:
+    said = release.statement
+    asked = dict(zip(ASKED[release.name][::2], ASKED[release.name][1::2], strict=True))
+    released = said["guarantees"]["release"]
+    assert released["epsilon"] <= float(asked.get("--epsilon", 2))
+    model = {"local": "local", "shuffle": "shuffle"}.get(release.name, "central")
+    assert released["model"] == model
+    assert said["asked"]["method"] == asked.get("--method", "local")
+    assert said["asked"]["columns"] == ["x0", "x1", "city"]
+    assert said["release"] == "model"
+    assert "scikit-learn" in said["versions"]
+    assert any(f"{upward(released['epsilon'], 6):g}" in text for text in said["in_words"])
+    if release.name == "dp-sgd":
+        three = [each["epsilon"] for each in said["guarantees"].values()]
+        assert three == sorted(three)
+        assert len(three) == 3
+
+
+def test_rows_are_counted_where_they_went(release: Release) -> None:
+    said = release.statement
+    assert said["rows_read"] == ROWS
+    rejects = {"value is not a number": BAD, "outside the domain": BAD}
+    assert said["rejects"] == rejects
+    if release.name == "shuffle":  # every user has rows that can be used
+        assert said["n"] == USERS
+        assert said["asked"]["unit"] == "user"
+        told = said["training"]["users_who_trained"]
+        held_back = sum(point["n"] for point in release.curve)
+        assert told + held_back == USERS
+        assert abs(held_back - USERS / 4) < 6.2 * np.sqrt(USERS * 3 / 16)
+        assert said["training"]["steps_used"] == 2
+    else:
+        assert said["n"] == ROWS - 2 * BAD
+
+
+def test_the_estimator_has_the_error_that_the_curve_ends_with(
+    release: Release, places: dict[str, str]
+) -> None:
+    model = joblib.load(io.BytesIO(release.read("model.joblib")))
+    public = pq.read_table(places["public"])
+    rows = np.array([public[c].to_pylist() for c in ("x0", "x1", "city")], object).T
+    target = release.statement["model"]["target"]
+    truth, told = public[target].to_numpy(), model.predict(rows)
+    numbers = target == "y"
+    error = np.mean((truth - told) ** 2) if numbers else np.mean(truth != told)
+    last = release.curve[-1]
+    if release.name == "shuffle":
+        assert abs(error - last["error"]) < 6.2 * np.hypot(last["standard_error"], 0.02)
+    else:
+        assert last["n"] == 1000
+        assert error == pytest.approx(last["error"], rel=1e-4)
+    assert release.statement["error"]["of_the_published_model"]["error"] == last["error"]
+
+
+def test_models_learn_what_noise_lets_them(releases: dict[str, Release]) -> None:
+    variance = np.var(table(1000, 2)["y"].to_numpy())
+    local = releases["local"].curve
+    assert [point["step"] for point in local] == [0, 1, 2, 3, 4]
+    assert local[-1]["error"] < 0.75 * variance < local[0]["error"]
+    # Guessing the commonest of three classes is wrong in more than half of all cases.
+    assert releases["dp-sgd"].curve[-1]["error"] < 0.35
+
+
+def test_the_file_and_the_estimator_are_one_model(releases: dict[str, Release]) -> None:
+    told = json.loads(releases["local"].read("model.json"))
+    model = joblib.load(io.BytesIO(releases["local"].read("model.joblib")))
+    scaled = np.array(told["layers"][0]["weights"])[:, 0]
+    np.testing.assert_allclose(model[-1].coef_, 10 * scaled)
+    assert told["features"]["categories"] == [{"name": "city", "values": ["a", "b", "c"]}]
+    assert told["target"] == {"column": "y", "low": -10.0, "high": 10.0}
+
+
+def test_the_page_shows_the_curve_and_the_weights(release: Release) -> None:
+    page = release.read("report.html").decode()
+    assert "$" not in page
+    assert "<svg" in page
+    assert "city=b" in page
+    assert "joblib.load" in page
+    said = release.statement
+    assert f"{said['n']:,} rows" in page
+    for text in said["in_words"]:
+        assert text.split("<")[0][:60] in page
+
+
+# ---- what ends without a release ---------------------------------------------------------------
+
+
+@pytest.fixture
+def ends(run: Callable[..., Any], places: dict[str, str], tmp_path: Path) -> Callable[..., None]:
+    """Runs a request that must come to nothing."""
+
+    def ends(code: int, told: str, *more: str) -> None:
+        folder = tmp_path / "out"
+        outcome = run(words(places, folder, *more))
+        assert outcome.code == code, outcome.said
+        assert told in outcome.err
+        assert "Traceback" not in outcome.said
+        assert CANARY not in outcome.said
+        assert not folder.exists()
+
+    return ends
+
+
+LOCAL = ("--target", "y=-10,10", "--epsilon", "1", "--model", "local")
+
+
+def test_a_run_that_diverges_ends_with_its_step_and_advice(ends: Callable[..., None]) -> None:
+    told = "the run diverged at step 1 and nothing is published; lower --learning-rate"
+    ends(3, told, *LOCAL, "--steps", "2", "--learning-rate", "1e5")
+
+
+def test_groups_that_are_too_small_are_withheld(ends: Callable[..., None]) -> None:
+    ends(1, "each of which needs 20,000", *LOCAL, "--steps", "2", "--min-reports", "20000")
+
+
+def test_fewer_users_than_steps_are_withheld(
+    ends: Callable[..., None], places: dict[str, str], tmp_path: Path
+) -> None:
+    few = table(30, 3).set_column(6, "user", pa.array(["one", "two"] * 15))
+    pq.write_table(few, tmp_path / "few.parquet")
+    places["log"], before = str(tmp_path / "few.parquet"), places["log"]
+    asked = ("--user-column", "user", "--steps", "3", "--min-reports", "1")
+    try:
+        ends(
+            1,
+            "withheld: too few users could be used for 3 steps, each of which needs 1",
+            *LOCAL,
+            *asked,
+        )
+    finally:
+        places["log"] = before
+
+
+def test_fewer_rows_than_steps_are_refused(
+    ends: Callable[..., None], places: dict[str, str], tmp_path: Path
+) -> None:
+    pq.write_table(table(3, 3), tmp_path / "few.parquet")
+    places["log"], before = str(tmp_path / "few.parquet"), places["log"]
+    try:
+        ends(2, "4 steps need as many rows", *LOCAL, "--steps", "4")
+    finally:
+        places["log"] = before
+
+
+def test_a_caution_comes_with_the_noise_that_is_to_be_expected(
+    run: Callable[..., Any], places: dict[str, str], tmp_path: Path
+) -> None:
+    asked = ("--target", "y=-10,10", "--epsilon", "0.01", "--model", "local", "--steps", "1")
+    outcome = run(words(places, tmp_path / "out", *asked, "--learning-rate", "1e-6"))
+    assert outcome.code == 0, outcome.said
+    assert re.search(r"noise drowns the gradient: its standard deviation is [\d.]+", outcome.err)
+    said = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert any("noise drowns" in text for text in said["in_words"])
+    assert said["error"]["measured_on"] == "nothing"
+    assert "was not measured" in (tmp_path / "out" / "report.html").read_text()

@@ -1,0 +1,261 @@
+"""A request for a model held against its input: what is decided before a row is read."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
+from mechanisms.learning.perceptron import Perceptron
+from mechanisms.privacy.divergence import tight_epsilon
+from pipelines.errors import RequestError
+from pipelines.requests import request
+from pipelines.train.curator import CuratorPlan
+from pipelines.train.curve import Point, curve_table, private_curve, public_curve
+from pipelines.train.job import prepare
+from pipelines.train.local import LocalPlan
+from pipelines.train.options import TrainOptions
+from pipelines.train.participants import ParticipantsPlan
+from pipelines.train.publish import asked_steps
+from transforms.train_curve import Scored
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    rows = range(ROWS)
+    table = pa.table(
+        {
+            "f0": [k / ROWS for k in rows], "f1": [float(k % 7) for k in rows],
+            "city": ["xyz"[k % 3] for k in rows], "y": [k % 11 for k in rows],
+            "two": ["no" if k % 2 else "yes" for k in rows], "u": list(rows),
+            "when": pa.array([0] * ROWS, pa.timestamp("s")),
+        }
+    )  # fmt: skip
+    pq.write_table(table, path)
+    return str(path)
+
+
+@pytest.fixture
+def job(log, tmp_path):
+    def job(**asked):
+        defaults = {"input": (log,), "number": ("f*=0,10",), "target": "y=0,10", "epsilon": 1.0,
+                    "output": str(tmp_path / "out"), "model": "local"}  # fmt: skip
+        words = {k: v for k, v in (defaults | asked).items() if v is not None}
+        return prepare(request(TrainOptions, words))
+
+    return job
+
+
+def test_a_run_of_users_who_randomise_themselves(job):
+    made = job()
+    assert isinstance(made.plan, LocalPlan)
+    assert made.objective == SquaredError(3)
+    assert made.schema.columns == ["f0", "f1"]
+    released, local = made.guarantees
+    assert (released.model, released.epsilon, released.delta) == ("local", 1.0, 0.0)
+    assert released == local
+    assert "takes part in one of" in released.how
+    assert made.plan.users * made.plan.steps.schedule.steps <= ROWS
+    assert made.min_reports == 1
+    assert made.cautions == []
+    assert tight_epsilon(made.plan.design.mechanism.mechanism) <= 1.0
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_every_step_is_a_shuffled_batch_of_its_own(job):
+    made = job(model=None, steps=5)
+    released, local = made.guarantees
+    assert (released.model, local.model) == ("shuffle", "local")
+    assert released.epsilon <= 1.0 < local.epsilon
+    group = ROWS / 5
+    sure = 0.9 * group
+    assert made.min_reports <= sure - 5 * math.sqrt(sure)
+    assert made.min_reports >= 0.9 * sure
+    assert made.plan.design.target.n == made.min_reports
+
+
+def test_steps_are_planned_where_nobody_asks(job):
+    many, few = job(epsilon=4.0).plan, job(epsilon=0.3).plan
+    assert 1 <= few.steps.schedule.steps < many.steps.schedule.steps <= 50
+    assert job(steps=7, learning_rate=0.25).plan.steps.schedule.rate == 0.25
+
+
+def test_noise_that_drowns_the_gradient_is_foretold(job):
+    made = job(epsilon=0.05, steps=40)
+    (told,) = made.cautions
+    assert "noise drowns the gradient" in told
+    predicted = made.plan.steps.predicted_noise(ROWS // 40)
+    assert f"{predicted:.3g}" in told
+    assert made.plan.training()["predicted_noise_of_a_coordinate_of_a_step"] == predicted
+
+
+def test_those_held_back_are_promised_no_less(job):
+    made = job(hold_back=0.3, steps=6)
+    curve = made.plan.curve
+    assert curve.steps[-1] == 6
+    assert asked_steps(made) == list(curve.steps)
+    assert curve.design.release.epsilon == 1.0
+    assert made.plan.users == int(ROWS * 0.7) // 6
+    assert "learning curve" in made.guarantees[0].how
+
+
+def test_a_shuffled_curve_has_a_batch_for_every_point(job):
+    spent = {"epsilon": None, "epsilon_local": 1.0}
+    made = job(hold_back=0.5, steps=1, model=None, min_reports=5000, **spent)
+    curve = made.plan.curve
+    assert made.min_reports == made.plan.design.target.n == 5000
+    assert curve.design.target.n == curve.least < 0.9 * ROWS / 2 / len(curve.steps)
+    assert f"{curve.least:,} or more reports" in " ".join(made.plan.promises())
+    assert made.guarantees[0].epsilon < made.guarantees[1].epsilon == 1.0
+
+
+def test_users_must_be_counted_by_the_requester(job):
+    made = job(user_column="u", steps=10, min_reports=500)
+    assert {each.unit for each in made.guarantees} == {"user"}
+    assert made.plan.users == 500
+    with pytest.raises(RequestError, match="--steps and --min-reports are missing"):
+        job(user_column="u")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"loss": "ridge"}, SquaredError(3, 1e-3)),
+        ({"loss": "ridge", "penalty": 0.5}, SquaredError(3, 0.5)),
+        ({"loss": "logistic", "target": "two=no,yes"}, Logistic(3)),
+        ({"loss": "logistic", "target": "y=0..10", "penalty": 0.1}, Softmax(3, 0.1, 11)),
+        ({"loss": "svm", "target": "two=no,yes"}, Hinge(3)),
+        ({"loss": "perceptron", "hidden": 4}, Perceptron(3, (4,))),
+        ({"loss": "perceptron", "target": "two=no,yes"}, Perceptron(3, (32,), 2)),
+    ],
+)
+def test_the_loss_and_the_target_make_the_model(job, asked, expected):
+    assert job(epsilon=8.0, **asked).objective == expected
+
+
+def test_a_curator_spends_what_was_asked_and_says_it_in_three_ways(job):
+    made = job(method="dp-sgd", model=None, delta=1e-5, lot=2000, epochs=3)
+    assert isinstance(made.plan, CuratorPlan)
+    (released,) = made.guarantees
+    assert (released.model, released.delta) == ("central", 1e-5)
+    assert 0.99 <= released.epsilon <= 1.0
+    assert made.plan.run.steps == 30
+    beside = [each.epsilon for each in made.plan.beside.values()]
+    assert released.epsilon <= beside[0] <= beside[1]
+    assert "left out" in made.plan.promises()[0]
+    assert made.plan.neighbours == "one row is added or removed"
+    assert made.cautions == []
+
+
+def test_participants_share_with_noise(job):
+    made = job(method="dssgd", model=None, epsilon=60.0, participants=5, epochs=3, upload_share=1)
+    assert isinstance(made.plan, ParticipantsPlan)
+    assert made.guarantees[0].epsilon <= 60.0
+    assert made.guarantees[0].delta <= 1e-6
+    largest = {"selection": "largest", "exchange": "random", "threshold": 1e-4, "epochs": 1}
+    again = job(method="dssgd", model=None, epsilon=1.0, upload_share=0.5, **largest)
+    assert again.plan.run.protocol == "random-order"
+    assert "noise drowns" in again.cautions[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"steps": ROWS + 1}, "must be a number of at most 500"),
+        ({"target": "y"}, "--target must be COLUMN=LOW,HIGH"),
+        ({"target": "y=3,3"}, "the first must be below the second"),
+        ({"target": "nothing=0,1"}, "has no one column 'nothing'"),
+        ({"target": "city=0,1"}, "linear needs numbers"),
+        ({"target": "f0=0,1"}, "is also among --number"),
+        ({"target": "y=1,nan"}, "must be finite"),
+        ({"target": "two=a,,b", "loss": "svm"}, "classes must be there"),
+        ({"target": "two=a,b,c", "loss": "svm"}, "tells two classes apart"),
+        ({"target": "two=1..3", "loss": "logistic"}, "--target"),
+        ({"target": "two=nowhere.txt", "loss": "logistic"}, "neither LOW..HIGH nor a file"),
+        ({"number": None}, "what a row consists of is missing"),
+        ({"penalty": 1.0}, "--penalty makes it --loss ridge"),
+        ({"hidden": 4}, "only --loss perceptron has"),
+        ({"lot": 5}, "--lot belongs to --method dp-sgd"),
+        ({"method": "dp-sgd"}, "--model belongs to --method local"),
+        ({"method": "dp-sgd", "model": None, "lot": ROWS + 1}, "are more than the"),
+        ({"method": "dssgd", "model": None, "participants": ROWS + 1}, "need a row each"),
+        ({"method": "dssgd", "model": None, "threshold": 0.1}, "--selection largest"),
+        ({"epsilon": None}, "--epsilon is missing"),
+        ({"epsilon": None, "epsilon_local": 1.0}, "--epsilon is missing"),
+        ({"delta": 1e-6}, "delta must be 0 in the local model"),
+        ({"mechanism": "magic"}, "unknown mechanism 'magic'"),
+        ({"model": None, "steps": 400, "hold_back": 0.9}, "too few to be shuffled"),
+        ({"hold_back": 0.1, "validation": ("x",)}, "exclude each other"),
+        ({"validation": ("nowhere",)}, "--validation: no file matches"),
+        ({"user_column": "when"}, "--user-column"),
+    ],
+)
+def test_what_cannot_be_is_refused(job, asked, told):
+    with pytest.raises(RequestError) as error:
+        job(**asked)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_fewer_rows_than_steps_are_refused(job, tmp_path):
+    path = tmp_path / "few.parquet"
+    pq.write_table(pa.table({"f0": [0.0] * 9, "f1": [0.0] * 9, "y": [1] * 9}), path)
+    with pytest.raises(RequestError, match="10 steps need as many rows"):
+        job(input=(str(path),), steps=10)
+    assert job(input=(str(path),), steps=9).plan.users == 1
+
+
+def test_public_rows_are_other_rows_of_the_same_kind(job, log, tmp_path):
+    with pytest.raises(RequestError, match="are among --input"):
+        job(validation=(log,))
+    path = tmp_path / "public.parquet"
+    table = pa.table({"f0": [0.0], "f1": [0.0], "y": [1.0]})
+    pq.write_table(table, path)
+    with pytest.raises(RequestError, match="column 'y' is double, but int64"):
+        job(validation=(str(path),))
+    pq.write_table(table.set_column(2, "y", pa.array([1])), path)
+    made = job(validation=(str(path),), steps=4)
+    assert asked_steps(made) == [0, 1, 2, 3, 4]
+
+
+def test_rows_that_fill_the_memory_of_one_worker_are_refused(job, monkeypatch):
+    monkeypatch.setattr("pipelines.train.central.LARGEST_ROWS", 1000)
+    with pytest.raises(RequestError, match="GiB"):
+        job(method="dp-sgd", model=None)
+
+
+# ---- curves ----------------------------------------------------------------------------------
+
+
+def test_a_public_curve_has_the_moments_of_its_rows():
+    errors = np.random.default_rng(1).uniform(0, 1, (2, 400))
+    scored = Scored(400, errors.sum(axis=1), (errors**2).sum(axis=1))
+    curve = public_curve([0, 3], scored, 4.0, 0.95)
+    for point, row in zip(curve, errors, strict=True):
+        assert point.error == pytest.approx(4 * row.mean())
+        assert point.standard_error == pytest.approx(4 * row.std() / 20)
+        assert point.upper - point.error == pytest.approx(1.959964 * point.standard_error)
+    gone = public_curve([1], Scored(2, np.array([math.inf]), np.array([math.inf])), 1.0, 0.95)
+    assert gone == [Point(1, 2)]
+    assert curve_table(curve + gone)["error"].to_pylist()[2] is None
+
+
+def test_a_private_curve_tells_nothing_of_few_reports(job):
+    mechanism = job(hold_back=0.5, steps=6, epsilon=2.0).plan.curve.mechanism
+    counts = np.zeros((mechanism.groups, mechanism.mechanism.codes), np.int64)
+    counts[0, 0], counts[-1] = 9, 1000
+    curve = private_curve(list(range(mechanism.groups)), mechanism, counts.ravel(), 10, 25.0, 0.9)
+    assert curve[0] == Point(0, 9)
+    last = curve[-1]
+    assert last.n == 1000 * mechanism.mechanism.codes
+    assert 0 <= last.lower <= last.error <= last.upper <= 25
+    # Codes that are all alike frequent stand for the middle of 0 .. 1.
+    assert last.error == pytest.approx(12.5, abs=5 * last.standard_error)

@@ -1,0 +1,169 @@
+"""How well the models of a run do: on rows that are public, or as users privately tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.pvalue import AsList
+from numpy.typing import NDArray
+
+from mechanisms.learning.objective import Objective
+from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.randomness import SecureRandom
+from transforms.blocks import Generator
+from transforms.collect_counts import CountMessages
+from transforms.encode import CellBlock
+from transforms.encode_rows import RowBlock
+from transforms.examples import Examples, pieces
+from transforms.perturb import Perturb
+from transforms.shuffle import Shuffle
+from transforms.train_step import Run
+
+_ROWS = 1 << 16  # scored at a time
+
+
+class Scored(NamedTuple):
+    """What public rows say about several models; it merges by addition.
+
+    Attributes:
+        n: how many rows there are.
+        sums: (models,) of the rows' errors.
+        squares: (models,) of the squares of the rows' errors.
+    """
+
+    n: int
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+@dataclass
+class ScoreModels(beam.PTransform):
+    """Blocks of public rows in, one `Scored` out; none if there is no row.
+
+    Attributes:
+        objective: what is being fitted.
+        examples: what takes blocks to rows and targets.
+        models: `Run`s after some steps, each one element.
+    """
+
+    objective: Objective
+    examples: Examples
+    models: beam.PCollection
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        score = ScoreDoFn(self.objective, self.examples)
+        return (
+            blocks
+            | "Score" >> beam.ParDo(score, AsList(self.models))
+            | "Add up scores" >> beam.CombineGlobally(_added).without_defaults()
+        )
+
+
+@typehints.with_output_types(Scored)
+class ScoreDoFn(beam.DoFn):
+    """The errors of every model on a block."""
+
+    def __init__(self, objective: Objective, examples: Examples) -> None:
+        self._objective, self._examples = objective, examples
+
+    def process(self, block: RowBlock, models: Sequence[Run]) -> Iterator[Scored]:
+        ordered = sorted(models, key=_step)
+        for piece in pieces(block, _ROWS):
+            rows, targets = self._examples(piece)
+            errors = [self._objective.errors(each.model.average, rows, targets) for each in ordered]
+            table = np.asarray(errors, np.float64)
+            yield Scored(len(rows), table.sum(axis=1), (table**2).sum(axis=1))
+
+
+def _step(run: Run) -> int:
+    return run.model.step
+
+
+def _added(parts: Iterable[Scored]) -> Scored:
+    """Scores of several blocks together."""
+    n, sums, squares = 0, np.zeros(1), np.zeros(1)
+    for part in parts:
+        n, sums, squares = n + part.n, sums + part.sums, squares + part.squares
+    return Scored(n, sums, squares)
+
+
+@dataclass
+class AskHeldBack(beam.PTransform):
+    """Blocks of rows that trained nothing in, `Counted` reports of how wrong models are out.
+
+    Every user is told one model, chosen by a die, and reports its error, cut to [0, 1], through a
+    mechanism for means. Which model it was is in the clear.
+
+    Attributes:
+        objective: what is being fitted.
+        examples: what takes blocks to rows and targets.
+        models: `Run`s after the steps that are asked about, each one element.
+        mechanism: for the error, groups being models in the order of their steps.
+        min_reports: of a shuffled batch; None where reports are not shuffled.
+        buckets: of the shuffler.
+        open_rng: opens the generator on each worker.
+    """
+
+    objective: Objective
+    examples: Examples
+    models: beam.PCollection
+    mechanism: PublicGroups
+    min_reports: int | None = None
+    buckets: int = 1
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        errors = ErrorCellsDoFn(self.objective, self.examples, self.mechanism, self.open_rng)
+        messages = (
+            blocks
+            | "Errors of one model each" >> beam.ParDo(errors, AsList(self.models))
+            | "Perturb" >> Perturb(self.mechanism, self.open_rng)
+        )
+        if self.min_reports is not None:
+            codes = self.mechanism.codes
+            messages |= "Shuffle" >> Shuffle(self.min_reports, codes, self.buckets, self.open_rng)
+        return messages | "Count" >> beam.CombineGlobally(CountMessages(self.mechanism))
+
+
+@typehints.with_output_types(CellBlock)
+class ErrorCellsDoFn(beam.DoFn):
+    """The grid cell of each user's error under a model of the user's own drawing."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        examples: Examples,
+        mechanism: PublicGroups,
+        open_rng: Generator,
+    ) -> None:
+        self._objective, self._examples, self._mechanism = objective, examples, mechanism
+        self._open_rng = open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: RowBlock, models: Sequence[Run]) -> Iterator[CellBlock]:
+        ordered = sorted(models, key=_step)
+        if len(ordered) != self._mechanism.groups:
+            raise ValueError("there must be one group of reports for each model")
+        for piece in pieces(block, _ROWS):
+            rows, targets = self._examples(piece)
+            drawn = self._rng.integers(len(ordered), len(rows)).astype(np.int64)
+            errors = np.empty(len(rows))
+            for place, run in enumerate(ordered):
+                own = np.flatnonzero(drawn == place)
+                errors[own] = self._objective.errors(run.model.average, rows[own], targets[own])
+            yield CellBlock(self._cells(errors, drawn), None)
+
+    def _cells(self, errors: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Errors, cut to [0, 1], as cells of the mechanism."""
+        inner = self._mechanism.mechanism
+        # What is no number, as a model that has diverged may give, is as wrong as can be.
+        cut = np.clip(np.nan_to_num(errors, nan=1.0), 0, 1)
+        cells = inner.encode(2 * cut - 1, self._rng)
+        return (cells + drawn * inner.inputs).astype(np.uint32)
