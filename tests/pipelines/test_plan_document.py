@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
@@ -16,6 +16,7 @@ from pipelines.plan.document import Plan
 from pipelines.plan.job import output_of, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, public_seed
+from tests.oracles_wire import EXAMPLES
 
 PLAN = """\
 collection: trips
@@ -120,7 +121,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_no_mutation_of_a_plan_ends_in_a_traceback(data: st.DataObject) -> None:
+@settings(max_examples=EXAMPLES)
+def test_fuzz_no_mutation_of_a_plan_ends_in_a_traceback(data: st.DataObject) -> None:
     """Whatever is cut, doubled or changed in the text: a plan, or one line."""
     text = PLAN
     for _ in range(data.draw(st.integers(1, 4))):
