@@ -147,7 +147,8 @@ def _footer(file: str) -> tuple[int, pa.Schema]:
         with FileSystems.open(file) as stream:
             parquet = pq.ParquetFile(stream)
             return parquet.metadata.num_rows, parquet.schema_arrow
-    except (pa.ArrowInvalid, pa.ArrowException, OSError, BeamIOError):
+    # A broken footer may also hold names that are no text, or sizes beyond all memory.
+    except (pa.ArrowException, ValueError, OverflowError, MemoryError, OSError, BeamIOError):
         raise RequestError(
             f"--input: {file} is not a readable Parquet file (empty, cut off, or another format)"
         ) from None

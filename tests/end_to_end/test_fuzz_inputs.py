@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import inputs
@@ -56,6 +56,7 @@ def broken(draw: st.DrawFn) -> bytes:
 
 
 @given(broken())
+@example(WHOLE.replace(b"moment", b"\x80oment"))  # a column whose name is no text
 @settings(max_examples=EXAMPLES)
 def test_fuzz_files_are_opened_or_refused_in_a_line(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
