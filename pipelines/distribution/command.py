@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from mechanisms.catalog import MEAN
 from mechanisms.distribution.fitting import AUTO, ORACLES
-from pipelines.number_arguments import add_column, add_output, add_privacy
+from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
 _MORE = """\
 example:
   hushbeam distribution --input 'logs/*.parquet' --column seconds --bounds 0,600 \\
       --epsilon 1 --output seconds-distribution
-
-Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
-exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong;
-3 the run failed.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "distribution",
-        help="the histogram, the quantiles and the mean of a column of numbers",
+        brief="the histogram, the quantiles and the mean of a column of numbers",
         description="The histogram, the quantiles and the mean of a column of numbers, from one "
         "report of each user. Numbers are clipped to --bounds; how many were is not published.",
-        epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        more=_MORE,
     )
     add_column(parser.add_argument_group("what is looked at"))
 
@@ -58,14 +52,4 @@ def add_to(commands: Any) -> None:
         help="smooth the estimated shares (EMS): closer where the distribution is smooth, biased "
         "and far off where it has spikes; intervals, unbiased shares and the mean stay as they are",
     )  # fmt: skip
-    parser.set_defaults(command=run)
-
-
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Publish a distribution, and show its quantiles and its mean."""
-    # Beam takes a second to import, and warns while it does: other commands need not wait, and
-    # by now logs are silent.
-    from pipelines.single import publish_one
-
-    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish_one("distribution", asked, beam_arguments)
+    parser.set_defaults(command=publishing("distribution"))

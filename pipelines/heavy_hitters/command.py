@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
+
+from pipelines.arguments import (
+    add_input,
+    add_output,
+    add_privacy,
+    add_users,
+    command,
+    publishing,
+)
 
 _DESCRIPTION = """\
 The frequent strings of a telemetry log, of which none was declared: addresses, versions, queries,
@@ -24,36 +32,25 @@ a shorter --max-length. Strings longer than that are published by their beginnin
 example, with the files of the repository:
   hushbeam heavy-hitters --input examples/flights.parquet --column destination \\
       --alphabet upper --max-length 3 --epsilon 1 --output flights-destinations
-
-Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
-exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong;
-3 the run failed.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "heavy-hitters",
-        help="the frequent strings, of which none was declared",
+        brief="the frequent strings, of which none was declared",
         description=_DESCRIPTION,
-        epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        more=_MORE,
     )
     what = parser.add_argument_group("what is looked for")
-    what.add_argument(
-        "--input", nargs="+", required=True, metavar="FILE",
-        help="Parquet files or globs, local or gs://",
-    )  # fmt: skip
+    add_input(what)
     what.add_argument(
         "--column", required=True,
         help="the column whose strings are looked for; integers are taken as their digits",
     )  # fmt: skip
-    what.add_argument(
-        "--user-column", metavar="COLUMN",
-        help="protect users, not rows: one uniformly chosen string of each user is used",
-    )  # fmt: skip
+    add_users(what, "string")
     what.add_argument(
         "--alphabet", nargs="+", metavar="SET",
         help="which characters a string may hold: bytes (all text), printable, digits, lower, "
@@ -67,29 +64,9 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
 
     privacy = parser.add_argument_group("what is promised")
-    privacy.add_argument(
-        "--model", choices=("local", "shuffle"), default="shuffle",
-        help="local: every report alone is epsilon-private. shuffle: the release is "
-        "(epsilon, delta)-private, and finds far rarer strings (default: %(default)s)",
-    )  # fmt: skip
-    privacy.add_argument(
-        "--epsilon", help="the privacy loss of the release; 1 is a common choice, less is safer"
+    add_privacy(
+        privacy, gain="and finds far rarer strings", least="; the search is planned for so many"
     )
-    privacy.add_argument(
-        "--delta",
-        help="shuffle model: the probability that epsilon may fail (default: 1e-6, less for "
-        "batches of a million and more)",
-    )
-    privacy.add_argument(
-        "--min-reports", metavar="N",
-        help="withhold the release if fewer reports come; the search is planned for so many "
-        "(default: planned for nine tenths of the rows; needed with --user-column)",
-    )  # fmt: skip
-    privacy.add_argument(
-        "--epsilon-local", metavar="E",
-        help="shuffle model: the most that one report may reveal to the shuffler; "
-        "without --epsilon it is what each report spends",
-    )  # fmt: skip
 
     how = parser.add_argument_group("how it is searched")
     how.add_argument(
@@ -104,10 +81,7 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
 
     result = parser.add_argument_group("what comes out")
-    result.add_argument(
-        "--output", required=True, metavar="FOLDER",
-        help="a new folder, local or gs://: heavy_hitters.parquet, statement.json, report.html",
-    )  # fmt: skip
+    add_output(result, "heavy_hitters.parquet, statement.json, report.html")
     result.add_argument(
         "--top", metavar="K", help="the K most frequent only (default: all that stand out)"
     )
@@ -116,17 +90,4 @@ def add_to(commands: Any) -> None:
         help="how many strings that nobody holds may be in the release on average; below 1 it "
         "bounds the probability that there is any. More lets rarer strings in (default: 0.01)",
     )  # fmt: skip
-    result.add_argument(
-        "--confidence", default="0.95", help="of the intervals (default: %(default)s)"
-    )
-    parser.set_defaults(command=run)
-
-
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Publish the frequent strings, and show the top of them."""
-    # Beam takes a second to import, and warns while it does: other commands need not wait, and
-    # by now logs are silent.
-    from pipelines.single import publish_one
-
-    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish_one("heavy-hitters", asked, beam_arguments)
+    parser.set_defaults(command=publishing("heavy-hitters"))

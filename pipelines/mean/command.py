@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from mechanisms import mean_planner
 from mechanisms.catalog import MEAN
-from pipelines.number_arguments import add_column, add_output, add_privacy
+from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
 _MORE = """\
 examples:
@@ -15,23 +14,18 @@ examples:
       --epsilon 1 --output seconds-mean
   hushbeam mean --input 'logs/*.parquet' --column seconds --bounds 0,600 --user-column user \\
       --min-reports 100000 --group-by city --groups cities.txt --epsilon 1 --output seconds-by-city
-
-Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
-exit codes: 0 done; 1 withheld, too few reports; 2 the request or its input is wrong;
-3 the run failed.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "mean",
-        help="the average of a column of numbers, or of each group of rows",
+        brief="the average of a column of numbers, or of each group of rows",
         description="The average of a column of numbers, or of each group of rows. Numbers are "
         "clipped to --bounds; how many were is not published.",
-        epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        more=_MORE,
     )
     what = parser.add_argument_group("what is averaged")
     add_column(what, bounds_required=False)
@@ -78,14 +72,4 @@ def add_to(commands: Any) -> None:
         help="plug-in: as wide as the reports show it must be. worst: wide enough for any values "
         "(default: %(default)s)",
     )  # fmt: skip
-    parser.set_defaults(command=run)
-
-
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
-    """Publish a mean, or one for each group, and show them."""
-    # Beam takes a second to import, and warns while it does: other commands need not wait, and
-    # by now logs are silent.
-    from pipelines.single import publish_one
-
-    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish_one("mean", asked, beam_arguments)
+    parser.set_defaults(command=publishing("mean"))

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from mechanisms.catalog import VECTOR
+from pipelines.arguments import add_input, add_output, add_users, asked, command
 from pipelines.attribute_arguments import add_attributes
-from pipelines.number_arguments import add_output
 from pipelines.train.options import LOSSES, METHODS
 
 _MORE = """\
@@ -22,22 +22,19 @@ examples:
       --category city=cities.txt --target income=0,200000 --epsilon 1 --model local --output model
   hushbeam train --input 'images/*.parquet' --vector pixels=784:0,255 --target label=0..9 \\
       --loss perceptron --method dp-sgd --epsilon 8 --delta 1e-5 --output digits
-
-Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
-exit codes: 0 done; 1 withheld, too few users; 2 the request or its input is wrong;
-3 the run failed, or diverged.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "train",
-        help="a model fitted to rows that nobody sees",
+        brief="a model fitted to rows that nobody sees",
         description="Fit a model to rows that nobody sees, and publish it with its guarantee.",
-        epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        more=_MORE,
+        withheld="too few users",
+        failed=", or diverged",
     )
     _add_model(parser.add_argument_group("what is learnt, and from what"))
     _add_privacy(parser.add_argument_group("what is promised"))
@@ -56,20 +53,14 @@ def add_to(commands: Any) -> None:
 
 
 def _add_model(group: Any) -> None:
-    group.add_argument(
-        "--input", nargs="+", required=True, metavar="FILE",
-        help="Parquet files or globs, local or gs://",
-    )  # fmt: skip
+    add_input(group)
     add_attributes(group)
     group.add_argument(
         "--target", required=True, metavar="COLUMN=SPEC",
         help="what the model tells: a number with its bounds (income=0,200000), or a class with "
         "all that it can be: a range (label=0..9), a list (sex=m,f) or a text file with one a line",
     )  # fmt: skip
-    group.add_argument(
-        "--user-column", metavar="COLUMN",
-        help="protect users, not rows: one uniformly chosen row of each user is used",
-    )  # fmt: skip
+    add_users(group, "row")
     group.add_argument(
         "--loss", choices=LOSSES, default="linear",
         help="linear and ridge tell numbers, logistic and svm classes, perceptron either (default: "
@@ -172,5 +163,4 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     # by now logs are silent.
     from pipelines.train.run import run as publish
 
-    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    return publish(asked, beam_arguments)
+    return publish(asked(arguments), beam_arguments)
