@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mechanisms.shuffled_rows import ROUGH, most_shuffled
 from mechanisms.vector.mixed_choice import log_error, mixed_rows
 from mechanisms.vector.mixed_rows import MixedRows
-from mechanisms.vector_planner import BatchDesign, VectorTarget, most_shuffled
+from mechanisms.vector_planner import BatchDesign
+from mechanisms.vector_target import VectorTarget
 
 NAME = "mixed_rows"
 SOURCE = "Wang, Xiao, Yang et al., ICDE 2019, section IV-C"
@@ -45,21 +47,26 @@ def design_rows(target: VectorTarget, sizes: Sequence[int | None]) -> RowsDesign
         raise ValueError(f"there are {len(sizes)} attributes where {target.dimension} are meant")
     if target.model == "local" or target.epsilon is None:
         return RowsDesign(target, NAME, mixed_rows(target.spent, sizes, target.grid))
-    one = _shuffled(target, sizes, 1)
+    return RowsDesign(target, NAME, _best_shuffled(target, sizes))
+
+
+def _best_shuffled(target: VectorTarget, sizes: Sequence[int | None]) -> MixedRows:
+    """The mechanism of least error that spends what a shuffled batch lets it."""
     # What a batch hides of k attributes hardly depends on k: one of them ranks all.
-    near = {round_(one.epsilon / _BEST_SHARE) for round_ in (math.floor, math.ceil)}
-    tried = sorted({min(len(sizes), k) for k in near} - {0, 1})
-    several = [mixed_rows(one.epsilon, sizes, target.grid, k) for k in tried]
-    best = min([one, *several], key=log_error)
-    if best is not one:
-        best = min(one, _shuffled(target, sizes, best.sampled), key=log_error)
-    return RowsDesign(target, NAME, best)
+    spent = most_shuffled(target, _family(target, sizes, 1), tolerance=ROUGH)
+    near = {round_(spent / _BEST_SHARE) for round_ in (math.floor, math.ceil)}
+    tried = sorted({1} | {max(1, min(len(sizes), k)) for k in near})
+    best = min((_family(target, sizes, k)(spent) for k in tried), key=log_error)
+    family = _family(target, sizes, best.sampled)
+    return family(most_shuffled(target, family, guess=spent))
 
 
-def _shuffled(target: VectorTarget, sizes: Sequence[int | None], sampled: int) -> MixedRows:
-    """The mechanism of a given k that spends what a shuffled batch lets it."""
+def _family(
+    target: VectorTarget, sizes: Sequence[int | None], sampled: int
+) -> Callable[[float], MixedRows]:
+    """The mechanisms of a given k, by what a user's messages spend."""
 
     def family(epsilon: float) -> MixedRows:
         return mixed_rows(epsilon, sizes, target.grid, sampled)
 
-    return family(most_shuffled(target, family))
+    return family

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.vector.base import VectorMean
+from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.random_projection import MultiRphm
-from mechanisms.vector_planner import (
-    SAMPLED,
-    SEARCHED,
-    SEARCHED_IN_A_BALL,
-    VectorTarget,
-    build,
-    design,
-)
+from mechanisms.vector_planner import VectorDesign, design, searched
+from mechanisms.vector_target import VectorTarget, build
 
 PAPER = (0.11091426015168161, 0.17297782861546748)
 """Mean square of the means, and mean square, of N(1/3, 1/16) cut off at -1 and 1."""
@@ -33,6 +27,7 @@ class Prediction(NamedTuple):
         to_mean: after the best shrinking towards the coordinates' own mean, or None.
         half_width: of an interval around one coordinate, or None where there is a bias.
         simultaneous: of d intervals that hold together, or None.
+        design: of the mechanism and what it guarantees, or None where there is a bias.
     """
 
     name: str
@@ -41,6 +36,7 @@ class Prediction(NamedTuple):
     to_mean: float | None = None
     half_width: float | None = None
     simultaneous: float | None = None
+    design: VectorDesign | None = None
 
 
 def predict(
@@ -83,12 +79,12 @@ def predict(
         )
     one, all_of_them = (normal_quantile(confidence, times) for times in (1, target.dimension))
     found = []
-    for mechanism, name in _mechanisms(target):
-        noise = float(mechanism.variance(math.sqrt(e2))) / target.n
+    for each in _designs(target):
+        noise = float(each.mechanism.variance(math.sqrt(e2))) / target.n + _shared(each.mechanism)
         d, width = target.dimension, math.sqrt(noise)
         to_mean = noise / d + (1 - 1 / d) * _shrunk(noise, apart)
         intervals = one * width, all_of_them * width
-        found.append(Prediction(name, noise, _shrunk(noise, mu2), to_mean, *intervals))
+        found.append(Prediction(each.name, noise, _shrunk(noise, mu2), to_mean, *intervals, each))
     biased = [Prediction("zeros", mu2)]
     projection = _projection(target)
     if projection is not None:
@@ -118,18 +114,20 @@ def crossover(target: VectorTarget, mean_square: float, second_moment: float) ->
     return projection.crossover(mean_square, second_moment) if mean_square > 0 else math.inf
 
 
-def _mechanisms(target: VectorTarget) -> list[tuple[VectorMean, str]]:
+def _designs(target: VectorTarget) -> list[VectorDesign]:
     """What reports rows without a bias, within the target."""
-    names: Sequence[str] = SEARCHED if target.radius is None else SEARCHED_IN_A_BALL
-    if target.model == "shuffle":
-        names = SAMPLED
     found = []
-    for name in names:
+    for name in searched(target, amplified=target.model == "shuffle"):
         try:
-            found.append((design(target, name).mechanism, name))
+            found.append(design(target, name))
         except ValueError:  # out of this one's reach; `design` says why if it is asked for
             continue
     return found
+
+
+def _shared(mechanism: VectorMean) -> float:
+    """The error that all users have in common, whatever their number: that of a public seed."""
+    return mechanism.seed_variance if isinstance(mechanism, PrivUnit) else 0.0
 
 
 def _projection(target: VectorTarget) -> MultiRphm | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from mechanisms import planner
 from mechanisms.target import MODELS, Target, default_delta
+from pipelines import plan_vectors
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
 from pipelines.wording import one_line, upward
@@ -25,8 +27,11 @@ examples:
   hushbeam plan --model local --epsilon 1 --reports 1e6 --domain-size 42178
   hushbeam plan --reports 1e6 --domain-size 1000 --for-error 1e-4     the least epsilon
   hushbeam plan --epsilon 1 --domain-size 1000 --for-error 1e-4       the fewest reports
+  hushbeam plan --model local --epsilon 1 --reports 1e4 --dimension 400 \\
+      --mean-square 0.11 --second-moment 0.17 --spread 0             means of rows of numbers
 
-Errors are standard errors of a value's share of the reports: 1e-4 is a hundredth of a percent.
+Errors of a histogram are standard errors of a value's share of the reports: 1e-4 is a hundredth of
+a percent. Those of rows are mean squared errors of a coordinate that is scaled to [-1, 1].
 """
 
 
@@ -60,9 +65,18 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--model", choices=MODELS, default="shuffle")
     parser.add_argument("--epsilon", help="the privacy loss of the release")
     parser.add_argument("--delta", help="shuffle model (default: 1e-6, less from 10^6 reports)")
-    parser.add_argument("--reports", metavar="N", help="how many reports to expect at the least")
-    parser.add_argument("--domain-size", required=True, metavar="D", help="how many values")
+    parser.add_argument(
+        "--reports", "--users", metavar="N", help="how many reports to expect at the least"
+    )
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
+    _add_histogram(parser.add_argument_group("histograms of values"))
+    plan_vectors.add_to(parser)
+    parser.set_defaults(command=run)
+
+
+def _add_histogram(parser: Any) -> None:
+    """Add the options that histograms have alone."""
+    parser.add_argument("--domain-size", metavar="D", help="how many values")
     parser.add_argument(
         "--max-messages", metavar="M",
         help="how many messages a user may send on average (default: 1)",
@@ -79,14 +93,16 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--zipf", metavar="S", help="exponent of the guess for the error after POP (default: 1.1)"
     )
-    parser.set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print the comparison."""
     no_more(beam_arguments)
     asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    options = request(PlanOptions, asked)
+    if asked["dimension"] is not None:
+        return plan_vectors.run(asked)
+    _require_histogram(asked)
+    options = request(PlanOptions, {k: asked[k] for k in PlanOptions.model_fields})
     screen = Console()
     try:
         target = _target(options)
@@ -100,6 +116,18 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     screen.print(one_line(designs[0].release), highlight=False)
     screen.print(f"how it is known: {designs[0].release.how}", highlight=False)
     return DONE
+
+
+def _require_histogram(asked: Mapping[str, Any]) -> None:
+    """Refuse what means something for rows of numbers only."""
+    for name, given in asked.items():
+        if name not in PlanOptions.model_fields and given is not None:
+            raise RequestError(f"--{name.replace('_', '-')} needs --dimension: it is for rows")
+    if asked["domain_size"] is None:
+        raise RequestError(
+            "--domain-size or --dimension is missing: say how many values there are, or how many "
+            "numbers a row has"
+        )
 
 
 def _table(designs: list[planner.Design], options: PlanOptions) -> Table:

@@ -7,20 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-
-from mechanisms.algebra.primes import next_prime, previous_prime
+from mechanisms.algebra.primes import previous_prime
 from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
-from mechanisms.privacy.amplification import shuffled_delta
+from mechanisms.privacy.amplification import BatchAccounted, laws_of
 from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
-from mechanisms.privacy.search import gaussian_mu, private_end
+from mechanisms.privacy.hash_ranges import LARGEST_HASH_ALPHABET, alphabet, hash_ranges
+from mechanisms.privacy.odds import odds, odds_budget, odds_epsilon
+from mechanisms.privacy.search import TOLERANCE, private_end
 
 _LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
 _LARGEST_CLONED = 20.0  # no batch hides what a report spends beyond it
-_LARGEST_ALPHABET = 1 << 28  # codes that a linear hash may have
-_CANDIDATES = 160  # hash ranges compared, in geometric progression
+_REACH = 1.05  # how far beyond a guess a limit may lie that is tried before the search
 
 _Hashed = TypeVar("_Hashed", LinearHash, ProjectiveGeometry)
 
@@ -72,28 +71,11 @@ def largest_local_epsilon(
         laws = family(epsilon_local, domain_size, p).shuffle_laws()
         return upper_delta(laws, n, epsilon, COARSE)
 
-    guess = _local_epsilon(_odds_budget(epsilon, delta, n), p)
+    guess = odds_epsilon(odds_budget(epsilon, delta, n), p)
     if cap <= guess * 1.02 and delta_at(cap) <= delta:
         return cap
     guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
     return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]
-
-
-def _odds_budget(epsilon: float, delta: float, n: int) -> float:
-    """(r - 1)^2 / (r + p - 1), r = e^epsilon_local, that suffices if the losses were normal."""
-    return n * gaussian_mu(epsilon, delta) ** 2 / 2
-
-
-def _local_epsilon(budget: float, hash_range: int) -> float:
-    """The epsilon_local at which (r - 1)^2 / (r + p - 1) has a given value."""
-    half = budget / 2
-    return math.log1p(half + math.sqrt(half * half + budget * hash_range))
-
-
-def _used(epsilon_local: float, hash_range: int) -> float:
-    """(r - 1)^2 / (r + p - 1) at an epsilon_local: the inverse of `_local_epsilon`."""
-    odds = math.expm1(epsilon_local)
-    return odds * odds / (odds + hash_range)
 
 
 def local_optimal_range(
@@ -113,14 +95,14 @@ def local_optimal_range(
         in which p = e^epsilon_local + 1 spends the budget B if (p - 2)^2 / (2 p - 2) = B.
     """
     _require(epsilon, delta, n, cap)
-    half = 2 + _odds_budget(epsilon, delta, n)
+    half = 2 + odds_budget(epsilon, delta, n)
     least = math.exp(min(epsilon, cap, 40)) + 1
     most = math.exp(min(cap, 40)) + 1
     target = min(max(half + math.sqrt(half * half - 2 * half), least), most)
     if target >= domain_size:
         return domain_size
     p = previous_prime(round(target))
-    while _alphabet(p, domain_size) > _LARGEST_ALPHABET:
+    while alphabet(p, domain_size) > LARGEST_HASH_ALPHABET:
         p = previous_prime(p - 1)
     return p
 
@@ -167,7 +149,7 @@ def best_histogram(
     _require(epsilon, delta, n, cap)
     exact = largest_local_epsilon(epsilon, delta, n, domain_size, cap=cap)
     k_ary = LinearHash(exact, domain_size, domain_size)
-    ranges = _hash_ranges(domain_size)
+    ranges = hash_ranges(domain_size)
     if not ranges:
         return HistogramChoice(k_ary, None)
     hashed = _best_range(LinearHash, ranges, epsilon, delta, n, domain_size, cap)
@@ -180,17 +162,10 @@ def best_projective(
     """The field and the epsilon_local with the least error, as `best_histogram` finds them.
 
     Args:
-        epsilon: of the batch, positive, in nats.
-        delta: of the batch, in (0, 1).
-        n: the least batch the shuffler lets through.
-        domain_size: d, the number of values, at least 2.
-        cap: the most a client may spend whatever the shuffler adds.
+        epsilon, delta, n, domain_size, cap: as there.
 
     Returns:
         Projective geometry response at its largest epsilon_local.
-
-    Raises:
-        ValueError: an argument is out of range, or not a number.
     """
     _require(epsilon, delta, n, cap)
     ranges = orders(domain_size)
@@ -207,12 +182,12 @@ def _best_range(
     cap: float,
 ) -> _Hashed:
     """The best of a family, its range chosen on an approximation that is calibrated once."""
-    budget = _odds_budget(epsilon, delta, n)
+    budget = odds_budget(epsilon, delta, n)
     found: dict[int, _Hashed] = {}
 
     def expected_error(p: int) -> float:
         """Average variance at the epsilon_local that the normal approximation allows."""
-        local = min(max(_local_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
+        local = min(max(odds_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
         return family(local, domain_size, p).average_variance(1)
 
     for _ in range(2):
@@ -222,23 +197,8 @@ def _best_range(
         exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap, family)
         found[p] = family(exact, domain_size, p)
         if epsilon < exact < cap:
-            budget = _used(exact, p)
+            budget = odds(exact, p)
     return min(found.values(), key=lambda mechanism: mechanism.average_variance(1))
-
-
-def _hash_ranges(domain_size: int) -> list[int]:
-    """Primes below the domain size whose collector state fits, in geometric progression."""
-    steps = np.geomspace(2, max(domain_size - 1, 2), _CANDIDATES)
-    primes = sorted({next_prime(math.ceil(step)) for step in steps})
-    return [p for p in primes if p < domain_size and _alphabet(p, domain_size) <= _LARGEST_ALPHABET]
-
-
-def _alphabet(p: int, domain_size: int) -> int:
-    """How many codes a linear hash over p symbols has."""
-    vectors = p
-    while vectors < domain_size:
-        vectors *= p
-    return (vectors - 1) // (p - 1) * p
 
 
 def largest_shuffled(
@@ -247,18 +207,21 @@ def largest_shuffled(
     n: int,
     family: Callable[[float], Mechanism],
     cap: float = math.inf,
+    guess: float | None = None,
+    tolerance: float = TOLERANCE,
 ) -> float:
     """`largest_local_epsilon` for any family of mechanisms.
 
     Args:
-        epsilon: of the batch, positive, in nats.
-        delta: of the batch, in (0, 1).
-        n: the least batch the shuffler lets through.
+        epsilon, delta, n: as there.
         family: the mechanism of an epsilon_local.
         cap: the most a client may spend whatever the shuffler adds.
+        guess: where to look first; by default what two codes could spend if losses were normal.
+        tolerance: relative width at which to stop.
 
     Returns:
-        epsilon_local, on the private side; at least min(epsilon, cap).
+        epsilon_local, on the private side, whatever the guess and the tolerance: the upper bound
+        on delta was evaluated there. At least min(epsilon, cap).
 
     Raises:
         ValueError: an argument is out of range, or not a number.
@@ -269,7 +232,18 @@ def largest_shuffled(
         return limit
 
     def delta_at(epsilon_local: float) -> float:
-        return shuffled_delta(family(epsilon_local), n, epsilon)[1]
+        return _most_delta(family(epsilon_local), n, epsilon)
 
-    guess = min(max(math.log1p(n * gaussian_mu(epsilon, delta) ** 2 / 16), epsilon), limit)
-    return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]
+    start = odds_epsilon(odds_budget(epsilon, delta, n), 2) if guess is None else guess
+    # A search would creep up to a limit that it may reach: once in its reach, it is tried first.
+    if limit <= start * _REACH and delta_at(limit) <= delta:
+        return limit
+    start = min(max(start, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
+    return private_end(delta_at, delta, epsilon, limit, start, tolerance)[0]
+
+
+def _most_delta(mechanism: Mechanism, n: int, epsilon: float) -> float:
+    """No shuffled batch of n reports has a larger delta; batches that exist are not looked for."""
+    if isinstance(mechanism, BatchAccounted):
+        return mechanism.batch_delta(n, epsilon)[1]
+    return upper_delta(laws_of(mechanism), n, epsilon, COARSE)

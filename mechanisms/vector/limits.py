@@ -36,6 +36,8 @@ class RowEstimate(NamedTuple):
         standard_error: (d,) of `unbiased`.
         alone: (d,) half the width of an interval for this coordinate.
         together: (d,) the same, of intervals that cover all coordinates at once.
+        judged: (d,) the variance of `unbiased` that the reports show, however few they are: rough
+            in each coordinate, and not too large on average over many, as the worst case is.
     """
 
     n: int
@@ -44,6 +46,7 @@ class RowEstimate(NamedTuple):
     standard_error: Floats
     alone: Floats
     together: Floats
+    judged: Floats
 
 
 def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: float) -> RowEstimate:
@@ -71,17 +74,17 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
         raise ValueError("at least two reports are needed to judge an error")
     reports = reports_of(mechanism, counts, n)
     worst = mechanism.worst_variance / n
-    judged = np.minimum(mechanism.estimated_variance(counts), worst)
+    shown = mechanism.estimated_variance(counts)
     # One public seed for all is off by as much again, whatever the number of users.
     seed = mechanism.constants().get("seed_variance", 0.0)
-    variance = np.where(reports >= JUDGED_FROM, judged, worst) + seed
+    variance = np.where(reports >= JUDGED_FROM, np.minimum(shown, worst), worst) + seed
     largest = np.array([worst + seed])
     limits = [
         half_widths(variance, largest, reach(mechanism) / n, confidence, comparisons)
         for comparisons in (1, mechanism.dimension)
     ]
     unbiased = mechanism.estimate(counts, n)
-    return RowEstimate(n, reports, unbiased, np.sqrt(variance), limits[0], limits[1])
+    return RowEstimate(n, reports, unbiased, np.sqrt(variance), limits[0], limits[1], shown + seed)
 
 
 def half_widths(

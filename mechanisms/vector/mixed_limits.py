@@ -78,7 +78,8 @@ def _row(
     alone, together = (
         half_widths(variance, worst, reach, confidence, shared) for shared in (1, comparisons)
     )
-    return RowEstimate(n, reports, unbiased, np.sqrt(variance), alone, together)
+    judged = np.where(np.isfinite(spread), spread, worst)
+    return RowEstimate(n, reports, unbiased, np.sqrt(variance), alone, together, judged)
 
 
 def _shares(

@@ -32,6 +32,7 @@ from mechanisms.privacy.divergence import double_up
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
 from mechanisms.vector.attribute_reports import AttributeReports
+from mechanisms.vector.cells import cells_in_range
 from mechanisms.vector.places import chosen_places, largest_scaled
 from mechanisms.vector.rows import equal_share, rows_in_cube
 
@@ -101,6 +102,11 @@ class MixedRows(AttributeReports):
         """(attributes,) which attributes are numbers."""
         return np.array([isinstance(x, ScalarMean) for x in self.attributes])
 
+    @cached_property
+    def _inputs(self) -> NDArray[np.int64]:
+        """(attributes,) how many cells each of them takes."""
+        return np.array([x.inputs for x in self.attributes], np.int64)
+
     @property
     def scale(self) -> float:
         """a / k: one in so many users reports a given attribute."""
@@ -145,7 +151,8 @@ class MixedRows(AttributeReports):
             ValueError: rows of another length, values out of range, or what is no number. The
                 message never holds them.
         """
-        cells, values = self._numbered(categories), rows_in_cube(numbers, int(self.numeric.sum()))
+        cells = cells_in_range(categories, self._inputs[~self.numeric])
+        values = rows_in_cube(numbers, int(self.numeric.sum()))
         if len(cells) != len(values):
             raise ValueError(f"there are {len(values)} rows of numbers and {len(cells)} of others")
         places = np.cumsum(self.numeric) - 1  # of attributes among the numbers
@@ -167,7 +174,7 @@ class MixedRows(AttributeReports):
             cells: (n, attributes) integers, those of an attribute in 0 .. its inputs - 1.
             rng: the generator of this process.
         """
-        rows = self._in_range(cells, np.arange(len(self.attributes)))
+        rows = cells_in_range(cells, self._inputs)
         return self._sent(len(rows), lambda _, users, which: rows[users, which], rng)
 
     def _sent(self, n: int, encoded: _Cells, rng: RandomSource) -> Messages:
@@ -180,27 +187,6 @@ class MixedRows(AttributeReports):
             cells = encoded(mechanism, here // self.sampled, chosen[here])
             messages[here] += mechanism.perturb(cells, rng)
         return messages
-
-    def _numbered(self, categories: ArrayLike) -> NDArray[Any]:
-        """(n, c) indices of values, or a ValueError."""
-        return self._in_range(categories, np.flatnonzero(~self.numeric))
-
-    def _in_range(self, cells: ArrayLike, which: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of cells of some attributes, or a ValueError that tells how many are not."""
-        array: NDArray[Any] = np.asarray(cells)
-        if array.ndim != 2 or array.shape[1] != which.size:
-            raise ValueError(
-                f"cells must be rows of {which.size} integers each, not of shape {array.shape}"
-            )
-        if array.size and array.dtype.kind not in "iu":
-            raise ValueError(f"cells must be integers, not {array.dtype}")
-        inputs = np.array([self.attributes[j].inputs for j in which], np.int64)
-        outside = np.count_nonzero((array < 0) | (array >= inputs))
-        if outside:
-            raise ValueError(
-                f"{outside} of {array.size} cells lie outside their attribute's inputs"
-            )
-        return array
 
     # ---- the collector -----------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class _Sheet:
             system = self.about.systems[line]
             style = figures.Style(order.index(line), "--" if system.published else "-")
             label = system.name if short and system.alpha else str(line)
-            bands = [_band(each, self.measure) for each in along]
+            bands = [band(each, self.measure) for each in along]
             curves.append(figures.Curve(label, style, *np.transpose(bands)))
         return figures.Panel(title, tuple(curves))
 
@@ -172,7 +172,7 @@ class _Sheet:
             yield f"{self.measure.column}-{name}", drawn
 
 
-def _band(outcome: Outcome | None, measure: Measure) -> tuple[float, float, float]:
+def band(outcome: Outcome | None, measure: Measure) -> tuple[float, float, float]:
     """Mean, and two standard errors of it either way, though not below the least; or a gap."""
     values = [] if outcome is None else [run[measure.column] for run in outcome.runs.values()]
     if not values:

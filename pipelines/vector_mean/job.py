@@ -20,7 +20,8 @@ from mechanisms.vector.laplace_vector import LaplaceVector
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
-from mechanisms.vector_planner import VectorDesign, VectorTarget
+from mechanisms.vector_planner import VectorDesign
+from mechanisms.vector_target import VectorTarget
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import NumberOptions, least_reports, require_proven

@@ -142,7 +142,9 @@ def estimated(job: VectorMeanJob, counted: CountedRows) -> Estimated:
 def _shrunk(job: VectorMeanJob, row: RowEstimate) -> Shrunk | None:
     """The unbiased estimate, moved as was asked for; what nobody reported stays unknown."""
     known = np.isfinite(row.unbiased)
-    unbiased, variance = row.unbiased[known], row.standard_error[known] ** 2
+    # Not the squares of the standard errors, which are those of the worst case where reports are
+    # few: whoever takes off more noise than there is errs by more than the unbiased estimate.
+    unbiased, variance = row.unbiased[known], row.judged[known]
     if job.options.shrink == "none" or not unbiased.size:
         return None
     if job.options.shrink == "grand-mean":

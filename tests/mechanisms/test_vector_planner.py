@@ -19,8 +19,9 @@ from mechanisms.vector.mixed_choice import log_error
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.privunit import privunit
 from mechanisms.vector.row_error import average_variance, worst_error
-from mechanisms.vector_planner import AUTO, SOURCES, VectorTarget, build, design
+from mechanisms.vector_planner import AUTO, SOURCES, design
 from mechanisms.vector_predictions import PAPER, crossover, predict
+from mechanisms.vector_target import VectorTarget, build
 from tests import oracles_mean
 from tests.oracles_vector import source_rows
 

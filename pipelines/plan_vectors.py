@@ -1,0 +1,175 @@
+"""`hushbeam plan --dimension`: what every mechanism for rows of numbers would err by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mechanisms.target import default_delta
+from mechanisms.vector.rows import LARGEST_DIMENSION
+from mechanisms.vector_planner import VectorDesign
+from mechanisms.vector_predictions import Prediction, crossover, predict
+from mechanisms.vector_target import VectorTarget
+from pipelines.errors import DONE, RequestError
+from pipelines.requests import Whole, request
+from pipelines.wording import one_line, upward
+
+
+class VectorPlanOptions(BaseModel):
+    """What a person asks a plan of rows for; squares are on the scale of numbers in [-1, 1]."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: Literal["local", "shuffle"] = "shuffle"
+    epsilon: float | None = Field(None, gt=0)
+    delta: float | None = Field(None, ge=0, lt=1)
+    reports: Whole | None = Field(None, ge=1, le=1 << 40)
+    dimension: Whole = Field(ge=1, le=LARGEST_DIMENSION)
+    epsilon_local: float | None = Field(None, gt=0)
+    radius: float | None = Field(None, gt=0)
+    mean_square: float | None = Field(None, ge=0, le=1)
+    second_moment: float | None = Field(None, gt=0, le=1)
+    spread: float | None = Field(None, ge=0, le=1)
+
+
+def add_to(parser: Any) -> None:
+    """Add the options that rows of numbers have alone."""
+    rows = parser.add_argument_group("means of rows of numbers, each scaled to [-1, 1]")
+    rows.add_argument("--dimension", metavar="D", help="how many numbers a row has")
+    rows.add_argument("--radius", metavar="R", help="a length (l2 norm) that no row exceeds")
+    rows.add_argument(
+        "--mean-square", metavar="M",
+        help="a guess: mean square of the coordinates' means (default: the second moment)",
+    )  # fmt: skip
+    rows.add_argument(
+        "--second-moment", metavar="M",
+        help="a guess: mean square of all numbers (default: the most there can be)",
+    )  # fmt: skip
+    rows.add_argument(
+        "--spread", metavar="M",
+        help="a guess: mean square of the means' distances from their own mean, 0 where all are "
+        "alike (default: the mean square)",
+    )  # fmt: skip
+
+
+def run(asked: Mapping[str, Any]) -> int:
+    """Print what to expect.
+
+    Args:
+        asked: option -> what was typed; None for what was not.
+
+    Raises:
+        RequestError: something is wrong with the request.
+    """
+    _require_rows(asked)
+    options = request(VectorPlanOptions, asked)
+    try:
+        target = _target(options)
+        guess = options.mean_square, options.second_moment, options.spread
+        expected = predict(target, *guess)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    designs = [row.design for row in expected if row.design is not None]
+    if not designs:
+        raise RequestError("no mechanism for rows reaches this target; --epsilon is out of range")
+    best = min(designs, key=lambda design: design.error)
+    screen = Console()
+    screen.print(_table(expected, best, target))
+    for line in (*_projected(expected, options, target), *_promised(best)):
+        screen.print(line, highlight=False)
+    return DONE
+
+
+def _require_rows(asked: Mapping[str, Any]) -> None:
+    """Refuse what means something for values in a domain only."""
+    unknown = [name for name in asked if name not in VectorPlanOptions.model_fields]
+    for name in unknown:
+        if asked[name] is not None:
+            flag = "--" + name.replace("_", "-")
+            raise RequestError(f"{flag} is for histograms; leave it out, or --dimension")
+
+
+def _target(options: VectorPlanOptions) -> VectorTarget:
+    """The question as the planner takes it."""
+    if options.reports is None:
+        raise RequestError("--reports is missing: say how many reports to expect at the least")
+    default = default_delta(options.model, options.reports)
+    return VectorTarget(
+        model=options.model,
+        epsilon=options.epsilon,
+        delta=default if options.delta is None else options.delta,
+        n=options.reports,
+        dimension=options.dimension,
+        epsilon_local=options.epsilon_local,
+        unit="user",
+        radius=options.radius,
+    )
+
+
+def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTarget) -> Table:
+    """A row for each mechanism: those that publish no data, then by their errors."""
+    table = Table(
+        title=f"{target.n:,} reports of {target.dimension:,} numbers in -1 to 1",
+        caption="auto: what vector-mean takes, of the least worst-case error without a bias; "
+        "error: mean squared error of a coordinate; to 0, to mean: the same after the best "
+        "shrinking to 0 and to the mean of all coordinates; ±: half an interval that covers a "
+        "coordinate 95 times in 100; sent: messages of a user; local and release: epsilon",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for heading in ("", "mechanism"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("error", "to 0", "to mean", "±", "bits", "sent", "local", "release"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in expected:
+        errors = (row.error, row.to_zero, row.to_mean, row.half_width)
+        table.add_row(
+            "auto" if row.design is best else "",
+            row.name,
+            *("" if each is None else f"{each:.3g}" for each in errors),
+            *([""] * 4 if row.design is None else _cost(row.design)),
+        )
+    return table
+
+
+def _cost(design: VectorDesign) -> list[str]:
+    """What a design asks of a user."""
+    return [
+        str(design.bits),
+        f"{design.mechanism.messages:,.0f}",
+        f"{upward(design.local.epsilon, 4):g}",
+        f"{upward(design.release.epsilon, 4):g}",
+    ]
+
+
+def _projected(
+    expected: Sequence[Prediction], options: VectorPlanOptions, target: VectorTarget
+) -> list[str]:
+    """Where a random projection pays, and what is better there."""
+    errors = {row.name: row for row in expected}
+    rphm, hm = errors.get("multi_rphm"), errors.get("multi_hm")
+    if rphm is None or hm is None or hm.to_zero is None:
+        return []
+    second = target.mean_square if options.second_moment is None else options.second_moment
+    square = second if options.mean_square is None else options.mean_square
+    at = crossover(target, square, second)
+    where = f"below n* = {at:,.0f} reports" if at < math.inf else "whatever their number"
+    said = f"multi_rphm has a smaller error than multi_hm {where}"
+    if not hm.to_zero <= rphm.error:
+        return [f"{said}."]
+    return [
+        f"{said}; shrinking dominates it: multi_hm, shrunk to 0, errs by {hm.to_zero:.3g} where "
+        f"multi_rphm errs by {rphm.error:.3g}."
+    ]
+
+
+def _promised(best: VectorDesign) -> list[str]:
+    """The guarantee of what auto takes, and how it is known."""
+    return [one_line(best.release), f"how it is known: {best.release.how}"]
