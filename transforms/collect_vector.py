@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -56,7 +57,7 @@ class CountRows(beam.CombineFn):
                 state.counts,
                 state.messages + came,
                 state.invalid + messages.size - came,
-                (*state.waiting, kept),
+                _joined(state.waiting, kept),
             )
         )
 
@@ -73,7 +74,7 @@ class CountRows(beam.CombineFn):
                     counts,
                     merged.messages + state.messages,
                     merged.invalid + state.invalid,
-                    (*merged.waiting, *state.waiting),
+                    reduce(_joined, state.waiting, merged.waiting),
                 )
             )
         return merged
@@ -94,3 +95,12 @@ class CountRows(beam.CombineFn):
         if state.counts is not None:
             np.add(counts, state.counts, out=counts)
         return CountedRows(counts, state.messages, state.invalid)
+
+
+def _joined(
+    waiting: tuple[NDArray[np.uint64], ...], block: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], ...]:
+    """One more block, smaller ones put together: each is over twice the next, so they are few."""
+    while waiting and waiting[-1].size <= 2 * block.size:
+        block, waiting = np.concatenate([waiting[-1], block]), waiting[:-1]
+    return (*waiting, block) if block.size else waiting

@@ -25,7 +25,8 @@ from transforms.examples import Examples, pieces
 from transforms.progress import DIVERGED, REPORTS, tally
 from transforms.shuffle import Shuffle
 
-_ROWS = 1 << 14  # whose gradients are at hand at a time
+_ROWS = 1 << 14  # whose gradients are at hand at a time, ...
+_NUMBERS = 1 << 24  # ... and of how many numbers these may consist
 
 
 class Run(NamedTuple):
@@ -114,6 +115,7 @@ class GradientsDoFn(beam.DoFn):
 
     def __init__(self, steps: LocalSteps, examples: Examples, open_rng: Generator) -> None:
         self._steps, self._examples, self._open_rng = steps, examples, open_rng
+        self._rows = max(1, min(_ROWS, _NUMBERS // steps.objective.parameters))
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -122,7 +124,7 @@ class GradientsDoFn(beam.DoFn):
         if run.model.diverged:  # nobody's report would be of use
             return
         tally(REPORTS, len(block.numbers))
-        for piece in pieces(block, _ROWS):
+        for piece in pieces(block, self._rows):
             rows, targets = self._examples(piece)
             yield self._steps.report(run.model.weights, rows, targets, self._rng)
 

@@ -126,7 +126,9 @@ class SelectiveSGD:
     `selection` picks. It keeps its own parameters, changed everywhere, until it fetches again. The
     server's parameters depend on a participant's rows through its uploads alone, so what
     `selection.guarantee` says of one upload adds up over its epochs, and holds against the server
-    and all others together; the rows of others cost it nothing.
+    and all others together; the rows of others cost it nothing. That training diverged would tell
+    of rows beside the uploads: where these are private, a participant whose weights leave all
+    bounds says nothing of it, goes on from what it held, and uploads the noise of no change.
 
     Attributes:
         local: how each of them trains.
@@ -181,7 +183,8 @@ class SelectiveSGD:
 
         Raises:
             ValueError: there is no participant, or one has no rows.
-            ArithmeticError: training diverged.
+            ArithmeticError: training diverged, and uploads without a guarantee have no secret to
+                keep.
         """
         empty = sum(not len(share.rows) for share in shares)
         if not shares or empty:
@@ -203,6 +206,7 @@ class _Run:
         # A common start: parameters from different ones do not add up to a model.
         start = training.local.model.start(rng)
         self.server = ParameterServer(start, training.decay)
+        self.silent = training.selection.guarantee(start.size).model != "none"
         self.held = [start.copy() for _ in shares]
         self.seen = [0 for _ in shares]
         self.changes: list[Floats | None] = [None for _ in shares]
@@ -225,9 +229,19 @@ class _Run:
             places = self.server.most_updated(training.download_share, self.rng, self.seen[who])
             self.seen[who] = self.server.uploads
             held[places] = self.server.weights[places]
-        self.held[who] = training.local.epoch(held, self.shares[who], self.rng)
-        self.changes[who] = self.held[who] - held
+        self.held[who] = self._learned(held, who)
+        with np.errstate(over="ignore"):  # of a change beyond all doubles the bound is uploaded
+            self.changes[who] = self.held[who] - held
         self.scores[who].append(self.score(self.held[who]))
+
+    def _learned(self, held: Floats, who: int) -> Floats:
+        """A participant's parameters after an epoch; those before it, if nobody may know why."""
+        try:
+            return self.training.local.epoch(held, self.shares[who], self.rng)
+        except ArithmeticError:
+            if not self.silent:
+                raise
+            return held
 
     def _bring(self, who: int) -> None:
         """Upload a selection of the change."""

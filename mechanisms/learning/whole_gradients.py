@@ -66,7 +66,7 @@ class WholeGradients:
 
         Args:
             weights: (p,) of the model.
-            rows: (n, inputs), at most 2^22 of them; n may be 0.
+            rows: (n, inputs), at most 2^(62 - bits) of them; n may be 0.
             targets: (n,).
 
         Returns:
@@ -74,10 +74,11 @@ class WholeGradients:
             whose gradient is not finite counts for nothing.
         """
         answers = np.asarray(targets)
-        if not len(rows) == len(answers) <= 1 << 22:
+        # No row adds more than 2^bits to an entry, and the sum is to fit into 63 bits.
+        if not len(rows) == len(answers) <= 1 << (62 - self.bits):
             raise ValueError(
-                f"there must be as many targets as rows, at most 2^22: {len(rows)} rows have "
-                f"{len(answers)}"
+                f"there must be as many targets as rows, at most 2^{62 - self.bits}: {len(rows)} "
+                f"rows have {len(answers)}"
             )
         found = np.zeros(self.objective.parameters, np.int64)
         for start in range(0, len(rows), _BLOCK):

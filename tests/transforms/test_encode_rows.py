@@ -345,6 +345,23 @@ def test_tables_of_counters_are_made_only_where_they_fill(monkeypatch):
     assert merged.counts is not state.counts  # a runner may use a state again
 
 
+def test_what_waits_is_a_few_blocks_however_many_came():
+    """Else a table of 2^26 counters would wait for a row of blocks as long, looked at each time."""
+    combine = CountRows(SampledCoordinates(1.0, 50, 1, duchi(1.0)))
+    halves = []
+    for _ in range(2):
+        state = combine.create_accumulator()
+        for code in range(1000):
+            state = combine.add_input(state, np.arange(code % 7, dtype=np.uint64))
+        halves.append(state)
+    for state in (*halves, combine.merge_accumulators(halves)):
+        assert state.counts is None
+        assert len(state.waiting) <= 13  # each is over twice the next, and 2^13 exceed them all
+        assert sum(block.size for block in state.waiting) == state.messages
+    found = combine.extract_output(combine.merge_accumulators(halves)).counts
+    assert found[:7].tolist() == [2 * sum(c % 7 > m for c in range(1000)) for m in range(7)]
+
+
 def test_encoders_travel():
     dofn = EncodeRowsDoFn((*ATTRIBUTES, Category("n", IntegerRange(0, 3))), UserDigest("u", 1))
     assert pickle.loads(pickle.dumps(dofn))._width == 3

@@ -20,7 +20,7 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 from tests.oracles_transforms import drive, fresh_stream, grouped, restart, run, source
-from transforms import progress
+from transforms import progress, train_step
 from transforms.collect_vector import CountedRows
 from transforms.encode_rows import RowBlock
 from transforms.examples import Examples, pieces
@@ -191,6 +191,16 @@ def test_the_client_and_the_collector_by_hand():
     (after,) = UpdateDoFn(steps, 1).process(Run(model), CountedRows(counted, messages.size, 3))
     assert after.invalid == 3
     np.testing.assert_array_equal(after.model.weights, steps.advance(model, counted).weights)
+
+
+def test_gradients_of_wide_models_are_at_hand_a_few_at_a_time(monkeypatch):
+    steps = local_steps(1)
+    monkeypatch.setattr(train_step, "_NUMBERS", 3 * steps.objective.parameters + 1)
+    client = GradientsDoFn(steps, NUMBERS, lambda: SeededRandom(9))
+    client.setup()
+    blocks = list(client.process(alike(8), Run(steps.start(SeededRandom(1)))))
+    each = int(steps.mechanism.messages)
+    assert [messages.size // each for messages in blocks] == [3, 3, 2]
 
 
 def test_blocks_are_cut_without_losing_rows():

@@ -133,6 +133,24 @@ def test_a_run_that_diverges_says_so():
         training.run([share], SeededRandom(1))
 
 
+@pytest.mark.parametrize("protocol", ["round-robin", "asynchronous"])
+def test_where_uploads_are_private_nobody_learns_that_training_diverged(protocol):
+    calm, wild = Share(np.full((8, 2), 1e-3), np.ones(8)), Share(np.full((8, 2), 1e40), np.ones(8))
+    local = LocalTraining(SquaredError(2), 1.0, 1)
+    with pytest.raises(ArithmeticError):
+        local.epoch(np.zeros(2), wild, SeededRandom(1))
+    rule = RandomPlaces(1.0, 0.01, epsilon=50.0)
+    training = SelectiveSGD(local, rule, protocol, epochs=3)
+    for shares in ([calm, calm], [calm, wild]):
+        curves = training.run(shares, SeededRandom(1), lambda weights: 0.0)
+        assert np.isfinite(curves.weights).all()
+        assert (curves.participants.shape, curves.server.shape) == ((2, 3), (3,))
+    # What it brings is the noise of no change, three times.
+    alone = training.run([wild], SeededRandom(1)).weights
+    assert np.abs(alone).max() <= 3 * rule.bound
+    assert alone.any()
+
+
 def test_bad_requests_are_refused():
     model = SquaredError(2)
     for rate in (0.0, math.nan, math.inf):
