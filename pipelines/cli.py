@@ -29,6 +29,7 @@ from pipelines.heavy_hitters import command as heavy_hitters_command
 from pipelines.histogram import command as histogram_command
 from pipelines.ledger import command as ledger_command
 from pipelines.mean import command as mean_command
+from pipelines.parties import command as parties_command
 from pipelines.plan import command as plan_file_command
 from pipelines.train import command as train_command
 from pipelines.vector_mean import command as vector_mean_command
@@ -120,6 +121,7 @@ def _parser() -> Parser:
         audit_command,
         evaluate_command,
         ledger_command,
+        parties_command,
     ):
         command.add_to(commands)
     for each in (parser, *commands.choices.values()):

@@ -71,7 +71,9 @@ class ShuffleSealed(beam.PTransform):
 def _to_known_keys(reports: Reports, metric: int, keys: tuple[bytes, ...]) -> Reports:
     """A metric's reports that the collector should be able to open, without their ids."""
     mine = reports.of_metric(metric).without_ids()
-    known = np.isin(mine.records["key_id"], [int.from_bytes(key, "little") for key in keys])
+    # As words: a list of Python's integers would be compared as doubles, 53 bits of them.
+    ids = np.array([int.from_bytes(key, "little") for key in keys], np.uint64)
+    known = np.isin(mine.records["key_id"].astype(np.uint64), ids)
     if not known.all():
         tally(UNKNOWN_KEY, int(known.size - np.count_nonzero(known)))
     return mine.where(known)

@@ -46,19 +46,22 @@ def check(path: str) -> int:
 
 def _table(job: PlanJob) -> Table:
     """A row for each metric."""
-    shown = Table()
-    for heading in ("metric", "kind", "mechanism", "error"):
+    shown = Table(show_lines=True)
+    for heading in ("metric, and its error", "kind, mechanism"):
         shown.add_column(heading)
-    for heading in ("epsilon", "delta", "one report", "from reports", "bits a user"):
+    for heading in ("epsilon, delta", "one report", "reports", "bits"):
         shown.add_column(heading, justify="right")
     for metric in job.metrics:
         released, local = metric.job.guarantees
         expected = metric.kind.predicted(metric.job)
         shown.add_row(
-            metric.name, metric.kind.name,
-            expected.mechanism, expected.error, f"{released.epsilon:.4g}", f"{released.delta:.2g}",
-            f"{local.epsilon:.4g}", f"{metric.job.min_reports:,}", f"{expected.bits:,.4g}",
-        )  # fmt: skip
+            f"{metric.name}\n{expected.error}",
+            f"{metric.kind.name}\n{expected.mechanism}",
+            f"{released.epsilon:.4g}\n{released.delta:.2g}",
+            f"{local.epsilon:.4g}",
+            f"{metric.job.min_reports:,}",
+            f"{expected.bits:,.4g}",
+        )
     return shown
 
 

@@ -11,6 +11,8 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
 from pipelines import release
+from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.plan.doubts import Doubt
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.report import page
 from pipelines.road import Content
@@ -32,15 +34,15 @@ class PublishPlan(beam.PTransform):
     statement: Mapping[str, Any]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        roads = {metric.name: metric.road for metric in self.metrics}
-        columns = sorted(frozenset().union(*(road.columns for road in roads.values())))
+        names = tuple(metric.name for metric in self.metrics)
+        columns = sorted(frozenset().union(*(metric.road.columns for metric in self.metrics)))
         files = self.metrics[0].job.telemetry.files
         tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
         contents = (
-            tuple(tables | name >> Travel(road, name) for name, road in roads.items())
+            tuple(tables | metric.name >> Travel(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()
         )
-        step = ReleasePlanDoFn(self.output, tuple(roads), dict(self.statement))
+        step = ReleasePlanDoFn(self.output, names, dict(self.statement))
         return (
             begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
         )
@@ -50,11 +52,19 @@ class PublishPlan(beam.PTransform):
 class Travel(beam.PTransform):
     """One metric's road, and its name on what comes out."""
 
-    road: Any
-    name: str
+    metric: Prepared
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        return self.road.whole(tables) | "Name" >> beam.ParDo(NameDoFn(self.name))
+        return self._contents(tables) | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+
+    def _contents(self, tables: beam.PCollection) -> beam.PCollection:
+        """What is published; where clients work alone, what they send is doubted."""
+        road = self.metric.road
+        if unparted(self.metric) is not None:
+            return road.whole(tables)
+        reports = road.shuffled(road.reports(tables))
+        doubt = Doubt(mechanism_of(self.metric), reports.messages)
+        return road.collected(reports) | "Doubt" >> doubt
 
 
 @typehints.with_output_types(tuple[str, Content])
@@ -98,6 +108,9 @@ def gathered(
         said[name] = {**contents[name].statement, "release_id": statement["release_id"]}
         files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
         files[f"{name}/{release.STATEMENT}"] = release.written(said[name])
+    doubts = {name: each["doubts"] for name, each in said.items() if "doubts" in each}
+    words = [f"{name}: {text}" for name, texts in doubts.items() for text in texts]
+    statement = {**statement, "in_words": [*words, *statement["in_words"]]}
     files["report.html"] = page(names, said, statement)
     withheld = [name for name in names if name not in contents]
-    return files, {**statement, "metrics": list(said), "withheld": withheld}
+    return files, {**statement, "metrics": list(said), "withheld": withheld, "doubts": doubts}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import release
 from pipelines.console import Screen
-from pipelines.errors import DONE
+from pipelines.errors import DONE, Caution
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
@@ -46,15 +48,41 @@ def run(path: str, window: str | None, beam_arguments: list[str]) -> int:
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    plan, screen = load(path), Screen()
+    plan = load(path)
     window = window_of(plan, window)
+    return release_window(plan, window, open_job, PublishPlan, for_beam)
+
+
+def release_window(
+    plan: Plan,
+    window: str,
+    prepare: Callable[[Plan, str], PlanJob],
+    pipeline: Callable[..., beam.PTransform],
+    for_beam: PipelineOptions,
+) -> int:
+    """Publish a window of a plan by some road, unless that was done before by any.
+
+    Args:
+        plan: what is collected.
+        window: which part of the time.
+        prepare: (plan, window) -> what is decided before a row is read.
+        pipeline: (metrics, output, statement) -> from nothing to the release.
+        for_beam: Beam's options.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError, WithheldError, FailedError: as `run`.
+    """
+    screen = Screen()
     if _stands(plan, window, screen):
         return DONE
-    job = open_job(plan, window)
+    job = prepare(plan, window)
     with _reserved(job) as right:
         if right.published:
             _say_where(screen, right.output)
-        elif _published(job, right, for_beam, screen):
+        elif _published(job, right, pipeline, for_beam, screen):
             right.commit()
     return DONE
 
@@ -140,11 +168,16 @@ def price(job: PlanJob) -> Spend:
     )  # fmt: skip
 
 
-def _published(job: PlanJob, right: Right, for_beam: PipelineOptions, screen: Screen) -> bool:
+def _published(
+    job: PlanJob,
+    right: Right,
+    pipeline: Callable[..., beam.PTransform],
+    for_beam: PipelineOptions,
+    screen: Screen,
+) -> bool:
     """Run it; False if the run was handed over to a service."""
-    statement = job.statement(right.release_id, right.entry)
-    pipeline = PublishPlan(job.metrics, right.output, statement)
-    if not carry_out(job, pipeline, for_beam, screen, too_few, len(job.metrics)):
+    whole = pipeline(job.metrics, right.output, job.statement(right.release_id, right.entry))
+    if not carry_out(job, whole, for_beam, screen, too_few, len(job.metrics)):
         right.hand_over()
         return False
     show(job, screen)
@@ -156,6 +189,8 @@ def show(job: PlanJob, screen: Screen) -> None:
     """Every metric that was published, and those that were not."""
     said = json.loads(release.read(job.options.output, release.STATEMENT))
     for metric in job.metrics:
+        for doubt in said["doubts"].get(metric.name, ()):
+            warnings.warn(f"{metric.name}: {doubt}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
         if metric.name in said["metrics"]:
             metric.kind.show(screen, metric.job)

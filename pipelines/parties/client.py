@@ -1,0 +1,178 @@
+"""`hushbeam client`: values in, and randomised reports of them out, where the values are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from mechanisms.memoised import SECRET
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.sealing import public_key, seal
+from pipelines import inputs
+from pipelines.console import Screen, rejects
+from pipelines.errors import DONE, RequestError
+from pipelines.parties import values
+from pipelines.parties.device import ClientReports
+from pipelines.parties.keys import read_public
+from pipelines.parties.report_files import is_parquet, require_new
+from pipelines.parties.split import Split, split
+from pipelines.parties.submit import Report
+from pipelines.plan.clients import mechanism_of
+from pipelines.plan.job import window_of
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import Prepared, prepare
+from pipelines.requests import no_more
+from pipelines.run import beam_options, run_beam
+from transforms import report_tables
+from transforms.progress import ROWS
+from transforms.reports import BinarySink
+
+_STANDARD_INPUT = "-"
+
+
+class Asked(NamedTuple):
+    """What was typed.
+
+    Attributes:
+        plan: its file.
+        window: which part of the time.
+        inputs: Parquet files or globs, or "-" for values one a line.
+        output: a file that ends in .parquet, or any other for the binary form.
+        metrics: names of those that are reported; all, if there are none.
+        seal: the collector's public key, if reports are sealed.
+        secret: a file of 32 bytes, if noise is drawn once and for all.
+    """
+
+    plan: str
+    window: str | None
+    inputs: tuple[str, ...]
+    output: str
+    metrics: tuple[str, ...] = ()
+    seal: str | None = None
+    secret: str | None = None
+
+
+def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
+    """Write the reports of some values.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan or its input is wrong, or the output is there already.
+        FailedError: the job failed elsewhere.
+    """
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
+    plan = load(asked.plan)
+    window = window_of(plan, asked.window)
+    parted = split(plan, window)
+    places = [parted.place(name) for name in asked.metrics] or list(range(len(parted.metrics)))
+    pem = None if asked.seal is None else read_public(asked.seal)
+    require_new(asked.output)
+    if _STANDARD_INPUT in asked.inputs or asked.secret is not None:
+        no_more(beam_arguments)
+        return _one_user(asked, parted, places, pem)
+    telemetry = inputs.open_telemetry(asked.inputs)
+    ready = _held_against(parted, places, telemetry)
+    job = Report(parted.fingerprint, ready, telemetry.files, asked.output, pem)
+    counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
+    if counted is not None:
+        _say(asked.output, {name: size for name, size in counted.items() if name != ROWS})
+    return DONE
+
+
+def _held_against(
+    parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
+) -> dict[int, Prepared]:
+    """The metrics, prepared once more with the files in sight.
+
+    Raises:
+        RequestError: a column is not what the plan says, or its type would change the mechanism.
+    """
+    job = parted.job
+    seen = prepare(job.plan, job.window, telemetry)
+    for place in places:
+        if mechanism_of(seen[place]) != parted.mechanisms[place]:
+            raise RequestError(
+                f"metric {seen[place].name}: the column's type asks for another mechanism than the "
+                "plan's, and the collector sees no columns: say in the plan what the values are "
+                "made of (alphabet, max_length)"
+            )
+    return {place: seen[place] for place in places}
+
+
+def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | None) -> int:
+    """The reports of one user, whose values are few."""
+    secret = None if asked.secret is None else _secret(asked.secret)
+    one = parted.job.plan.user_column is not None
+    sent, counted = [Form().empty(0)], Counter[str]()
+    if _STANDARD_INPUT in asked.inputs and not (len(places) == len(asked.inputs) == 1):
+        raise RequestError("--input: the standard input holds the values of one --metric: name it")
+    for place in places:
+        device = ClientReports(parted, place, secret, one)
+        reports, tallies = device.report(_tables(asked.inputs, device.metric))
+        sent.append(reports.records)
+        counted.update(tallies)
+    whole = Reports(parted.fingerprint, Form(), np.concatenate(sent))
+    if pem is not None:
+        whole = seal(whole, public_key(pem))
+    _write(asked.output, whole)
+    told = {name: size for name, size in counted.items() if name != ROWS}
+    _say(asked.output, told | {"reports": len(whole)})
+    return DONE
+
+
+def _tables(files: tuple[str, ...], metric: Prepared) -> Iterator[pa.Table]:
+    """The columns of a metric."""
+    if files == (_STANDARD_INPUT,):
+        yield from values.tables(metric)
+        return
+    telemetry = inputs.open_telemetry(files)
+    for file in telemetry.files:
+        with FileSystems.open(file) as stream:
+            wanted = sorted(metric.road.columns)
+            for batch in pq.ParquetFile(stream).iter_batches(columns=wanted, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+def _secret(file: str) -> bytes:
+    """A user's secret."""
+    try:
+        with FileSystems.open(file) as stream:
+            secret = bytes(stream.read(SECRET + 1))
+    except (OSError, BeamIOError, ValueError):
+        raise RequestError(f"--user-secret: {file} cannot be read") from None
+    if len(secret) != SECRET:
+        raise RequestError(
+            f"--user-secret: {file} must hold {SECRET} random bytes of this user alone, as from "
+            f"`head -c {SECRET} /dev/urandom`"
+        )
+    return secret
+
+
+def _write(path: str, reports: Reports) -> None:
+    """A file of reports, whole or not at all."""
+    partial = f"{path}.partial"
+    with FileSystems.create(partial) as stream:
+        if is_parquet(path):
+            pq.write_table(report_tables.to_table(reports), stream)
+        else:
+            sink = BinarySink(reports.form, reports.fingerprint)
+            sink.open(stream)
+            sink.write(reports)
+    FileSystems.rename([partial], [path])
+
+
+def _say(output: str, counted: Mapping[str, int]) -> None:
+    """How many reports there are, and how many rows could not be used."""
+    told = f"{counted.get('reports', 0):,} reports in {output}"
+    told += "".join(f"; {size:,} rows: {name}" for name, size in rejects(counted).items())
+    Screen().print(told, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,234 @@
+"""`hushbeam collect`: shuffled reports in, and out what `hushbeam run` would have published."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam import typehints
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import AsDict
+
+from mechanisms.wire.report import Form
+from mechanisms.wire.sealing import KeyRing
+from pipelines.errors import RequestError
+from pipelines.parties.keys import read_ring
+from pipelines.parties.report_files import ReadAll, Sizes, find
+from pipelines.parties.split import Split, split
+from pipelines.parties.summary import Summary, read
+from pipelines.plan.clients import mechanism_of
+from pipelines.plan.doubts import Doubt, retold
+from pipelines.plan.job import PlanJob, window_of
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import Prepared
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.run import release_window
+from pipelines.road import Content, Reports
+from pipelines.run import beam_options
+from pipelines.wording import RAW_ROWS
+from transforms.progress import ROWS
+from transforms.reports import MessagesOf
+from transforms.unseal import Unseal
+
+# What takes the place of RAW_ROWS: this job has seen no row.
+ONLY_REPORTS = (
+    "The job that made this release saw shuffled reports and no row of any log. The promises hold "
+    "if clients randomise as the plan says and the shuffler mixes, counts and keeps to itself what "
+    "it is given; against shuffler and collector together only what is promised of a single report "
+    "holds."
+)
+_UNUSABLE = "sealed, and unknown key, does not open or impossible code"
+
+
+class Asked(NamedTuple):
+    """What was typed.
+
+    Attributes:
+        plan: its file.
+        window: which part of the time.
+        inputs: folders that `hushbeam shuffle` has left, or files of shuffled reports, or globs.
+        output: the release's folder, if not that of the plan.
+        keys: files of private keys; without any, reports are plain.
+    """
+
+    plan: str
+    window: str | None
+    inputs: tuple[str, ...]
+    output: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
+    """Publish a window of a plan from its shuffled reports, unless that was done before.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan or its input is wrong.
+        WithheldError: too few reports came, or the budget does not cover the window.
+        FailedError: the job ended without a release.
+    """
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
+    plan = load(asked.plan)
+    window = window_of(plan, asked.window)
+    if asked.output is not None:
+        plan = plan.model_copy(update={"output": asked.output})
+    parted = split(plan, window)
+    open_ring = functools.partial(read_ring, asked.keys) if asked.keys else None
+    if open_ring is not None:
+        open_ring()  # wrong keys are better refused than found by every worker
+    files = _files(asked.inputs, parted, open_ring is not None)
+
+    def pipeline(_: Sequence[Prepared], output: str, statement: Mapping[str, Any]) -> CollectPlan:
+        return CollectPlan(parted, files, output, statement, open_ring)
+
+    def prepared(*_: Any) -> PlanJob:
+        return parted.job
+
+    return release_window(plan, window, prepared, pipeline, for_beam)
+
+
+def _files(inputs: Sequence[str], parted: Split, sealed: bool) -> tuple[str, ...]:
+    """The files of shuffled reports; of folders, those of shuffles of this window that are done.
+
+    Raises:
+        RequestError: a folder holds another shuffle, or one that did not finish, or one twice.
+    """
+    seen: set[str] = set()
+    patterns = []
+    for name in inputs:
+        said = read(name)
+        patterns.append(name if said is None else FileSystems.join(name, "reports*"))
+        if said is None:
+            continue
+        _require_same(name, said, parted, sealed)
+        if said.shuffle_id in seen:
+            raise RequestError(f"--input: {name} is a copy of a shuffle that is named as well")
+        seen.add(said.shuffle_id)
+    return find(patterns).files
+
+
+def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
+    """Refuse a shuffle of something else, for its reports would all be dropped."""
+    if said.fingerprint != parted.fingerprint.hex():
+        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
+    if said.window != parted.job.window:
+        raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
+    if said.sealed and not sealed:
+        raise RequestError(f"--key is missing: the reports in {folder} are sealed")
+    if sealed and not said.sealed:
+        raise RequestError(f"--key: the reports in {folder} are not sealed; leave it out")
+
+
+@dataclass
+class CollectPlan(beam.PTransform):
+    """From files of shuffled reports to one release with a folder for each metric.
+
+    Attributes:
+        parted: the window.
+        files: what the shuffler has sent on.
+        output: the release's folder.
+        statement: of the release, but for what each metric comes to.
+        open_ring: reads the private keys on each worker, if reports are sealed.
+    """
+
+    parted: Split
+    files: tuple[str, ...]
+    output: str
+    statement: Mapping[str, Any]
+    open_ring: Callable[[], KeyRing] | None = None
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        form = Form(sealed=self.open_ring is not None, shuffled=True)
+        reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
+        sizes = [reports | "How many" >> Sizes("read")]
+        if self.open_ring is not None:
+            plain = self.parted.expected(Form(shuffled=True))
+            reports |= "Unseal" >> Unseal(plain, self.open_ring)
+            sizes.append(reports | "How many opened" >> Sizes("opened"))
+        contents = (
+            tuple(
+                reports | metric.name >> CollectMetric(metric, place)
+                for place, metric in enumerate(self.parted.metrics)
+            )
+            | "Contents" >> beam.Flatten()
+        )
+        names = tuple(metric.name for metric in self.parted.metrics)
+        step = ReleaseCollectedDoFn(self.output, names, _of_reports(self.statement), form.sealed)
+        counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Release" >> beam.ParDo(step, AsDict(contents), AsDict(dropped), AsDict(counted))
+        )
+
+
+def _of_reports(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """The statement of a job that has seen no row."""
+    words = [ONLY_REPORTS if text == RAW_ROWS else text for text in statement["in_words"]]
+    return {**statement, "in_words": words}
+
+
+@dataclass
+class CollectMetric(beam.PTransform):
+    """Blocks of shuffled reports in, one metric's name and content out, if it had enough.
+
+    Attributes:
+        metric: ready to run.
+        place: in the plan.
+    """
+
+    metric: Prepared
+    place: int
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        messages = reports | "Messages" >> MessagesOf(self.place)
+        came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
+        contents = self.metric.road.collected(Reports(messages, None, came))
+        return (
+            contents
+            | "Doubt" >> Doubt(mechanism_of(self.metric), messages)
+            | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
+            | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+        )
+
+
+def _of_messages(content: Content) -> Content:
+    """A metric's release in the words of a job that has seen no row."""
+    return retold(content, {RAW_ROWS: ONLY_REPORTS})
+
+
+@typehints.with_output_types(None)
+class ReleaseCollectedDoFn(ReleasePlanDoFn):
+    """Writes the release, with what became of the reports that were not used."""
+
+    def __init__(
+        self, output: str, names: tuple[str, ...], statement: dict[str, Any], sealed: bool
+    ) -> None:
+        super().__init__(output, names, statement)
+        self._sealed = sealed
+
+    def process(  # type: ignore[override]
+        self,
+        once: None,
+        contents: Mapping[str, Content],
+        dropped: Mapping[str, int],
+        sizes: Mapping[str, int],
+    ) -> None:
+        came, unusable = sizes.get("read", 0), 0
+        if self._sealed:
+            unusable = came - sizes.get("opened", 0)
+        told = Counter(dropped) + Counter({_UNUSABLE: unusable})
+        self._statement |= {
+            "reports": {
+                "came": came + sum(dropped.values()),
+                "dropped": dict(sorted(told.items())),
+            }
+        }
+        super().process(once, contents)

@@ -1,0 +1,160 @@
+"""`hushbeam client`, `shuffle`, `collect` and `keys` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_CLIENT = """\
+Randomise values where they are, and write reports of them: what a device sends. The values stay; a
+report says which plan and metric it belongs to, and nothing of its sender. See docs/parties.md.
+"""
+
+_MORE_CLIENT = """\
+examples:
+  hushbeam client plan.yaml --input day.parquet --output reports.parquet
+  echo EWR | hushbeam client plan.yaml --metric origin --input - --output one.bin
+  head -c 32 /dev/urandom > secret    # once for each user, and kept
+  hushbeam client plan.yaml --input mine.parquet --user-secret secret --output mine.bin
+"""
+
+_SHUFFLE = """\
+Mix the reports of a window: drop what cannot be a report of the plan, and what came twice, take the
+ids away, and write the rest in random order, each metric only if it has min_reports. Nothing is
+decoded; sealed reports are not even read.
+"""
+
+_COLLECT = """\
+Publish a window of a plan from its shuffled reports: the release, and the entry in the ledger, that
+`hushbeam run` would have made of the same messages.
+"""
+
+_KEYS = """\
+Make a pair of keys, so that clients can seal reports which the shuffler then cannot read.
+"""
+
+_CODES = """\
+exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
+wrong; 3 the run failed.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the commands and their options."""
+    _add_client(commands)
+    _add_shuffle(commands)
+    _add_collect(commands)
+    keys = commands.add_parser(
+        "keys", help="keys for sealed reports", description=_KEYS, allow_abbrev=False
+    )
+    keys.add_argument("what", choices=["new"], help="make a pair")
+    keys.add_argument("folder", metavar="FOLDER", help="where: readable by the collector alone")
+    keys.set_defaults(command=new_key)
+
+
+def _party(commands: Any, name: str, told: str, description: str, more: str = "") -> Any:
+    """What all three parties are told: the plan, its window, and their input."""
+    parser = commands.add_parser(
+        name,
+        help=told,
+        description=description,
+        epilog=f"{more}\n{_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a YAML file, the same for all parties")
+    parser.add_argument(
+        "--window", metavar="NAME", help="what stands for {window} in the plan, as in 2026-11-20"
+    )
+    parser.add_argument("--input", required=True, nargs="+", metavar="FILE", help="files or globs")
+    return parser
+
+
+def _add_client(commands: Any) -> None:
+    parser = _party(
+        commands, "client", "values to randomised reports, on the device", _CLIENT, _MORE_CLIENT
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FILE",
+        help="Parquet if its name ends in .parquet, binary if not",
+    )  # fmt: skip
+    parser.add_argument(
+        "--metric", nargs="+", default=(), metavar="NAME", help="report these alone (default: all)"
+    )
+    parser.add_argument("--seal", metavar="PUBLIC.pem", help="the collector's public key")
+    parser.add_argument(
+        "--user-secret", metavar="FILE",
+        help="32 random bytes: all values are this one user's, and equal ones get equal noise, "
+        "today and next year",
+    )  # fmt: skip
+    parser.set_defaults(command=client)
+
+
+def _add_shuffle(commands: Any) -> None:
+    parser = _party(commands, "shuffle", "reports to shuffled reports", _SHUFFLE)
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="a new folder")
+    parser.add_argument(
+        "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
+        help="reports are sealed, to one of these keys; each needs min_reports of its own",
+    )  # fmt: skip
+    parser.set_defaults(command=shuffle)
+
+
+def _add_collect(commands: Any) -> None:
+    parser = _party(commands, "collect", "shuffled reports to a release", _COLLECT)
+    parser.add_argument(
+        "--output", metavar="FOLDER", help="of the release (default: what the plan says)"
+    )
+    parser.add_argument(
+        "--key", nargs="+", default=(), metavar="PRIVATE.pem",
+        help="reports are sealed: the keys that open them, the old ones too",
+    )  # fmt: skip
+    parser.set_defaults(command=collect)
+
+
+# Beam takes a second to import, and warns while it does: by the time these run, logs are silent.
+
+
+def client(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Write reports."""
+    from pipelines.parties.client import Asked
+    from pipelines.parties.client import client as run
+
+    asked = Asked(
+        arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
+        tuple(arguments.metric), arguments.seal, arguments.user_secret,
+    )  # fmt: skip
+    return run(asked, beam_arguments)
+
+
+def shuffle(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Shuffle reports."""
+    from pipelines.parties.shuffler import Asked
+    from pipelines.parties.shuffler import shuffle as run
+
+    asked = Asked(
+        arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
+        tuple(arguments.seal),
+    )  # fmt: skip
+    return run(asked, beam_arguments)
+
+
+def collect(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Publish from shuffled reports."""
+    from pipelines.parties.collector import Asked
+    from pipelines.parties.collector import collect as run
+
+    asked = Asked(
+        arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
+        tuple(arguments.key),
+    )  # fmt: skip
+    return run(asked, beam_arguments)
+
+
+def new_key(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Make a pair of keys."""
+    from pipelines.parties.keys import new
+    from pipelines.requests import no_more
+
+    no_more(rest)
+    return new(arguments.folder)

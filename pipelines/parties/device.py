@@ -1,0 +1,150 @@
+"""A device's own reports: from its values to what it sends, without a pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.channel import Messages
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.memoised import MemoisedClient
+from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.wire.report import Reports
+from pipelines.errors import RequestError
+from pipelines.parties.split import Split
+from pipelines.plan.metrics import Prepared
+from transforms.encode import EncodeDoFn
+from transforms.encode_numbers import EncodeNumbersDoFn, Rounding
+from transforms.encode_prefixes import EncodePrefixesDoFn
+
+_Cells = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class PermanentRounding:
+    """Takes numbers to cells by one offset for each user, so that a number stays in its cell.
+
+    Attributes:
+        client: whose; its mechanism rounds numbers.
+    """
+
+    client: MemoisedClient
+
+    @property
+    def inputs(self) -> int:
+        """How many cells there are."""
+        return self.client.mechanism.inputs
+
+    def encode(self, values: NDArray[np.float64], rng: RandomSource) -> _Cells:
+        """(n,) values in [-1, 1] to (n,) cells; `rng` is not asked."""
+        return self.client.encode(values)
+
+
+@dataclass(frozen=True)
+class ClientReports:
+    """One user's reports of one metric.
+
+    Attributes:
+        parted: the window of the plan.
+        place: of the metric in the plan.
+        secret: 32 bytes that this user keeps, for noise that is drawn once and for all; None for
+            fresh noise.
+        one: whether only one of the values is reported, as where the unit is a user.
+        open_rng: opens the generator; a seeded one is for tests.
+    """
+
+    parted: Split
+    place: int
+    secret: bytes | None = field(default=None, repr=False)
+    one: bool = False
+    open_rng: Callable[[], RandomSource] = SecureRandom
+
+    def __post_init__(self) -> None:
+        if self.secret is None:
+            return
+        if self.metric.kind.name == "heavy-hitters":
+            raise RequestError(self._refusal("the level of the tree is drawn anew for each report"))
+        inner = getattr(self._mechanism, "mechanism", self._mechanism)
+        if getattr(inner, "public_seed", False):
+            raise RequestError(self._refusal("its hash is another in each window"))
+
+    def _refusal(self, reason: str) -> str:
+        """That the noise of this metric cannot be permanent."""
+        return f"--user-secret: metric {self.metric.name}: {reason}, and with it what is reported"
+
+    @property
+    def metric(self) -> Prepared:
+        """What is reported."""
+        return self.parted.metrics[self.place]
+
+    @property
+    def _mechanism(self) -> Any:
+        return self.parted.mechanisms[self.place]
+
+    def report(self, tables: Iterable[pa.Table]) -> tuple[Reports, dict[str, int]]:
+        """From values to what is sent.
+
+        Args:
+            tables: with the metric's columns; all of one user, if `one`.
+
+        Returns:
+            Submitted reports, each with an id of its own; and (name -> count): the rows read, and
+            those that could not be used, by reason.
+        """
+        rng, counted = self.open_rng(), Counter[str]()
+        encode = self._encode()
+        getattr(encode, "setup", lambda: None)()
+        blocks = [np.empty(0, np.uint32)]
+        for table in tables:
+            for each in encode.process(table):
+                if isinstance(each, beam.pvalue.TaggedOutput):
+                    counted.update(dict([each.value]))
+                else:
+                    blocks.append(each.cells)
+        cells = np.concatenate(blocks)
+        if self.one and cells.size:
+            cells = cells[rng.integers(cells.size, 1).astype(np.int64)]
+        messages = self._perturbed(cells, rng)
+        sent = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)
+        return sent, dict(counted)
+
+    def _encode(self) -> Any:
+        """What takes tables to cells: the step of the same road."""
+        return _ENCODE[self.metric.kind.name](self.metric.job, self._rounding, self.open_rng)
+
+    def _rounding(self, usual: ScalarMean) -> Rounding:
+        """How numbers are taken to cells."""
+        return usual if self.secret is None else PermanentRounding(self._memoised(usual))
+
+    def _perturbed(self, cells: _Cells, rng: RandomSource) -> Messages:
+        if self.secret is None:
+            return self._mechanism.perturb(cells, rng)
+        return self._memoised(self._mechanism).report(cells)
+
+    def _memoised(self, mechanism: Any) -> MemoisedClient:
+        if self.secret is None:
+            raise ValueError("there is no secret to draw permanent noise from")
+        return MemoisedClient(self.secret, self.parted.fingerprint, self.place, mechanism)
+
+
+# (job, rounding, generator) -> the DoFn that the kind's own road begins with; users are told apart
+# by whoever calls.
+_ENCODE: Mapping[str, Callable[[Any, Callable[..., Any], Any], beam.DoFn]] = {
+    "histogram": lambda job, rounding, rng: EncodeDoFn(job.options.column, job.domain, None),
+    "heavy-hitters": lambda job, rounding, rng: EncodePrefixesDoFn(
+        job.options.column, job.plan.protocol, None, rng
+    ),
+    "mean": lambda job, rounding, rng: EncodeNumbersDoFn(
+        job.options.column, job.bounds, rounding(job.rounding), None, job.groups, rng
+    ),
+    "distribution": lambda job, rounding, rng: EncodeNumbersDoFn(
+        job.options.column, job.bounds, rounding(job.fitted.rounding), None, None, rng
+    ),
+}

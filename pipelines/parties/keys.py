@@ -1,0 +1,87 @@
+"""Keys of the collector: public halves for clients and shuffler, private ones for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
+from pipelines.console import Screen
+from pipelines.errors import DONE, RequestError, reason
+
+_LARGEST = 1 << 14  # bytes of a key file
+
+
+def new(folder: str) -> int:
+    """Make a pair of keys.
+
+    Args:
+        folder: a local one, made if it is not there.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: it cannot be written.
+    """
+    try:
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = create_key(Path(folder)).hex()
+    except OSError as error:
+        raise RequestError(f"keys: cannot write in {folder}: {reason(error)}") from None
+    screen = Screen()
+    for line in (
+        f"key {name}",
+        f"{folder}/{name}.public.pem goes to clients (--seal) and to the shuffler (--seal)",
+        f"{folder}/{name}.private.pem stays with the collector (--key), and nobody else sees it",
+    ):
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    return DONE
+
+
+def read_public(file: str) -> bytes:
+    """A public key's file, after a look at what is in it.
+
+    Raises:
+        RequestError: it cannot be read, or holds another thing.
+    """
+    pem = _content("--seal", file)
+    try:
+        public_key(pem)
+    except ValueError as error:
+        raise RequestError(f"--seal: {file}: {error}") from None
+    return pem
+
+
+def ids(files: Sequence[str]) -> tuple[bytes, ...]:
+    """The ids of public keys.
+
+    Raises:
+        RequestError: as `read_public`.
+    """
+    return tuple(key_id(public_key(read_public(file))) for file in files)
+
+
+def read_ring(files: tuple[str, ...]) -> KeyRing:
+    """The private keys in some files; called where they are used, for keys never travel.
+
+    Raises:
+        RequestError: one cannot be read, or holds another thing.
+    """
+    pems = [_content("--key", file) for file in files]
+    try:
+        return KeyRing.of(pems)
+    except ValueError as error:
+        raise RequestError(f"--key: {error}") from None
+
+
+def _content(flag: str, file: str) -> bytes:
+    """What a small file holds."""
+    try:
+        with FileSystems.open(file) as stream:
+            return bytes(stream.read(_LARGEST))
+    except (OSError, BeamIOError, ValueError):
+        raise RequestError(f"{flag}: {file} cannot be read") from None

@@ -1,0 +1,167 @@
+"""Files of reports as the parties hand them on: found once each, and read with every loss told."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from mechanisms.wire.report import Reports
+from mechanisms.wire.screening import UNKNOWN_KEY, Expected, Screened, tallied
+from pipelines.errors import RequestError, reason
+from transforms.progress import REPORTS, tally
+from transforms.reports import read
+
+
+class Found(NamedTuple):
+    """Some files.
+
+    Attributes:
+        files: each once, whatever it was called by.
+        size: of all, in bytes.
+    """
+
+    files: tuple[str, ...]
+    size: int
+
+
+def find(patterns: Iterable[str]) -> Found:
+    """The files of reports that some words on the command line name.
+
+    Args:
+        patterns: files or globs, local or on a file system that Beam knows.
+
+    Raises:
+        RequestError: one of them names none, or cannot be looked for.
+    """
+    sizes: dict[str, tuple[str, int]] = {}
+    for pattern in patterns:
+        try:
+            matched = FileSystems.match([pattern])[0].metadata_list
+        except (BeamIOError, ValueError) as error:
+            raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
+        if not matched:
+            raise RequestError(f"--input: no file matches {pattern}")
+        # Once the ids are gone, a file that is named twice would have its reports counted twice.
+        sizes |= {os.path.realpath(each.path): (each.path, each.size_in_bytes) for each in matched}
+    ordered = sorted(sizes.values())
+    return Found(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
+
+
+class Read(NamedTuple):
+    """What `ReadAll` yields.
+
+    Attributes:
+        reports: blocks of those that can be.
+        dropped: (reason, count), one for each reason that there was.
+    """
+
+    reports: beam.PCollection
+    dropped: beam.PCollection
+
+
+@dataclass
+class ReadAll(beam.PTransform):
+    """Blocks of reports from files of either carrier; what cannot be is counted, and dropped.
+
+    Attributes:
+        files: their paths.
+        expected: what the reader's plan makes of them.
+        keys: the ids of the keys that reports may be sealed to; any, if there are none.
+    """
+
+    files: tuple[str, ...]
+    expected: Expected
+    keys: tuple[bytes, ...] = ()
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Read:
+        step = ReadAllDoFn(self.expected, self.keys)
+        read = (
+            begin
+            | "Files" >> beam.Create(self.files)
+            | "Spread files" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(step).with_outputs(step.DROPPED, main="reports")
+        )
+        return Read(read.reports, read[step.DROPPED] | "Dropped" >> beam.CombinePerKey(sum))
+
+
+@typehints.with_input_types(str)
+@typehints.with_output_types(Reports)
+class ReadAllDoFn(beam.DoFn):
+    """The reports of one file; the output tagged `DROPPED` holds (reason, count) pairs."""
+
+    DROPPED = "dropped"
+
+    def __init__(self, expected: Expected, keys: tuple[bytes, ...]) -> None:
+        self._expected = expected
+        self._keys = np.array([int.from_bytes(key, "little") for key in keys], np.uint64)
+
+    def process(self, file: str) -> Iterator[Reports | beam.pvalue.TaggedOutput]:
+        dropped: Counter[str] = Counter()
+        # As it is: to undo a compression that a name claims would raise what the bytes say.
+        with FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            for screened in map(self._known, read(stream, self._expected)):
+                tally(REPORTS, len(screened.reports))
+                dropped.update(screened.dropped)
+                if len(screened.reports):
+                    yield screened.reports
+        for name, amount in dropped.items():
+            tally(name, amount)
+            yield beam.pvalue.TaggedOutput(self.DROPPED, (name, amount))
+
+    def _known(self, screened: Screened) -> Screened:
+        """Without the reports that were sealed to another key."""
+        if not self._keys.size:
+            return screened
+        reports = screened.reports
+        known = np.isin(reports.records["key_id"], self._keys)
+        strange = {UNKNOWN_KEY: int(known.size - np.count_nonzero(known))}
+        return Screened(reports.where(known), tallied(screened.dropped, strange))
+
+
+@dataclass
+class Sizes(beam.PTransform):
+    """Blocks in, pairs of a name and how many reports each holds out; they are to be added up.
+
+    Attributes:
+        name: what the reports are.
+    """
+
+    name: str
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        return blocks | "Size" >> beam.Map(_sized, self.name).with_output_types(tuple[str, int])
+
+
+def _sized(block: Sized, name: str) -> tuple[str, int]:
+    return name, len(block)
+
+
+def is_parquet(path: str) -> bool:
+    """Which of the two carriers a file to be written is to have."""
+    return path.endswith(".parquet")
+
+
+def require_new(file: str) -> None:
+    """Refuse a place where there is something already.
+
+    Raises:
+        RequestError: there is, or nobody can look.
+    """
+    try:
+        taken = FileSystems.exists(file)
+    except (BeamIOError, ValueError, OSError) as error:
+        raise RequestError(f"--output: cannot write {file}: {reason(error)}") from None
+    if taken:
+        raise RequestError(
+            f"--output: {file} is there already; name a new file (reports that were sent may not "
+            "be drawn anew: that would spend their privacy twice)"
+        )

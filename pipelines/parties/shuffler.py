@@ -1,0 +1,120 @@
+"""`hushbeam shuffle`: reports in, the same reports out, and nothing left that tells whose they are.
+
+It never decodes: it knows how few reports a metric may have and which messages there are, sees no
+sealed message at all, and holds no statistic but how many reports came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from rich.table import Table
+
+from mechanisms.wire.report import Form
+from pipelines import release
+from pipelines.console import Screen
+from pipelines.errors import DONE, Caution, FailedError, WithheldError
+from pipelines.parties.keys import ids
+from pipelines.parties.report_files import find
+from pipelines.parties.shuffling import ShuffleReports
+from pipelines.parties.split import split
+from pipelines.parties.summary import SUMMARY, Summary, read
+from pipelines.plan.job import window_of
+from pipelines.plan.loading import load
+from pipelines.road import bucket_count
+from pipelines.run import beam_options, run_beam
+
+
+class Asked(NamedTuple):
+    """What was typed.
+
+    Attributes:
+        plan: its file.
+        window: which part of the time.
+        inputs: files of reports, or globs.
+        output: the folder of the shuffled reports.
+        seals: public keys that clients may have sealed to; without any, reports are plain.
+    """
+
+    plan: str
+    window: str | None
+    inputs: tuple[str, ...]
+    output: str
+    seals: tuple[str, ...] = ()
+
+
+def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
+    """Shuffle the reports of a window.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan or its input is wrong, or the output is taken.
+        WithheldError: no metric had enough reports.
+        FailedError: the job ended without its summary.
+    """
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
+    plan = load(asked.plan)
+    parted = split(plan, window_of(plan, asked.window))
+    release.require_vacant(asked.output)
+    found, screen = find(asked.inputs), Screen()
+    buckets = bucket_count(found.size // Form(sealed=bool(asked.seals)).dtype.itemsize)
+    job = ShuffleReports(parted, found.files, ids(asked.seals), asked.output, buckets)
+    try:
+        if run_beam(job, for_beam, screen, 0) is None:
+            told = f"handed over; {SUMMARY} will appear in the output folder at the end"
+            screen.print(told, highlight=False)
+            return DONE
+        return _conclude(asked.output, screen)
+    except BaseException as ending:
+        _take_back(asked.output, isinstance(ending, WithheldError))
+        raise
+
+
+def _take_back(folder: str, whole: bool) -> None:
+    """Remove what a shuffle has left that came to nothing, for the next one to begin.
+
+    A folder with a summary is whole, and stays unless it is known that it holds no report.
+    """
+    with contextlib.suppress(OSError, BeamIOError, ValueError):
+        finished = FileSystems.exists(FileSystems.join(folder, SUMMARY))
+        if FileSystems.exists(folder) and (whole or not finished):
+            FileSystems.delete([folder])
+
+
+def _conclude(output: str, screen: Screen) -> int:
+    """Show what was done, or take it back if nothing was to be sent on."""
+    said = read(output)
+    if said is None:
+        raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
+    dropped = "".join(f"; {size:,} dropped: {name}" for name, size in said.dropped.items())
+    if not any(metric.sent_on for metric in said.metrics.values()):
+        told = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"
+        raise WithheldError(told)
+    for name, metric in said.metrics.items():
+        if metric.sent_on < metric.reports:
+            short = metric.reports - metric.sent_on
+            told = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
+            warnings.warn(told, Caution, stacklevel=1)
+    screen.print(_table(said))
+    told = f"{said.reports:,} reports came{dropped}"
+    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+    return DONE
+
+
+def _table(said: Summary) -> Table:
+    """How many reports each metric had, and how many were sent on."""
+    shown = Table("metric")
+    for heading in ("reports", "min_reports", "sent on"):
+        shown.add_column(heading, justify="right")
+    for name, metric in said.metrics.items():
+        numbers = (metric.reports, metric.min_reports, metric.sent_on)
+        shown.add_row(name, *(f"{number:,}" for number in numbers))
+    return shown

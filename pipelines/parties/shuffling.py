@@ -1,0 +1,182 @@
+"""The shuffler as a Beam pipeline: from files of submitted reports to files of shuffled ones."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import AsDict, AsList
+
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.screening import DUPLICATE
+from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.parties.split import Split
+from pipelines.parties.summary import Summary, write
+from transforms.duplicates import DropDuplicates
+from transforms.reports import MessagesOf, WriteReports
+from transforms.shuffle import Shuffle
+from transforms.unseal import ShuffleSealed
+
+_ALL, _ONCE = "all", "all once"  # what is counted; of metrics, see `_count`
+
+
+@dataclass
+class ShuffleReports(beam.PTransform):
+    """From files of submitted reports to files of shuffled ones, and a summary behind them.
+
+    Attributes:
+        parted: the window.
+        files: what was submitted.
+        keys: the ids of the keys that clients may have sealed to; none if reports are plain.
+        output: a folder.
+        buckets: how many groups duplicates are looked for in, and each shuffle has.
+    """
+
+    parted: Split
+    files: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    output: str
+    buckets: int = 64
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys))
+        step = ReadAll(self.files, self.parted.expected(form), self.keys)
+        reports, dropped = begin | "Read" >> step
+        once = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
+        sizes = [
+            reports | "How many" >> Sizes(_ALL),
+            once | "How many once" >> Sizes(_ONCE),
+        ]
+        shuffled = []
+        for place, metric in enumerate(self.parted.metrics):
+            mine = once | f"{metric.name} apart" >> beam.Map(_of, place).with_output_types(Reports)
+            mixed = mine | metric.name >> self._shuffle(place)
+            sizes += [
+                mine | f"{metric.name} came" >> Sizes(_count(metric.name, "reports")),
+                mixed | f"{metric.name} sent on" >> Sizes(_count(metric.name, "sent_on")),
+            ]
+            shuffled.append(mixed)
+        shuffled_form = Form(sealed=form.sealed, shuffled=True)
+        prefix = FileSystems.join(self.output, "reports")
+        written = (
+            tuple(shuffled)
+            | "Together" >> beam.Flatten()
+            | "Write" >> WriteReports(prefix, plan, shuffled_form)
+        )
+        summarise = SummariseDoFn(self.output, self._facts())
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Summarise"
+            >> beam.ParDo(
+                summarise,
+                AsDict(dropped),
+                AsDict(
+                    tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
+                ),
+                AsList(written),
+            )
+        )
+
+    def _shuffle(self, place: int) -> beam.PTransform:
+        """One metric's shuffler."""
+        plan, metric = self.parted.fingerprint, self.parted.metrics[place]
+        if self.keys:
+            return ShuffleSealed(plan, place, self.keys, metric.job.min_reports, self.buckets)
+        codes = self.parted.mechanisms[place].codes
+        return ShufflePlain(plan, place, metric.job.min_reports, codes, self.buckets)
+
+    def _facts(self) -> dict[str, Any]:
+        """What the summary says before anything is counted."""
+        job = self.parted.job
+        return {
+            "shuffle_id": uuid.uuid4().hex,
+            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "collection": job.plan.collection,
+            "version": job.plan.version,
+            "fingerprint": self.parted.fingerprint.hex(),
+            "window": job.window,
+            "sealed": bool(self.keys),
+            "metrics": {
+                metric.name: {"min_reports": metric.job.min_reports} for metric in job.metrics
+            },
+        }
+
+
+def _count(metric: str, what: str) -> str:
+    """The name of one metric's count; no metric has a colon in its name."""
+    return f"{metric}:{what}"
+
+
+def _of(reports: Reports, place: int) -> Reports:
+    """A block's reports of one metric."""
+    return reports.of_metric(place)
+
+
+@dataclass
+class ShufflePlain(beam.PTransform):
+    """`Shuffle` for the plain reports of one metric, whose ids are gone after it.
+
+    Attributes:
+        fingerprint: of the plan.
+        place: of the metric in the plan.
+        min_reports: the least batch that is sent on.
+        codes: how many messages there are.
+        buckets: how many groups.
+    """
+
+    fingerprint: bytes
+    place: int
+    min_reports: int
+    codes: int
+    buckets: int
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        return (
+            reports
+            | "Messages" >> MessagesOf(self.place)
+            | "Shuffle" >> Shuffle(self.min_reports, self.codes, self.buckets)
+            | "Reports"
+            >> beam.Map(_reported, self.fingerprint, self.place).with_output_types(Reports)
+        )
+
+
+def _reported(messages: np.ndarray, fingerprint: bytes, place: int) -> Reports:
+    """A block of messages as shuffled reports."""
+    return Reports.shuffled(fingerprint, place, messages)
+
+
+@typehints.with_output_types(None)
+class SummariseDoFn(beam.DoFn):
+    """Writes the summary once all reports are written."""
+
+    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
+        self._output, self._facts = output, dict(facts)
+
+    def process(
+        self,
+        _: None,
+        dropped: Mapping[str, int],
+        sizes: Mapping[str, int],
+        written: Sequence[str],
+    ) -> None:
+        copies = sizes.get(_ALL, 0) - sizes.get(_ONCE, 0)
+        told = {**dropped, **({DUPLICATE: copies} if copies else {})}
+        metrics = {
+            name: {
+                **facts,
+                "reports": sizes.get(_count(name, "reports"), 0),
+                "sent_on": sizes.get(_count(name, "sent_on"), 0),
+            }
+            for name, facts in self._facts["metrics"].items()
+        }
+        came = sizes.get(_ALL, 0) + sum(dropped.values())
+        counted = {"reports": came, "dropped": dict(sorted(told.items())), "metrics": metrics}
+        write(self._output, Summary(**(self._facts | counted)))

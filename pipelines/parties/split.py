@@ -1,0 +1,98 @@
+"""A window of a plan as all three parties see it: by the plan alone, without a look at any log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mechanisms.channel import Mechanism
+from mechanisms.wire.report import Form
+from mechanisms.wire.screening import Expected
+from pipelines.errors import RequestError
+from pipelines.plan.clients import known, mechanism_of, unparted
+from pipelines.plan.document import Metric, Plan
+from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.metrics import Prepared, mark
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a shuffler and a collector of a window expect, and what its clients run.
+
+    Attributes:
+        job: the window, prepared without a look at any file.
+    """
+
+    job: PlanJob
+
+    @property
+    def metrics(self) -> tuple[Prepared, ...]:
+        """In the order of the plan."""
+        return self.job.metrics
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Of the plan: 16 bytes that every report carries."""
+        return mark(self.job.plan)
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """What the clients of each metric run."""
+        return tuple(mechanism_of(metric) for metric in self.metrics)
+
+    def expected(self, form: Form) -> Expected:
+        """What a party accepts that reads reports of one form."""
+        return Expected(self.fingerprint, self.mechanisms, form)
+
+    def place(self, name: str) -> int:
+        """Where a metric stands in the plan.
+
+        Raises:
+            RequestError: nowhere.
+        """
+        names = [metric.name for metric in self.metrics]
+        if name not in names:
+            raise RequestError(f"--metric: the plan has no {name!r}; it has: {', '.join(names)}")
+        return names.index(name)
+
+
+def split(plan: Plan, window: str) -> Split:
+    """A window, if it can be divided among three parties.
+
+    Args:
+        plan: what is collected.
+        window: the part of the time.
+
+    Raises:
+        RequestError: a metric cannot be divided, or cannot be served as the plan says.
+    """
+    for metric in plan.metrics:
+        _require_foresight(plan, metric, window)
+    found = Split(unread_job(plan, window))
+    for ready in found.metrics:
+        reason = unparted(ready)
+        if reason is not None:
+            raise RequestError(_whole(ready.name, reason))
+    return found
+
+
+def _require_foresight(plan: Plan, metric: Metric, window: str) -> None:
+    """Refuse what clients and collector would each settle by files that the other cannot see."""
+    if not known(metric.kind):
+        raise RequestError(
+            _whole(metric.name, f"what a {metric.kind} asks depends on the columns of the log")
+        )
+    if getattr(plan.options(metric, window), "min_reports", None) is None:
+        raise RequestError(
+            f"metric {metric.name}: min_reports is missing: clients choose their noise for the "
+            "least batch, long before anybody counts reports; say in the plan how many there must "
+            "be"
+        )
+
+
+def _whole(name: str, reason: str) -> str:
+    """That a metric cannot be divided, and what to do."""
+    return (
+        f"metric {name}: cannot be divided among clients, shuffler and collector: {reason}; leave "
+        "it to `hushbeam run`"
+    )

@@ -1,0 +1,93 @@
+"""What a shuffle says of itself when it has finished: counts, and what it was a shuffle of."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipelines import release
+from pipelines.errors import RequestError
+
+SUMMARY = "shuffle.json"  # written last: a folder without it is of a shuffle that did not finish
+
+
+class OfMetric(BaseModel):
+    """One metric's counts.
+
+    Attributes:
+        min_reports: the least batch that is sent on.
+        reports: how many came, each once.
+        sent_on: how many are in the files.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    min_reports: int
+    reports: int
+    sent_on: int
+
+
+class Summary(BaseModel):
+    """A shuffle.
+
+    Attributes:
+        summary_version: of this form.
+        shuffle_id: tells shuffles apart, so that a copy is not collected as another.
+        created: when, in UTC.
+        collection, version, fingerprint, window: of which plan, and which part of the time.
+        sealed: whether the shuffler could not read the messages.
+        reports: how many came, counting also those that were dropped.
+        dropped: reason -> how many.
+        metrics: by name.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    summary_version: Literal[1] = 1
+    shuffle_id: str
+    created: str
+    collection: str
+    version: int
+    fingerprint: str
+    window: str
+    sealed: bool
+    reports: int
+    dropped: dict[str, int]
+    metrics: dict[str, OfMetric]
+
+
+def write(folder: str, summary: Summary) -> None:
+    """Put a summary where it makes a folder of shuffled reports whole."""
+    with FileSystems.create(FileSystems.join(folder, SUMMARY)) as stream:
+        stream.write(release.written(summary.model_dump(mode="json")))
+
+
+def read(folder: str) -> Summary | None:
+    """What a shuffle says of itself; None if the name is not that of its folder.
+
+    Raises:
+        RequestError: it is the folder of something else, or of a shuffle that did not finish.
+    """
+    try:
+        if FileSystems.exists(FileSystems.join(folder, SUMMARY)):
+            return Summary.model_validate_json(release.read(folder, SUMMARY))
+        inside = os.path.isdir(folder) or _objects(folder)
+    except ValidationError:
+        raise RequestError(f"--input: {folder}/{SUMMARY} is no summary of a shuffle") from None
+    except (OSError, BeamIOError, ValueError):
+        return None
+    if inside:
+        raise RequestError(
+            f"--input: {folder} holds no {SUMMARY}: the shuffle did not finish, or the folder is "
+            "another's; to collect single files, name them"
+        )
+    return None
+
+
+def _objects(folder: str) -> bool:
+    """Whether there is anything in a folder of an object store."""
+    return bool(FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list)

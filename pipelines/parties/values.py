@@ -1,0 +1,65 @@
+"""Values that come one a line, as a table of the column that a metric asks for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pipelines.errors import RequestError
+from pipelines.plan.metrics import Prepared
+from transforms.encode import IntegerRange
+
+_BLOCK = 1 << 16  # lines made a table at a time
+_LARGEST_LINE = 1 << 20  # bytes
+
+
+def tables(metric: Prepared) -> Iterator[pa.Table]:
+    """The lines of the standard input, in tables of one column.
+
+    A line that is not what the metric asks for becomes a null, and is counted as one.
+
+    Args:
+        metric: whose values they are.
+
+    Raises:
+        RequestError: the metric needs more than one column, or the input is not text.
+    """
+    column = str(metric.job.options.column)
+    if getattr(metric.job.options, "group_by", None) is not None:
+        raise RequestError(
+            f"--input: metric {metric.name} needs two columns, {column} and its groups: name a "
+            "Parquet file"
+        )
+    kind = _kind(metric)
+    while lines := sys.stdin.buffer.readlines(_LARGEST_LINE):
+        for start in range(0, len(lines), _BLOCK):
+            texts = [_text(line) for line in lines[start : start + _BLOCK]]
+            yield pa.table({column: pa.array([_value(text, kind) for text in texts], kind)})
+
+
+def _kind(metric: Prepared) -> pa.DataType:
+    """The type of the column."""
+    if metric.kind.name in ("mean", "distribution"):
+        return pa.float64()
+    whole = isinstance(getattr(metric.job, "domain", None), IntegerRange)
+    return pa.int64() if whole else pa.string()
+
+
+def _text(line: bytes) -> str | None:
+    try:
+        return line.rstrip(b"\r\n").decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _value(text: str | None, kind: pa.DataType) -> str | int | float | None:
+    """A line as a value, or None if it is none of this type."""
+    if text is None or pa.types.is_string(kind):
+        return text
+    try:
+        value = float(text) if pa.types.is_floating(kind) else int(text)
+    except ValueError:
+        return None
+    return value if pa.types.is_floating(kind) or -(1 << 63) <= value < 1 << 63 else None

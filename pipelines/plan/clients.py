@@ -1,0 +1,50 @@
+"""What the clients of a metric run, and why some metrics cannot be left to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mechanisms.channel import Mechanism
+from pipelines.plan.metrics import Prepared
+
+_RUN: Mapping[str, Callable[[Any], Any]] = {
+    "histogram": lambda job: job.design.mechanism,
+    "heavy-hitters": lambda job: job.plan.protocol.levels,
+    "mean": lambda job: job.mechanism,
+    "distribution": lambda job: job.fitted.design.mechanism,
+    "vector-mean": lambda job: job.picked if job.messages == 1 else None,
+}
+
+
+def known(kind: str) -> bool:
+    """Whether metrics of a kind can be parted at all."""
+    return kind in _RUN
+
+
+def unparted(metric: Prepared) -> str | None:
+    """Why clients cannot make a metric's reports out of sight of its collector; None if they can.
+
+    Args:
+        metric: ready to run.
+    """
+    if getattr(metric.job.options, "choose_bounds", False):
+        return "with choose_bounds the second round's clients wait for what the first's have said"
+    mechanism = _RUN[metric.kind.name](metric.job)
+    if mechanism is None:
+        return "its users send several messages, or whole rows; one number of a row is one message"
+    if not isinstance(mechanism, Mechanism):
+        return "its noise is added to exact counts, which somebody has to see"
+    if mechanism.messages != 1:
+        return "its users send several messages, and only who has counted users can decode them"
+    return None
+
+
+def mechanism_of(metric: Prepared) -> Mechanism:
+    """What each client runs, once for one message.
+
+    Args:
+        metric: one that can be parted.
+    """
+    mechanism: Mechanism = _RUN[metric.kind.name](metric.job)
+    return mechanism

@@ -1,0 +1,89 @@
+"""Counts that no population makes likely: released, and only with a warning."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.pvalue import AsSingleton
+
+from mechanisms.channel import Mechanism
+from mechanisms.postprocess.plausibility import chance
+from pipelines.road import Content
+from transforms.collect_counts import Counted, CountMessages
+
+FALSE_ALARM = 1e-6  # how often honest clients may be doubted
+_LARGEST = 1 << 22  # codes that are counted for the test's sake
+_PAGE = "report.html"
+
+
+@dataclass
+class Doubt(beam.PTransform):
+    """`Content`s in, and out again, with a warning if their reports cannot be honest clients'.
+
+    Attributes:
+        mechanism: what the clients were to run.
+        messages: blocks of the messages that the contents were made of.
+    """
+
+    mechanism: Mechanism
+    messages: beam.PCollection
+
+    def expand(self, contents: beam.PCollection) -> beam.PCollection:
+        if not self.mechanism.codes <= _LARGEST:
+            return contents
+        chances = (
+            self.messages
+            | "Count for the test" >> beam.CombineGlobally(CountMessages(self.mechanism))
+            | "Test" >> beam.Map(_chance, self.mechanism).with_output_types(float)
+        )
+        return contents | "Warn" >> beam.ParDo(WarnDoFn(), AsSingleton(chances))
+
+
+def _chance(counted: Counted, mechanism: Mechanism) -> float:
+    """How likely these counts are at most, whatever clients hold."""
+    return chance(mechanism, counted.counts) if np.any(counted.counts) else 1.0
+
+
+@typehints.with_input_types(Content, float)
+@typehints.with_output_types(Content)
+class WarnDoFn(beam.DoFn):
+    """Puts the warning first where there is reason for it."""
+
+    def process(self, content: Content, likely: float) -> Iterator[Content]:
+        yield content if likely >= FALSE_ALARM else warned(content)
+
+
+def warned(content: Content) -> Content:
+    """A release that says of itself that it cannot be trusted."""
+    doubt = (
+        "These reports cannot all be honest clients': whatever people hold, counts as far out come "
+        f"about with a probability below {FALSE_ALARM:g}. Somebody has made reports up, or clients "
+        "run something else than this plan. The promises of privacy stand; the estimates cannot "
+        "be trusted, and neither can their errors."
+    )
+    told = retold(content, {}, (doubt,))
+    return told._replace(statement=told.statement | {"doubts": [doubt]})
+
+
+def retold(content: Content, instead: Mapping[str, str], first: Sequence[str] = ()) -> Content:
+    """A release whose words, in its statement and on its page, are others.
+
+    Args:
+        content: of a metric.
+        instead: sentence -> what is said in its place.
+        first: what is said before everything else.
+    """
+    before = content.statement["in_words"]
+    after = [*first, *(instead.get(text, text) for text in before)]
+    page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))
+    return Content(content.files | {_PAGE: page}, content.statement | {"in_words": after})
+
+
+def _paragraphs(texts: Sequence[str]) -> bytes:
+    """Sentences as every page has them."""
+    return "".join(f"<p>{html.escape(text)}</p>" for text in texts).encode()

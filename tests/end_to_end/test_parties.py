@@ -1,0 +1,373 @@
+"""Client, shuffler and collector as three jobs over files, against the one job of all three."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire import binary
+from mechanisms.wire.report import Form, Reports
+from pipelines import cli
+from pipelines.distribution.publish import DistributionRoad
+from pipelines.heavy_hitters.publish import HeavyHittersRoad
+from pipelines.histogram.publish import HistogramRoad
+from pipelines.mean.publish import MeanRoad
+from pipelines.parties.split import Split, split
+from pipelines.plan.loading import load
+from tests import canaries
+from transforms import report_tables
+from transforms import reports as files_of_reports
+
+ROOT = Path(__file__).parents[2]
+TABLES = {
+    "which": "histogram.parquet", "real": "mean.parquet", "shape": "distribution.parquet",
+    "often": "heavy_hitters.parquet",
+}  # fmt: skip
+PLAN = """\
+collection: parties
+version: 1
+input: {log}
+output: {output}
+epsilon: {epsilon}
+min_reports: 1500
+metrics:
+  - name: which
+    kind: histogram
+    column: value
+    domain: {domain}
+    mechanism: grr
+    epsilon_local: 3
+"""
+MORE = """\
+  - {name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}
+  - {name: shape, kind: distribution, model: local, column: real, bounds: "0,300", share: 0.15}
+  - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
+"""
+PLAIN = Form()
+
+
+def plan(folder: Path, log: str, domain: str, output: str, more: str = "") -> Path:
+    """A plan of one metric, and whatever is said more."""
+    path = folder / "plan.yaml"
+    epsilon = 20 if MORE in more else 3
+    path.write_text(PLAN.format(log=log, domain=domain, output=output, epsilon=epsilon) + more)
+    return path
+
+
+@functools.cache
+def parted(path: Path) -> Split:
+    """A plan whose file no longer changes."""
+    return split(load(str(path)), "all")
+
+
+def messages(file: Path, path: Path, form: Form = PLAIN) -> list[np.ndarray]:
+    """What was reported of each metric."""
+    of_plan = parted(path)
+    with file.open("rb") as stream:
+        parts = [screened.reports for screened in
+                 files_of_reports.read(stream, of_plan.expected(form))]  # fmt: skip
+    records = np.concatenate([part.records for part in parts])
+    return [records["message"][records["metric"] == k] for k in range(len(of_plan.metrics))]
+
+
+@pytest.fixture(scope="module")
+def road(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which three processes have made a release, each knowing only files."""
+    folder = tmp_path_factory.mktemp("parties")
+    path = plan(folder, log, domain, str(folder / "released"), MORE)
+    for words in (
+        ["client", str(path), "--input", log, "--output", str(folder / "sent.parquet")],
+        ["shuffle", str(path), "--input", str(folder / "sent.parquet"),
+         "--output", str(folder / "mixed")],
+        ["collect", str(path), "--input", str(folder / "mixed")],
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", *words],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        if words[0] != "collect":  # it publishes the frequent strings, which was the plan
+            assert not canaries.found(done.stdout)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan of one metric, what its clients have sent, and the same shuffled."""
+    folder = tmp_path_factory.mktemp("small")
+    path = plan(folder, log, domain, str(folder / "released"))
+    of_plan = parted(path)
+    words = of_plan.mechanisms[0].perturb(np.arange(1900) % 4, SeededRandom(1))
+    sent = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(2))
+    (folder / "sent.bin").write_bytes(binary.encode(sent))
+    files = ["--input", str(folder / "sent.bin"), "--output", str(folder / "mixed")]
+    assert cli.main(["shuffle", str(path), *files]) == 0
+    return folder
+
+
+def test_three_processes_release_what_one_job_does_of_the_same_messages(
+    road, log, domain, run, monkeypatch, workspace
+) -> None:
+    sent = messages(road / "sent.parquet", road / "plan.yaml")
+    kinds = (HistogramRoad, MeanRoad, DistributionRoad, HeavyHittersRoad)
+    for kind, mine in zip(kinds, sent, strict=True):
+        monkeypatch.setattr(kind, "reports", _instead(kind.reports, mine))
+    outcome = run(["run", str(plan(workspace, log, domain, "out", MORE))])
+    assert outcome.code == 0, outcome.err
+    for metric, table in TABLES.items():
+        one = pq.ParquetFile(f"out/{metric}/{table}").read()
+        assert one == pq.ParquetFile(road / "released" / metric / table).read()
+        files = sorted(path.name for path in Path("out", metric).iterdir())
+        assert files == sorted(path.name for path in (road / "released" / metric).iterdir())
+
+
+def _instead(honest, words):
+    """The road's reports, with these messages in the place of those that it draws."""
+
+    def reports(self, tables):
+        drawn = honest(self, tables)
+        blocks = tables.pipeline | beam.Create([words]).with_output_types(np.ndarray)
+        return drawn._replace(messages=blocks)
+
+    return reports
+
+
+def test_the_statement_speaks_of_reports_and_not_of_rows(road) -> None:
+    said = json.loads((road / "released" / "statement.json").read_text())
+    assert said["reports"] == {"came": 1900 + 2000 + 2000 + 1960, "dropped": {}}
+    assert said["doubts"] == {}
+    for folder in (road / "released", *(road / "released" / name for name in TABLES)):
+        words = json.loads((folder / "statement.json").read_text())["in_words"]
+        for text in (" ".join(words), (folder / "report.html").read_text()):
+            assert "saw shuffled reports and no row of any log" in text
+            assert "read the rows as they were recorded" not in text
+
+
+def test_what_the_shuffler_sends_on_holds_no_id_and_no_canary(road) -> None:
+    (file,) = (road / "mixed").glob("reports*")
+    held = pq.ParquetFile(file)
+    assert held.schema_arrow.names == ["version", "fingerprint", "metric", "message"]
+    raw = b"".join(path.read_bytes() for path in [road / "sent.parquet", file])
+    assert not canaries.found(raw.decode("latin-1"))
+    before = messages(road / "sent.parquet", road / "plan.yaml")
+    after = messages(file, road / "plan.yaml", Form(shuffled=True))
+    for one, other in zip(before, after, strict=True):
+        assert np.array_equal(np.sort(one), np.sort(other))
+        assert one.size < 2 or not np.array_equal(one, other)
+
+
+def test_a_million_duplicates_count_once(small, run, workspace) -> None:
+    """The flood is one report, which the honest ones hold as well."""
+    sent = _sent(small)
+    copies = Reports(sent.fingerprint, sent.form, np.repeat(sent.records[:1], 1_000_000))
+    Path("flood.bin").write_bytes(binary.encode(copies))
+    outcome = run(_shuffle(small, str(small / "sent.bin"), "flood.bin"))
+    assert outcome.code == 0, outcome.err
+    said = json.loads(Path("mixed/shuffle.json").read_text())
+    assert said["dropped"] == {"duplicate": 1_000_000}
+    whole = json.loads((small / "mixed" / "shuffle.json").read_text())
+    assert said["metrics"] == whole["metrics"] == {
+        "which": {"min_reports": 1500, "reports": 1900, "sent_on": 1900}
+    }  # fmt: skip
+
+
+def _shuffle(folder: Path, *files: str) -> list[str]:
+    """The words that shuffle some files into a folder here."""
+    return ["shuffle", str(folder / "plan.yaml"), "--input", *files, "--output", "mixed"]
+
+
+def _sent(folder: Path) -> Reports:
+    """What the clients have sent."""
+    of_plan = parted(folder / "plan.yaml")
+    with (folder / "sent.bin").open("rb") as stream:
+        parts = list(files_of_reports.read(stream, of_plan.expected(PLAIN)))
+    records = np.concatenate([part.reports.records for part in parts])
+    return Reports(of_plan.fingerprint, PLAIN, records)
+
+
+def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, workspace) -> None:
+    for folder in ("keys", "others"):
+        assert run(["keys", "new", folder]).code == 0
+    public, private, strange = (
+        str(next(Path(folder).glob(f"*.{half}.pem")))
+        for folder, half in (("keys", "public"), ("keys", "private"), ("others", "public"))
+    )
+    path = str(small / "plan.yaml")
+    outcome = run(["client", path, "--input", log, "--seal", public, "--output", "sealed.bin"])
+    assert outcome.code == 0, outcome.err
+    outcome = run(_shuffle(small, "sealed.bin"))  # as if they were plain
+    assert (outcome.code, "1,900 dropped: other form" in outcome.err) == (1, True)
+    outcome = run([*_shuffle(small, "sealed.bin"), "--seal", strange])
+    assert (outcome.code, "1,900 dropped: unknown key" in outcome.err) == (1, True)
+    assert not Path("mixed").exists()
+    outcome = run([*_shuffle(small, "sealed.bin"), "--seal", public, strange])
+    assert outcome.code == 0, outcome.err
+    collected = ["collect", path, "--input", "mixed", "--output", "out"]
+    assert "--key is missing: the reports in mixed are sealed" in run(collected).err
+    assert "X25519 private key" in run([*collected, "--key", public]).err
+    outcome = run([*collected, "--key", private])
+    assert outcome.code == 0, outcome.err
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1900
+
+
+def test_poisoned_reports_are_released_and_only_with_a_warning(small, run, workspace) -> None:
+    sent = _sent(small)
+    made_up = Reports.submitted(sent.fingerprint, 0, np.full(2000, 3), SeededRandom(3))
+    Path("poison.bin").write_bytes(binary.encode(made_up))
+    assert run(_shuffle(small, "poison.bin")).code == 0
+    path = str(small / "plan.yaml")
+    outcome = run(["collect", path, "--input", "mixed", "--output", "out"])
+    assert outcome.code == 0
+    assert "hushbeam: warning: which: These reports cannot all be honest" in outcome.err
+    assert list(json.loads(Path("out/statement.json").read_text())["doubts"]) == ["which"]
+    for folder in ("out", "out/which"):
+        words = json.loads(Path(folder, "statement.json").read_text())["in_words"][0]
+        assert "cannot all be honest clients" in words
+        assert "cannot all be honest clients" in Path(folder, "report.html").read_text()
+
+
+def test_too_few_reports_are_withheld_and_the_folder_is_free_again(small, run, workspace) -> None:
+    few = _sent(small)
+    Path("few.bin").write_bytes(binary.encode(few.where(np.arange(len(few)) < 900)))
+    outcome = run(_shuffle(small, "few.bin"))
+    assert outcome.code == 1
+    assert outcome.err == "hushbeam: withheld: no metric had its min_reports; 900 reports came\n"
+    assert not Path("mixed").exists()
+
+
+def test_a_shuffle_that_dies_leaves_nothing(small, run, workspace, monkeypatch) -> None:
+    def crash(*_: object) -> None:
+        raise ValueError("cannot handle 'CANARY-VALUE'")
+
+    monkeypatch.setattr("pipelines.parties.shuffling.write", crash)  # all but the summary is there
+    outcome = run(_shuffle(small, str(small / "sent.bin")))
+    assert (outcome.code, outcome.out) == (3, "")
+    assert not canaries.found(outcome.said)
+    assert not Path("mixed").exists()
+
+
+def test_a_shuffle_of_something_else_is_refused(small, run, workspace) -> None:
+    path, mixed = str(small / "plan.yaml"), str(small / "mixed")
+    shutil.copytree(mixed, "copy")
+    words = ["collect", path, "--output", "out", "--input"]
+    outcome = run([*words, mixed, "copy"])
+    assert (outcome.code, "is a copy of a shuffle" in outcome.err) == (2, True)
+    Path("copy/shuffle.json").unlink()
+    outcome = run([*words, "copy"])
+    assert (outcome.code, "holds no shuffle.json" in outcome.err) == (2, True)
+    other = Path("plan.yaml")
+    other.write_text(Path(path).read_text().replace("version: 1", "version: 2"))
+    outcome = run(["collect", str(other), "--output", "out", "--input", mixed])
+    assert (outcome.code, "for another plan" in outcome.err) == (2, True)
+    outcome = run(["collect", str(other), "--output", "out", "--input", f"{mixed}/reports*"])
+    assert (outcome.code, "reports" in outcome.err) == (1, True)
+    assert not Path("out").exists()
+
+
+def test_files_of_rubbish_are_counted_and_quoted_nowhere(small, run, workspace) -> None:
+    """Two hundred damaged files at once, both carriers: nothing falls over, nothing is repeated."""
+    rng = SeededRandom(2)
+    whole = _sent(small)
+    whole = whole.where(np.arange(len(whole)) < 50)
+    carriers = [binary.encode(whole), _as_parquet(whole)]
+    Path("in").mkdir()
+    for number in range(200):
+        data = bytearray(carriers[number % 2])
+        for _ in range(int(rng.integers(8, 1)[0]) + 1):
+            at = int(rng.integers(len(data), 1)[0])
+            data[at : at + 12] = b"CANARY-VALUE"[: len(data) - at]
+        cut = int(rng.integers(len(data), 1)[0]) if number % 3 == 0 else len(data)
+        Path("in", f"{number}.bin").write_bytes(data[:cut])
+    Path("in", "200.bin").write_bytes(b"")
+    Path("in", "201.bin").write_bytes(binary.encode(whole))
+    outcome = run(_shuffle(small, "in/*"))
+    assert outcome.code == 1
+    assert "not a report file" in outcome.said
+    assert "Traceback" not in outcome.said
+    assert not canaries.found(outcome.said)
+
+
+def _as_parquet(reports: Reports) -> bytes:
+    """The other carrier."""
+    sink = io.BytesIO()
+    pq.write_table(report_tables.to_table(reports), sink)
+    return sink.getvalue()
+
+
+def test_values_that_come_by_lines(small, run, workspace, monkeypatch) -> None:
+    lines = b"CANARY-DECLARED-1\n\xff\xfe\nCANARY-STRAY\nCANARY-DECLARED-2\r\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    words = ["client", str(small / "plan.yaml"), "--input", "-", "--output", "some.bin"]
+    outcome = run(words)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == (
+        "2 reports in some.bin; 1 rows: null value; 1 rows: outside the domain\n"
+    )
+    assert [mine.size for mine in messages(Path("some.bin"), small / "plan.yaml")] == [2]
+    outcome = run(words)
+    assert (outcome.code, "is there already" in outcome.err) == (2, True)
+    assert not canaries.found(outcome.said)
+
+
+def test_a_memoised_client_repeats_its_messages(road, run, workspace, log) -> None:
+    Path("mine").write_bytes(bytes(range(32)))
+    Path("short").write_bytes(bytes(31))
+    words = ["client", str(road / "plan.yaml"), "--input", log, "--metric"]
+    three = [*words, "which", "real", "shape", "--user-secret", "mine", "--output"]
+    for name in ("monday.bin", "tuesday.parquet"):
+        outcome = run([*three, name])
+        assert outcome.code == 0, outcome.err
+    monday, tuesday = (
+        messages(Path(name), road / "plan.yaml") for name in ("monday.bin", "tuesday.parquet")
+    )
+    assert [mine.size for mine in monday] == [1900, 2000, 2000, 0]
+    assert all(np.array_equal(one, other) for one, other in zip(monday, tuesday, strict=True))
+    assert np.unique(monday[0]).size <= 4  # one message for each of the four values
+    outcome = run([*words, "which", "--user-secret", "short", "--output", "c.bin"])
+    assert (outcome.code, "32 random bytes" in outcome.err) == (2, True)
+    outcome = run([*words, "often", "--user-secret", "mine", "--output", "c.bin"])
+    assert (outcome.code, "drawn anew for each report" in outcome.err) == (2, True)
+    assert not Path("c.bin").exists()
+
+
+def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, domain) -> None:
+    more = "ledger: ledger.sqlite\nbudget: {epsilon: 50, delta: 1.0e-5}\n"
+    path = plan(workspace, log, domain, "out", more)
+    words = ["collect", str(path), "--input", str(small / "mixed")]
+    assert run(words).code == 0
+    assert "released before" in run([*words, "--output", "elsewhere"]).out
+    assert not Path("elsewhere").exists()
+    entries = json.loads(run(["ledger", "show", "--ledger", "ledger.sqlite", "--json"]).out)
+    assert [entry["state"] for entry in entries] == ["committed"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [
+        ("kind: mean, model: local, column: real, bounds: '0,300', min_reports: null", "min_rep"),
+        ("kind: histogram, column: value, domain: 0..9, mechanism: oue", "several messages"),
+        ("kind: histogram, column: value, domain: 0..9, model: central, mechanism: auto", "exact"),
+        ("kind: mean, model: local, column: real, choose_bounds: true", "choose_bounds"),
+        ("kind: vector-mean, number: ['real=0,300']", "columns of the log"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(metric, told, log, domain, run, workspace) -> None:
+    more = f"  - {{name: other, {metric}}}\n"
+    path = plan(workspace, log, domain, "out", more)
+    path.write_text(path.read_text().replace("epsilon: 3\n", "epsilon: 6\n"))
+    outcome = run(["shuffle", str(path), "--input", "none", "--output", "mixed"])
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "metric other: " in outcome.err
+    assert told in outcome.err
+    assert outcome.err.count("\n") == 1
