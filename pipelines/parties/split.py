@@ -9,7 +9,7 @@ from mechanisms.channel import Mechanism
 from mechanisms.wire.report import Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
-from pipelines.plan.clients import known, mechanism_of, unparted
+from pipelines.plan.clients import mechanism_of, unparted
 from pipelines.plan.document import Metric, Plan
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.metrics import Prepared, mark
@@ -78,10 +78,6 @@ def split(plan: Plan, window: str) -> Split:
 
 def _require_foresight(plan: Plan, metric: Metric, window: str) -> None:
     """Refuse what clients and collector would each settle by files that the other cannot see."""
-    if not known(metric.kind):
-        raise RequestError(
-            _whole(metric.name, f"what a {metric.kind} asks depends on the columns of the log")
-        )
     if getattr(plan.options(metric, window), "min_reports", None) is None:
         raise RequestError(
             f"metric {metric.name}: min_reports is missing: clients choose their noise for the "

@@ -359,7 +359,10 @@ def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, 
         ("kind: histogram, column: value, domain: 0..9, mechanism: oue", "several messages"),
         ("kind: histogram, column: value, domain: 0..9, model: central, mechanism: auto", "exact"),
         ("kind: mean, model: local, column: real, choose_bounds: true", "choose_bounds"),
-        ("kind: vector-mean, number: ['real=0,300']", "columns of the log"),
+        (
+            "kind: vector-mean, number: ['real=0,300'], mechanism: laplace_vector",
+            "several messages",
+        ),
     ],
 )
 def test_what_cannot_be_divided_is_refused(metric, told, log, domain, run, workspace) -> None:
