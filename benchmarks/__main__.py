@@ -16,6 +16,8 @@ NAMES = (
     "learning",
     "sealing",
     "ledger",
+    "stream",
+    "crashes",
 )
 
 

@@ -31,6 +31,7 @@ from pipelines.ledger import command as ledger_command
 from pipelines.mean import command as mean_command
 from pipelines.parties import command as parties_command
 from pipelines.plan import command as plan_file_command
+from pipelines.stream import command as stream_command
 from pipelines.train import command as train_command
 from pipelines.vector_mean import command as vector_mean_command
 
@@ -122,6 +123,7 @@ def _parser() -> Parser:
         evaluate_command,
         ledger_command,
         parties_command,
+        stream_command,
     ):
         command.add_to(commands)
     for each in (parser, *commands.choices.values()):

@@ -12,6 +12,7 @@ are chosen in view of earlier releases, only the sum is known to hold (Rogers, R
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -111,7 +112,8 @@ def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) 
     def excess(logarithm: float) -> float:
         """Beyond 0 if the share does not fit."""
         more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in asked)
-        return math.log(_composed(before + more).delta(budget.epsilon) / budget.delta)
+        together = _composed(before + more).delta(budget.epsilon)  # 0 where their sum already fits
+        return math.log(max(together, sys.float_info.min) / budget.delta)
 
     by_sum = _share_by_sum(before, asked, budget)
     low, found = max(_LEAST, by_sum), 0.0

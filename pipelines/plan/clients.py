@@ -13,13 +13,8 @@ _RUN: Mapping[str, Callable[[Any], Any]] = {
     "heavy-hitters": lambda job: job.plan.protocol.levels,
     "mean": lambda job: job.mechanism,
     "distribution": lambda job: job.fitted.design.mechanism,
-    "vector-mean": lambda job: job.picked if job.messages == 1 else None,
+    "vector-mean": lambda job: job.mechanism if job.picked is None else job.picked,
 }
-
-
-def known(kind: str) -> bool:
-    """Whether metrics of a kind can be parted at all."""
-    return kind in _RUN
 
 
 def unparted(metric: Prepared) -> str | None:
@@ -31,11 +26,9 @@ def unparted(metric: Prepared) -> str | None:
     if getattr(metric.job.options, "choose_bounds", False):
         return "with choose_bounds the second round's clients wait for what the first's have said"
     mechanism = _RUN[metric.kind.name](metric.job)
-    if mechanism is None:
-        return "its users send several messages, or whole rows; one number of a row is one message"
     if not isinstance(mechanism, Mechanism):
         return "its noise is added to exact counts, which somebody has to see"
-    if mechanism.messages != 1:
+    if getattr(metric.job, "messages", mechanism.messages) != 1:
         return "its users send several messages, and only who has counted users can decode them"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,6 +16,8 @@ _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and
 _ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
 OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
 _CRON_FIELDS = 5
+_SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
 class _Part(BaseModel):
@@ -26,6 +29,52 @@ class Budget(_Part):
 
     epsilon: float = Field(gt=0, le=_LARGEST_EPSILON, description="in nats")
     delta: float = Field(1e-6, ge=0, lt=1)
+
+
+class Stream(_Part):
+    """How the plan is served as a stream: see docs/streams.md.
+
+    Attributes:
+        window: how long one is: 15min, 1h, 1d.
+        state: the folder in which the stream remembers where it is; on this machine.
+        time: the column that says when a row happened; without it, a date in the file's name does.
+        lateness: how long a window waits, by the clock of the rows, for those that come late.
+        ahead: how far a row's clock may run ahead of this machine's.
+        idle: after how long without a new file this machine's clock takes over.
+    """
+
+    window: str
+    state: str = Field(min_length=1)
+    time: str | None = Field(None, min_length=1)
+    lateness: str = "0s"
+    ahead: str = "5min"
+    idle: str | None = None
+
+    @field_validator("window", "lateness", "ahead", "idle")
+    @classmethod
+    def _is_a_span(cls, written: str | None) -> str | None:
+        if written is not None and not _SPAN.fullmatch(written):
+            raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
+        return written
+
+    @field_validator("window")
+    @classmethod
+    def _lasts(cls, written: str) -> str:
+        if not seconds_of(written) > 0:
+            raise ValueError("a window must last")
+        return written
+
+
+def seconds_of(span: str) -> int:
+    """A span of time as people write it.
+
+    >>> seconds_of("15min")
+    900
+    """
+    found = _SPAN.fullmatch(span)
+    if found is None:
+        raise ValueError("no span of time")
+    return int(found[1]) * _SECONDS[found[2]]
 
 
 class Metric(BaseModel):
@@ -74,6 +123,7 @@ class Plan(_Part):
         epsilon_local: of metrics that name none.
         schedule: when the plan runs, as the five fields of cron; for schedulers.
         merge_small: whether a stream adds a window with too few reports to the next one.
+        stream: how it is served as a stream, if it is.
         metrics: what is published.
     """
 
@@ -92,6 +142,7 @@ class Plan(_Part):
     epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     schedule: str | None = None
     merge_small: bool = False
+    stream: Stream | None = None
     metrics: tuple[Metric, ...] = Field(min_length=1, max_length=1000)
 
     @field_validator("input", mode="before")
@@ -115,6 +166,10 @@ class Plan(_Part):
             raise ValueError("user_column and a unit of users go together; without, unit is row")
         if (self.ledger is None) != (self.budget is None):
             raise ValueError("ledger and budget go together: where it is kept, and how much")
+        if self.merge_small and self.unit == "user":
+            raise ValueError(
+                "merge_small could put a user into one release twice; the unit must be another"
+            )
         if not sum(self.shares.values()) <= 1 + _ROUNDING:
             raise ValueError("the shares of the metrics add up to more than 1")
         return self

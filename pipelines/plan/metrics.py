@@ -84,6 +84,8 @@ def mark(plan: Plan) -> bytes:
         mode="json",
         include={"collection", "version", "unit", "epsilon", "delta", "model"},
     )
+    if plan.stream is not None:  # of a user per window it is a part of the promise
+        said["window"] = plan.stream.window
     try:
         return fingerprint(said | {"metrics": [_said(plan, metric) for metric in plan.metrics]})
     except ValueError as error:

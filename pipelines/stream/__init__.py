@@ -1,0 +1,1 @@
+"""Streams: files that land, windows that close, one release a window."""

@@ -1,0 +1,52 @@
+"""`hushbeam stream` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_ABOUT = """\
+Serve a plan for as long as files land: rows are put into windows by the time at which they
+happened, and each window is released once, when time has passed it. See docs/streams.md.
+"""
+
+_MORE = """\
+examples:
+  hushbeam stream trips.yaml
+  hushbeam stream trips.yaml --once           (from a scheduler)
+
+Stop it with Ctrl-C or SIGTERM: it finishes its batch, and goes on from there when it is started
+again. Every option that hushbeam does not know goes to Beam.
+exit codes: 0 stopped or done; 1 too little budget for a window, which waits; 2 the plan is wrong;
+3 the run failed.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "stream",
+        help="a plan for as long as files land, one release a window",
+        description=_ABOUT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a YAML file that says `stream:`")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--once", action="store_true", help="end when what has landed is taken in")
+    ends.add_argument(
+        "--drain", action="store_true", help="so, and end every window: nothing more will come"
+    )
+    parser.add_argument(
+        "--every", type=float, default=10.0, metavar="SECONDS", help="between two looks (10)"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Serve a plan."""
+    # Beam takes a second to import, and warns while it does: by now logs are silent.
+    from pipelines.stream.run import run as serve
+
+    return serve(arguments.plan, arguments.once, arguments.drain, arguments.every, beam_arguments)

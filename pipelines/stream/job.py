@@ -1,0 +1,203 @@
+"""A stream as one unbounded Beam pipeline, for runners that know when time has passed.
+
+Dataflow, Flink and Prism let a watermark pass a window's end; the runner then hands the window's
+messages to one worker, which makes its release. On this machine `driver` does the same by batches.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io import fileio
+from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.parquetio import ReadAllFromParquetBatched
+from numpy.typing import NDArray
+
+from pipelines.errors import RequestError
+from pipelines.ledger.rules import BudgetExceeded
+from pipelines.plan.metrics import Prepared
+from pipelines.run import beam_options
+from pipelines.stream.intake import MESSAGES, TALLY, USERS
+from pipelines.stream.publish import enough, publish
+from pipelines.stream.release import Held
+from pipelines.stream.windows import Streamed
+from transforms.blocks import GroupOnce
+from transforms.count_late import CountLate
+from transforms.progress import WITHHELD, tally
+from transforms.windowed import ToWindows, now
+
+NO_BUDGET = "windows without a budget"
+
+Part = tuple[int, tuple[str, str, str, Any]]
+
+
+@dataclass
+class LandingTables(beam.PTransform):
+    """Files that land, for as long as the pipeline runs; out come (file, table).
+
+    Attributes:
+        streamed: the plan.
+        every: seconds between two looks.
+    """
+
+    streamed: Streamed
+    every: float = 10.0
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        # Without deduplication each look would hand out every file again.
+        found = tuple(
+            begin
+            | f"Look {k}" >> fileio.MatchContinuously(pattern, self.every, has_deduplication=True)
+            for k, pattern in enumerate(self.streamed.patterns)
+        )
+        read = ReadAllFromParquetBatched(columns=list(self.streamed.columns), with_filename=True)
+        return (
+            found
+            | "All patterns" >> beam.Flatten()
+            | "Path" >> beam.Map(_path).with_output_types(str)
+            | "Read row groups" >> read
+        )
+
+
+@dataclass
+class ServeTables(beam.PTransform):
+    """(file, table) in; a release of each window when the watermark has passed it.
+
+    Attributes:
+        streamed: the plan.
+        clock: tells the time in microseconds.
+    """
+
+    streamed: Streamed
+    clock: Callable[[], int] = now
+
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        plan, windows = self.streamed, open_windows(self.streamed, self.clock)
+        tables, _ = files | "Windows" >> windows
+        tables | "Late" >> CountLate()
+        parts: list[beam.PCollection] = []
+        for metric in plan.metrics:
+            parts += tables | metric.name >> Parts(metric)
+        return tuple(parts) | "Windows' ends" >> AtTheEnd(plan, windows)
+
+
+@dataclass
+class Parts(beam.PTransform):
+    """Windowed tables in; all that there is of one metric, in parts, out."""
+
+    metric: Prepared
+
+    def expand(self, tables: beam.PCollection) -> Any:
+        reports, name = self.metric.road.reports(tables), self.metric.name
+        parts = [
+            reports.messages | "Messages" >> beam.Map(messages_part, name),
+            reports.tallies | "Tallies" >> beam.Map(_tally, name),
+        ]
+        if reports.users is not None:
+            parts.append(reports.users | "Users" >> beam.Map(_users, name))
+        return parts
+
+
+@dataclass
+class AtTheEnd(beam.PTransform):
+    """All that there is of a window, in one worker, once its end has passed."""
+
+    streamed: Streamed
+    windows: ToWindows
+
+    def expand(self, parts: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        return (
+            parts
+            | "All parts" >> beam.Flatten()
+            | "Gather" >> GroupOnce()
+            | "Release" >> beam.ParDo(ReleaseDoFn(self.streamed, self.windows))
+        )
+
+
+def open_windows(streamed: Streamed, clock: Callable[[], int] = now) -> ToWindows:
+    """The plan's windows, held open for as long as rows may be late."""
+    if streamed.plan.merge_small:
+        raise RequestError(
+            "merge_small: a runner's windows end on their own; only the stream on one machine "
+            "adds one to the next"
+        )
+    return ToWindows(
+        streamed.windows, streamed.stream.time, streamed.kept, streamed.ahead,
+        delay=streamed.lateness, clock=clock,
+    )  # fmt: skip
+
+
+def _path(found: FileMetadata) -> str:
+    return found.path
+
+
+def messages_part(block: NDArray[np.uint64], metric: str) -> Part:
+    """A block of a metric's messages, under the one key: a window is released whole."""
+    return 0, (MESSAGES, metric, "", np.sort(block).tobytes())
+
+
+def _tally(counted: tuple[str, int], metric: str) -> Part:
+    return 0, (TALLY, metric, counted[0], int(counted[1]))
+
+
+def _users(count: int, metric: str) -> Part:
+    return 0, (USERS, metric, "", int(count))
+
+
+class ReleaseDoFn(beam.DoFn):
+    """Makes the release of a window, or counts why there is none."""
+
+    def __init__(self, streamed: Streamed, windows: ToWindows) -> None:
+        self._streamed, self._windows = streamed, windows
+
+    def process(
+        self,
+        gathered: tuple[int, Iterable[tuple[str, str, str, Any]]],
+        window: Any = beam.DoFn.WindowParam,
+    ) -> None:
+        start = self._windows.start(window)
+        with tempfile.TemporaryDirectory() as folder:
+            held = _held(gathered[1], folder)
+            self._publish(start, held)
+
+    def _publish(self, start: int, held: Mapping[str, Held]) -> None:
+        try:
+            published = enough(self._streamed, held) and publish(
+                self._streamed, start, start, held, beam_options([])
+            )
+        except BudgetExceeded:
+            tally(NO_BUDGET, 1)  # raised, it would make the runner try again for ever
+            return
+        if not published:
+            tally(WITHHELD, max((each.reports for each in held.values()), default=0))
+
+
+def _held(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[str, Held]:
+    """Messages to files, for a window may hold more than should be in memory twice."""
+    sizes: dict[tuple[str, str], int] = {}
+    tallies: dict[str, dict[str, int]] = {}
+    files: dict[str, str] = {}
+    for kind, metric, name, amount in parts:
+        if kind == MESSAGES:
+            path = files.setdefault(metric, str(Path(folder, uuid.uuid4().hex)))
+            with open(path, "ab") as file:
+                file.write(amount)
+            amount = len(amount) // 8
+        if kind == TALLY:
+            mine = tallies.setdefault(metric, {})
+            mine[name] = mine.get(name, 0) + amount
+        sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
+    return {
+        metric: Held(
+            (files[metric],) if metric in files else (), sizes.get((metric, MESSAGES), 0),
+            sizes.get((metric, USERS)), tallies.get(metric, {}),
+        )
+        for metric in {metric for metric, _ in sizes}
+    }  # fmt: skip

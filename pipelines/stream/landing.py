@@ -1,0 +1,142 @@
+"""Files that land: which of them are new, whole, and what the plan speaks of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import Caution, RequestError, reason
+from pipelines.inputs import Telemetry
+from pipelines.plan.metrics import prepare
+from pipelines.stream.state import State
+from pipelines.stream.windows import SEED, Streamed
+from transforms.windowed import accepts, time_in
+
+TRIES = 5  # looks at a file that does not grow, before it is given up
+UNREADABLE = "unreadable file"
+UNFIT = "file that does not fit the plan"
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A file that is whole.
+
+    Attributes:
+        path: its name.
+        size: in bytes.
+        rows: how many it holds.
+    """
+
+    path: str
+    size: int
+    rows: int
+
+
+@dataclass
+class Landing:
+    """Where files land.
+
+    Attributes:
+        streamed: the plan.
+        state: remembers what was taken in.
+        counting: whether a look at a file that cannot be read counts as a try.
+    """
+
+    streamed: Streamed
+    state: State
+    counting: bool = True
+    _fit: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+
+    def look(self) -> Iterator[Landed]:
+        """New files, in the order of their coming; those that are not whole are tried again.
+
+        Raises:
+            RequestError: the place cannot be looked at.
+        """
+        for entry in self._listed():
+            if self.state.file(entry.path)[2] in ("done", "given up"):
+                continue
+            footer = _footer(entry.path)
+            if footer is None:
+                self.blame(entry.path, entry.size_in_bytes)
+                continue
+            rows, schema = footer
+            unfit = self._unfit(entry.path, rows, schema)
+            if unfit is not None:
+                warnings.warn(f"{UNFIT}: {unfit}", Caution, stacklevel=2)
+                self.state.note_file(entry.path, entry.size_in_bytes, 0, "given up")
+                self.state.count({UNFIT: 1})
+            else:
+                yield Landed(entry.path, entry.size_in_bytes, rows)
+
+    def blame(self, path: str, size: int) -> None:
+        """A file could not be read; if it does not change either, it is given up at last."""
+        before, tries, _ = self.state.file(path)
+        tries = (tries if before == size else 0) + self.counting
+        gone = tries >= TRIES
+        self.state.note_file(path, size, tries, "given up" if gone else "waiting")
+        if gone:
+            self.state.count({UNREADABLE: 1})
+            warnings.warn(f"given up after {tries} looks: {path}", Caution, stacklevel=2)
+
+    def _listed(self) -> list[FileMetadata]:
+        try:
+            matches = FileSystems.match(list(self.streamed.patterns))
+        except (BeamIOError, ValueError) as error:
+            raise RequestError(f"input: cannot be looked at: {reason(error)}") from None
+        found = {entry.path: entry for match in matches for entry in match.metadata_list}
+        return sorted(
+            found.values(), key=lambda entry: (entry.last_updated_in_seconds or 0, entry.path)
+        )
+
+    def _unfit(self, path: str, rows: int, schema: pa.Schema) -> str | None:
+        """Why a file is not one of the plan's; columns seen before are not judged anew."""
+        packed = CompressionTypes.detect_compression_type(path)
+        if packed != CompressionTypes.UNCOMPRESSED or set(path) & set("*?[]"):
+            return f"{path}: Beam takes this name for a pattern or a packed file; rename it"
+        if self.streamed.stream.time is None and time_in(path) is None:
+            return f"{path}: no date in its name, as in 2026-11-20 or 2026-11-20T1305"
+        kinds = tuple(
+            str(schema.field(name).type) if schema.get_field_index(name) >= 0 else ""
+            for name in self.streamed.columns
+        )
+        if kinds not in self._fit:
+            self._fit[kinds] = self._misfit(Telemetry((path,), max(rows, 1), (schema,)))
+        return self._fit[kinds]
+
+    def _misfit(self, telemetry: Telemetry) -> str | None:
+        time = self.streamed.stream.time
+        try:
+            prepare(self.streamed.plan, SEED, telemetry)
+            if time is not None and not accepts(telemetry.column_type(time, "time")):
+                raise RequestError(f"time: {time!r} holds no timestamps in {telemetry.files[0]}")
+        except RequestError as error:
+            return str(error)
+        return None
+
+
+def _footer(path: str) -> tuple[int, pa.Schema] | None:
+    """Rows and columns of a Parquet file; None if it is none, or none yet."""
+    try:
+        with FileSystems.open(path) as stream:
+            parquet = pq.ParquetFile(stream)
+            return parquet.metadata.num_rows, parquet.schema_arrow
+    except (pa.ArrowException, OSError, BeamIOError, ValueError):
+        return None
+
+
+def readable(path: str, columns: tuple[str, ...]) -> bool:
+    """Whether all of a file can be read, its columns as well as its footer."""
+    try:
+        with FileSystems.open(path) as stream:
+            for _ in pq.ParquetFile(stream).iter_batches(columns=list(columns)):
+                pass
+    except (pa.ArrowException, OSError, BeamIOError, ValueError):
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""A stream's database: facts, files, windows, notes and counters, changed whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mechanisms.randomness import SecureRandom
+from pipelines.errors import RequestError, reason
+from pipelines.stream.folder import locked
+
+_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE said (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER, tries INTEGER, state TEXT NOT NULL);
+CREATE TABLE windows (start INTEGER PRIMARY KEY, first INTEGER NOT NULL, state TEXT NOT NULL);
+CREATE TABLE notes (kind TEXT, start INTEGER, metric TEXT, name TEXT, amount INTEGER);
+CREATE INDEX notes_of ON notes (start, kind);
+CREATE TABLE counters (name TEXT PRIMARY KEY, amount INTEGER NOT NULL);
+"""
+
+
+class Memory:
+    """What a stream knows, but for what it makes of it.
+
+    Attributes:
+        folder: where it is.
+    """
+
+    def __init__(self, folder: str, plan: str) -> None:
+        """Open it, or begin it.
+
+        Args:
+            folder: is made if it is not there.
+            plan: what tells this stream from others, in hexadecimal digits.
+
+        Raises:
+            RequestError: it cannot be used, or is in use, or another stream's.
+        """
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = locked(self.folder)
+            path = self.folder / "stream.sqlite"
+            self.database = sqlite3.connect(path, isolation_level=None)
+            self.database.execute("PRAGMA synchronous = FULL")
+            if not self.database.execute("PRAGMA user_version").fetchone()[0]:
+                self._begin(plan)
+            self._require_ours(plan)
+        except (OSError, sqlite3.Error) as error:
+            raise RequestError(f"stream.state: cannot use {folder}: {reason(error)}") from None
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self.database.close()
+        os.close(self._lock)
+
+    def counters(self) -> dict[str, int]:
+        """What was dropped since the stream began, by reason."""
+        return dict(self.database.execute("SELECT name, amount FROM counters ORDER BY name"))
+
+    def count(self, counted: Mapping[str, int]) -> None:
+        """Add to the counters."""
+        with self.change():
+            self.add(counted)
+
+    def said(self, name: str, otherwise: str) -> str:
+        """A fact, or what stands for it."""
+        row = self.database.execute("SELECT value FROM said WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else otherwise
+
+    @property
+    def key(self) -> int:
+        """Under which users are digests: of this stream alone."""
+        return int(self.said("key", ""))
+
+    def say(self, name: str, value: str) -> None:
+        self.database.execute("INSERT OR REPLACE INTO said VALUES (?, ?)", (name, value))
+
+    def add(self, counted: Mapping[str, int]) -> None:
+        for name, amount in counted.items():
+            self.database.execute(
+                "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = "
+                "amount + excluded.amount",
+                (name, amount),
+            )
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """All of it, or nothing."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.database
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
+
+    def _begin(self, plan: str) -> None:
+        key = int(SecureRandom().words(1)[0])
+        said = f"INSERT INTO said VALUES ('plan', '{plan}'), ('key', '{key}');"
+        self.database.executescript(
+            f"BEGIN; {_SCHEMA} {said} PRAGMA user_version = {_VERSION}; COMMIT;"
+        )
+
+    def _require_ours(self, plan: str) -> None:
+        version = self.database.execute("PRAGMA user_version").fetchone()[0]
+        if version != _VERSION:
+            raise RequestError(f"stream.state: {self.folder} was written by a newer hushbeam")
+        if self.said("plan", plan) != plan:
+            raise RequestError(
+                f"stream.state: {self.folder} is of another plan, or of one with other windows; "
+                "name a new folder, and let the old plan's stream end first (--drain)"
+            )

@@ -1,0 +1,88 @@
+"""One window's release, once: within the budget, and never over an earlier one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.errors import WithheldError
+from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from pipelines.plan.metrics import Prepared
+from pipelines.plan.run import release_window
+from pipelines.stream.release import Held, ReleaseWindow
+from pipelines.stream.windows import Streamed
+from transforms.windowed import SECOND
+
+
+def enough(streamed: Streamed, held: Mapping[str, Held]) -> bool:
+    """Whether any metric has its least batch."""
+    return any(
+        metric.job.min_reports <= held[metric.name].reports
+        for metric in streamed.metrics
+        if metric.name in held
+    )
+
+
+def publish(
+    streamed: Streamed,
+    start: int,
+    first: int,
+    held: Mapping[str, Held],
+    for_beam: PipelineOptions,
+) -> bool:
+    """Publish a window, unless that was done before.
+
+    Args:
+        streamed: the plan.
+        start: of the window, in microseconds.
+        first: of the first window that was added to it, or its own.
+        held: metric -> what there is of it.
+        for_beam: Beam's options.
+
+    Returns:
+        Whether there is a release now; False if its reports were too few.
+
+    Raises:
+        BudgetExceeded: the ledger does not cover it.
+        InProgressError: another process makes this very release.
+        FailedError: it failed; nothing was published.
+    """
+
+    def pipeline(
+        metrics: Sequence[Prepared], output: str, statement: Mapping[str, Any]
+    ) -> beam.PTransform:
+        told = {**statement, "stream": _span(streamed, start, first)}
+        return ReleaseWindow(metrics, output, told, held)
+
+    name = streamed.windows.name(start)
+    try:
+        # What a single run shows is too much for a stream.
+        with contextlib.redirect_stdout(io.StringIO()):
+            release_window(
+                streamed.plan, name, lambda _, window: streamed.job(window), pipeline, for_beam
+            )
+    except (BudgetExceeded, InProgressError):
+        raise
+    except WithheldError:
+        return False
+    return True
+
+
+def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
+    """What time a release is about."""
+    windows = streamed.windows
+    until = start + windows.length
+    names = [windows.name(each) for each in range(first, until, windows.length)]
+    return {"from": _iso(first), "until": _iso(until), "windows": names}
+
+
+def _iso(moment: int) -> str:
+    """A moment, to the second."""
+    told = datetime.fromtimestamp(moment // SECOND, timezone.utc)
+    return told.isoformat(timespec="seconds")

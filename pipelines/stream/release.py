@@ -1,0 +1,107 @@
+"""From the messages that a stream keeps of a window to the window's release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.pvalue import AsDict
+from numpy.typing import NDArray
+
+from pipelines.plan.clients import mechanism_of
+from pipelines.plan.doubts import Doubt
+from pipelines.plan.metrics import Prepared
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.road import Reports
+from transforms.progress import ROWS
+
+_BLOCK = 1 << 16  # messages of one block
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a stream holds of one metric in one window.
+
+    Attributes:
+        files: of messages, 8 bytes each.
+        messages: how many they are.
+        users: how many users sent them, where that had to be counted.
+        tallies: name -> count, of rows.
+    """
+
+    files: tuple[str, ...] = ()
+    messages: int = 0
+    users: int | None = None
+    tallies: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> int:
+        """How many users reported."""
+        return self.messages if self.users is None else self.users
+
+
+@dataclass
+class ReleaseWindow(beam.PTransform):
+    """The shuffler and the collector of a window, over all metrics of the plan.
+
+    Attributes:
+        metrics: of the plan.
+        output: the release's folder.
+        statement: of the release, but for what each metric comes to.
+        held: name -> what there is of it.
+    """
+
+    metrics: Sequence[Prepared]
+    output: str
+    statement: Mapping[str, Any]
+    held: Mapping[str, Held]
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        names = tuple(metric.name for metric in self.metrics)
+        contents = (
+            tuple(
+                begin | metric.name >> FromHeld(metric, self.held.get(metric.name, Held()))
+                for metric in self.metrics
+            )
+            | "Contents" >> beam.Flatten()
+        )
+        step = ReleasePlanDoFn(self.output, names, dict(self.statement))
+        return (
+            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
+        )
+
+
+@dataclass
+class FromHeld(beam.PTransform):
+    """One metric's messages to its name and what is published of it."""
+
+    metric: Prepared
+    held: Held
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        held, road = self.held, self.metric.road
+        users = None
+        if held.users is not None:
+            users = begin | "Users" >> beam.Create([held.users]).with_output_types(int)
+        tallies = begin | "Tallies" >> beam.Create([*(dict(held.tallies) or {ROWS: 0}).items()])
+        read = begin | "Held" >> beam.Create([held.files]) | "Read" >> beam.ParDo(ReadHeldDoFn())
+        reports = road.shuffled(Reports(read, users, tallies))
+        contents, mechanism = road.collected(reports), mechanism_of(self.metric)
+        if mechanism.messages == 1:
+            contents |= "Doubt" >> Doubt(mechanism, reports.messages)
+        return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+
+
+@typehints.with_output_types(np.ndarray)
+class ReadHeldDoFn(beam.DoFn):
+    """The messages in files, block by block."""
+
+    def process(self, files: tuple[str, ...]) -> Iterator[NDArray[np.uint64]]:
+        for file in files:
+            with open(file, "rb") as stream:
+                while data := stream.read(8 * _BLOCK):
+                    yield np.frombuffer(data, np.uint64)

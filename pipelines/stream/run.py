@@ -1,0 +1,118 @@
+"""`hushbeam stream`: a plan for as long as files land."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+from pipelines.console import Screen
+from pipelines.errors import DONE, RequestError
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from pipelines.run import beam_options, run_beam
+from pipelines.stream.driver import Driver
+from pipelines.stream.job import LandingTables, ServeTables
+from pipelines.stream.state import State
+from pipelines.stream.windows import Streamed, streamed
+
+# Runners of this machine whose watermark never passes over a folder that grows.
+_HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
+
+
+def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequence[str]) -> int:
+    """Take in what lands and release what ends, until told to stop.
+
+    Args:
+        path: of the plan.
+        once: end when all that has landed is taken in.
+        drain: so, and end every window.
+        every: seconds between two looks.
+        beam_arguments: what is for Beam.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan cannot be served as a stream.
+        WithheldError: the budget is exhausted; what it does not cover waits in the state.
+        FailedError: Beam or the ledger failed.
+    """
+    if not 0 < every < 86_400:
+        raise RequestError("--every: a number of seconds greater than 0, and less than a day")
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)
+    plan, screen = streamed(load(path)), Screen()
+    if for_beam.view_as(StandardOptions).runner.rpartition(".")[2] not in _HERE:
+        if once or drain:
+            raise RequestError("--once and --drain are for a stream on this machine")
+        return _elsewhere(plan, every, for_beam, screen)
+    state = State(plan.stream.state, _identity(plan))
+    try:
+        with _until_told() as stop:
+            driver = Driver(plan, state, for_beam, screen)
+            _go_on(driver, stop, once or drain, every)
+            if drain and not stop.is_set():
+                driver.drain()
+        for name, amount in state.counters().items():
+            screen.print(f"{amount:,} {name}", highlight=False, markup=False)
+    finally:
+        state.close()
+    return DONE
+
+
+def _elsewhere(plan: Streamed, every: float, for_beam: PipelineOptions, screen: Screen) -> int:
+    """One unbounded pipeline, on a runner that knows when time has passed."""
+    for_beam.view_as(StandardOptions).streaming = True
+    if run_beam(_Unbounded(plan, every), for_beam, screen, 0) is None:
+        screen.print("handed over; each window's release will appear when its time has passed")
+    return DONE
+
+
+@dataclass
+class _Unbounded(beam.PTransform):
+    """From a folder that grows to releases."""
+
+    plan: Streamed
+    every: float
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        landing = LandingTables(self.plan, self.every)
+        return begin | "Land" >> landing | "Serve" >> ServeTables(self.plan)
+
+
+def _go_on(driver: Driver, stop: threading.Event, once: bool, every: float) -> None:
+    while not stop.is_set():
+        if not driver.step():
+            if once:
+                return
+            stop.wait(every)
+
+
+def _identity(plan: Streamed) -> str:
+    """What state belongs to: the plan, and how it is cut into windows."""
+    said = f"{plan.stream.window} {plan.stream.time}"
+    return mark(plan.plan).hex() + hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _until_told() -> Iterator[threading.Event]:
+    """Set when the process is asked to end: the batch that is at work is finished first."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    asked = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda *_: stop.set()) for each in asked]
+    try:
+        yield stop
+    finally:
+        for each, handler in zip(asked, before, strict=True):
+            signal.signal(each, handler)

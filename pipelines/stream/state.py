@@ -1,0 +1,213 @@
+"""What a stream remembers, in a folder of this machine: a restart goes on where it stopped.
+
+A database says what counts; files that it does not name belong to a batch that was cut off, and
+are removed. In the folder there is nothing raw: messages were perturbed before they were written,
+users are digests under a key that is the stream's and the window's, and go with the window.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+
+from pipelines.stream import intake
+from pipelines.stream.folder import flush, joined, kept
+from pipelines.stream.memory import Memory
+from pipelines.stream.release import Held
+from transforms.once_per_window import merge
+
+_RUNS = 8  # files of digests that one window may have before they are put together
+
+
+class State(Memory):
+    """The memory of one stream, with the files that it names."""
+
+    def __init__(self, folder: str, plan: str) -> None:
+        """See `Memory`."""
+        super().__init__(folder, plan)
+        self._sweep()
+
+    # ---- files that land
+
+    def file(self, path: str) -> tuple[int, int, str]:
+        """What is known of a file: its size, how often it was tried in vain, and its state."""
+        row = self.database.execute(
+            "SELECT size, tries, state FROM files WHERE path = ?", (path,)
+        ).fetchone()
+        return row or (-1, 0, "new")
+
+    def note_file(self, path: str, size: int, tries: int, state: str) -> None:
+        """What was found of a file: it is "waiting" to be whole, or "given up"."""
+        with self.change() as database:
+            row = (path, size, tries, state)
+            database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", row)
+
+    # ---- batches
+
+    def begin_batch(self) -> str:
+        """An empty folder for one."""
+        self._sweep()
+        folder = self.folder / "batch.partial"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return str(folder)
+
+    def commit(
+        self, folder: str, files: Mapping[str, int], counted: Mapping[str, int], moment: int
+    ) -> None:
+        """Take a batch over whole: from now on it counts.
+
+        Args:
+            folder: of the batch.
+            files: path -> size, of what it was made of.
+            counted: by name, what was dropped and why.
+            moment: when it was read, in microseconds.
+        """
+        notes = joined(folder, intake.manifest(folder))
+        number = int(self.said("batches", "0")) + 1
+        name = f"batch-{number}"
+        flush(folder)
+        os.rename(folder, self.folder / name)
+        flush(str(self.folder))
+        mine = kept(notes, name)
+        reached = max((n.amount for n in notes if n.kind == intake.REACHED), default=None)
+        with self.change() as database:
+            self.say("batches", str(number))
+            self.say("arrived", str(moment))
+            if reached is not None:
+                self.say("reached", str(max(reached, self.reached or reached)))
+            for start in {note.start for note in mine}:
+                row = (start, start, "open")
+                database.execute("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", row)
+            database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", mine)
+            done = [(path, size, 0, "done") for path, size in files.items()]
+            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", done)
+            self.add(counted)
+        self._compact({note.start for note in mine}, number)
+
+    @property
+    def reached(self) -> int | None:
+        """What nearly all rows of some table had happened by, in microseconds."""
+        found = self.said("reached", "")
+        return int(found) if found else None
+
+    @property
+    def arrived(self) -> int | None:
+        """When the last batch was read, in microseconds."""
+        found = self.said("arrived", "")
+        return int(found) if found else None
+
+    # ---- windows
+
+    @property
+    def ended(self) -> int | None:
+        """Windows that begin before this moment take no more rows."""
+        found = self.said("ended", "")
+        return int(found) if found else None
+
+    def end_before(self, moment: int) -> None:
+        """Let windows that begin before a moment take no more rows."""
+        with self.change():
+            self.say("ended", str(moment))
+
+    def due(self) -> list[tuple[int, int]]:
+        """Ended windows that wait for their release: (start, start of the first one in it)."""
+        rows = self.database.execute(
+            "SELECT start, first FROM windows WHERE state = 'open' AND start < ? ORDER BY start",
+            (self.ended if self.ended is not None else -(1 << 62),),
+        )
+        return rows.fetchall()
+
+    def latest(self) -> int | None:
+        """The start of the last window that is open."""
+        row = self.database.execute("SELECT max(start) FROM windows WHERE state = 'open'")
+        return row.fetchone()[0]
+
+    def held(self, start: int) -> dict[str, Held]:
+        """What there is of a window: metric -> messages, users and tallies."""
+        files: dict[str, list[str]] = {}
+        sizes: dict[tuple[str, str], int] = {}
+        tallies: dict[str, dict[str, int]] = {}
+        rows = self.database.execute(
+            "SELECT kind, metric, name, amount FROM notes WHERE start = ?", (start,)
+        )
+        for kind, metric, name, amount in rows:
+            sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
+            if kind == intake.MESSAGES:
+                files.setdefault(metric, []).append(str(self.folder / name))
+            elif kind == intake.TALLY:
+                mine = tallies.setdefault(metric, {})
+                mine[name] = mine.get(name, 0) + amount
+        return {
+            metric: Held(
+                tuple(files.get(metric, ())),
+                sizes.get((metric, intake.MESSAGES), 0),
+                sizes.get((metric, intake.USERS)),
+                tallies.get(metric, {}),
+            )
+            for metric in {metric for metric, kind in sizes if kind != intake.DIGESTS}
+        }
+
+    def seen(self) -> dict[int, list[str]]:
+        """Files of the users of every open window, by its start."""
+        found: dict[int, list[str]] = {}
+        rows = self.database.execute(
+            "SELECT start, name FROM notes WHERE kind = ?", (intake.DIGESTS,)
+        )
+        for start, name in rows:
+            found.setdefault(start, []).append(str(self.folder / name))
+        return found
+
+    def settle(self, start: int, state: str) -> None:
+        """A window is "released" or "withheld": nothing of it is kept."""
+        with self.change() as database:
+            database.execute("UPDATE windows SET state = ? WHERE start = ?", (state, start))
+            database.execute("DELETE FROM notes WHERE start = ?", (start,))
+        self._sweep()
+
+    def merge(self, start: int, into: int) -> None:
+        """Add what there is of a window to a later one; its users may report there again."""
+        with self.change() as database:
+            (first,) = database.execute(
+                "SELECT first FROM windows WHERE start = ?", (start,)
+            ).fetchone()
+            row = (into, first, "open")
+            database.execute("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", row)
+            database.execute("UPDATE windows SET first = ? WHERE start = ?", (first, into))
+            database.execute("UPDATE windows SET state = 'merged' WHERE start = ?", (start,))
+            gone = (start, intake.DIGESTS)
+            database.execute("DELETE FROM notes WHERE start = ? AND kind = ?", gone)
+            database.execute("UPDATE notes SET start = ? WHERE start = ?", (into, start))
+        self._sweep()
+
+    # ---- files that are kept
+
+    def _compact(self, starts: Iterable[int], number: int) -> None:
+        """Put many files of digests into one, so that looking a user up stays quick."""
+        seen = self.seen()
+        for start in (start for start in starts if len(seen.get(start, [])) > _RUNS):
+            name = f"digests-{number}-{start}"
+            size = merge(seen[start], str(self.folder / name))
+            flush(str(self.folder))
+            with self.change() as database:
+                gone = (start, intake.DIGESTS)
+                database.execute("DELETE FROM notes WHERE start = ? AND kind = ?", gone)
+                row = (intake.DIGESTS, start, "", name, size)
+                database.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", row)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what no window holds any more, and what a batch that was cut off has left."""
+        kinds = (intake.MESSAGES, intake.DIGESTS)
+        rows = self.database.execute("SELECT name FROM notes WHERE kind IN (?, ?)", kinds)
+        kept = {name for (name,) in rows}
+        for path in self.folder.glob("digests-*"):
+            if path.name not in kept:
+                path.unlink()
+        for batch in self.folder.glob("batch*"):
+            for path in batch.iterdir():
+                if f"{batch.name}/{path.name}" not in kept:
+                    path.unlink()
+            if not any(batch.iterdir()):
+                batch.rmdir()

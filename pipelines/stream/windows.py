@@ -1,0 +1,117 @@
+"""A plan as a stream: its windows, and its metrics as every window publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mechanisms.channel import Mechanism
+from pipelines.errors import RequestError
+from pipelines.inputs import UNREAD
+from pipelines.plan.clients import mechanism_of
+from pipelines.plan.document import WINDOW, Plan, Stream, seconds_of
+from pipelines.plan.job import PlanJob, output_of, unread_job
+from pipelines.plan.metrics import Prepared
+from transforms.windowed import SECOND, Tumbling
+
+# What public randomness is drawn for: one draw serves all windows, so that a message of one can
+# be read in the next, and clients need not know the time.
+SEED = "stream"
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A plan that is served as a stream.
+
+    Attributes:
+        plan: what is collected.
+        stream: how.
+        metrics: ready to run, for any window.
+    """
+
+    plan: Plan
+    stream: Stream
+    metrics: tuple[Prepared, ...]
+
+    @property
+    def windows(self) -> Tumbling:
+        """Of time."""
+        return Tumbling(seconds_of(self.stream.window) * SECOND)
+
+    @property
+    def lateness(self) -> int:
+        """How long a window waits for late rows, in microseconds."""
+        return seconds_of(self.stream.lateness) * SECOND
+
+    @property
+    def ahead(self) -> int:
+        """How far a clock may run ahead of ours, in microseconds."""
+        return seconds_of(self.stream.ahead) * SECOND
+
+    @property
+    def idle(self) -> int | None:
+        """After how long without files our clock takes over, in microseconds."""
+        return None if self.stream.idle is None else seconds_of(self.stream.idle) * SECOND
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Where files land, whatever window they are of."""
+        return tuple(pattern.replace(WINDOW, "*") for pattern in self.plan.input)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that the metrics need."""
+        return tuple(sorted(frozenset().union(*(m.road.columns for m in self.metrics))))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of the files."""
+        time = self.stream.time
+        return tuple(sorted({*self.kept, *([] if time is None else [time])}))
+
+    def job(self, window: str) -> PlanJob:
+        """What one window's release is made by."""
+        return PlanJob(self.plan, window, UNREAD, self._of(window))
+
+    def _of(self, window: str) -> tuple[Prepared, ...]:
+        """The metrics, with this window's folder."""
+        output = output_of(self.plan, window)
+        return tuple(
+            replace(metric, job=_published_in(metric.job, f"{output}/{metric.name}"))
+            for metric in self.metrics
+        )
+
+
+def streamed(plan: Plan) -> Streamed:
+    """A plan, held against what a stream can serve.
+
+    Raises:
+        RequestError: the plan says nothing of a stream, or a metric cannot be served as one.
+    """
+    if plan.stream is None:
+        raise RequestError("the plan has no `stream:`; see docs/streams.md for what it says")
+    if WINDOW not in plan.output:
+        raise RequestError(
+            f"output: each window has a release of its own: name a folder with {WINDOW}"
+        )
+    metrics = unread_job(plan, SEED).metrics
+    _require_streamable(metrics)
+    return Streamed(plan, plan.stream, metrics)
+
+
+def _require_streamable(metrics: Sequence[Prepared]) -> None:
+    """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
+    for metric in metrics:
+        why = None
+        if getattr(metric.job.options, "choose_bounds", False):
+            why = "choose_bounds needs two rounds; declare the bounds"
+        elif not isinstance(mechanism_of(metric), Mechanism):
+            why = "the central model keeps raw values until a window ends"
+        if why is not None:
+            raise RequestError(f"metric {metric.name}: no stream: {why}")
+
+
+def _published_in(job: object, output: str) -> object:
+    """A job with another folder."""
+    options = job.options.model_copy(update={"output": output})  # type: ignore[attr-defined]
+    return replace(job, options=options)  # type: ignore[type-var]

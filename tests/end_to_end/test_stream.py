@@ -1,0 +1,513 @@
+"""Streams: files land, windows end, and each is released once, by every road the same."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms.window import TimestampedValue
+from rich.console import Console
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire import binary
+from mechanisms.wire.report import Reports as WireReports
+from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
+from pipelines.errors import Caution, FailedError
+from pipelines.ledger.ledger import Ledger
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from pipelines.run import beam_options
+from pipelines.stream import driver as driving
+from pipelines.stream import landing
+from pipelines.stream import state as remembering
+from pipelines.stream.driver import Driver
+from pipelines.stream.job import ServeTables
+from pipelines.stream.reports import ServeReports
+from pipelines.stream.state import State
+from pipelines.stream.windows import Streamed, streamed
+from tests import canaries
+from tests.oracles_transforms import run as run_beam
+from transforms.progress import WITHHELD, live
+from transforms.windowed import AHEAD, LATE, SECOND
+
+HOUR = 3600
+BEGIN = int(datetime(2026, 11, 20, tzinfo=timezone.utc).timestamp())
+NAMES = ("2026-11-20T0000", "2026-11-20T0100", "2026-11-20T0200", "2026-11-20T0300")
+
+PLAN = """\
+collection: canaries
+version: 1
+unit: {unit}
+{more}input: landing/*.parquet
+output: out/{{window}}
+epsilon: 3.0
+model: {model}
+min_reports: 400
+stream: {{window: 1h, state: state, time: at{late}}}
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: {domain}, share: 0.6}}
+"""
+NUMBER = (
+    '  - {name: number, kind: distribution, column: number, bounds: "-3,3", bins: 8, share: 0.4}\n'
+)
+USERS = "user_column: user\n"
+LEDGER = "ledger: ledger.sqlite\nbudget: {epsilon: 7.0, delta: 1.0e-5}\n"
+
+
+@pytest.fixture
+def plan(domain, workspace):
+    """Writes a plan, and reads it."""
+
+    def plan(
+        unit: str = "row", more: str = "", late: str = "", model: str = "local", last: str = ""
+    ) -> Streamed:
+        Path("landing").mkdir(exist_ok=True)
+        text = PLAN.format(unit=unit, more=more, late=late, domain=domain, model=model) + last
+        Path("plan.yaml").write_text(text)
+        return streamed(load("plan.yaml"))
+
+    return plan
+
+
+def rows(hours: Sequence[float], users: Sequence[int] | None = None) -> pa.Table:
+    """A row for each moment, of values that are canaries."""
+    n = len(hours)
+    at = [int((BEGIN + hour * HOUR) * SECOND) for hour in hours]
+    ids = range(n) if users is None else users
+    return pa.table(
+        {
+            "at": pa.array(at, pa.timestamp("us")),
+            "value": pa.array([canaries.DECLARED[k % 4] for k in range(n)]),
+            "number": pa.array((np.arange(n) % 7 - 3).astype(np.int16)),
+            "user": pa.array([f"CANARY-USER-{k:04}" for k in ids]),
+        }
+    )
+
+
+def spread(hour: int, n: int) -> list[float]:
+    return (hour + np.arange(n) / n).tolist()
+
+
+def land(name: str, table: pa.Table) -> None:
+    """As it should be done: under another name first."""
+    pq.write_table(table, "landing/.partial", row_group_size=300)
+    os.rename("landing/.partial", f"landing/{name}.parquet")
+
+
+def seconds(moment: float) -> int:
+    return int(moment * SECOND)
+
+
+class Stream:
+    """A stream on this machine, in this process; each is a restart of the last."""
+
+    def __init__(self, plan: Streamed, hour: float = 100) -> None:
+        self.plan, self.state = plan, State("state", mark(plan.plan).hex())
+        clock = functools.partial(seconds, BEGIN + hour * HOUR)
+        screen = Console(file=io.StringIO())
+        self.driver = Driver(plan, self.state, beam_options([]), screen, clock)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.state.close()
+
+    def catch_up(self) -> Stream:
+        while self.driver.step():
+            pass
+        return self
+
+
+def n(window: str, metric: str = "value") -> int:
+    return json.loads(Path(f"out/{window}/{metric}/statement.json").read_text())["n"]
+
+
+def released() -> list[str]:
+    return sorted(path.name for path in Path("out").glob("*") if (path / "statement.json").exists())
+
+
+# ---- on this machine ---------------------------------------------------------------------------
+
+
+def test_windows_are_released_once_as_time_passes_them(plan) -> None:
+    """Out of order, an empty window, late rows, a clock that runs ahead, a restart at each step."""
+    asked = plan()
+    land("a", rows([*spread(1, 500), *spread(0, 300)]))
+    land("b", rows(spread(0, 200)))
+    with Stream(asked).catch_up():
+        assert released() == [NAMES[0]]
+    assert n(NAMES[0]) == 500
+    before = Path("out", NAMES[0], "statement.json").read_bytes()
+    land("c", rows([*spread(0, 70), *spread(3, 450), 101.0]))
+    with Stream(asked).catch_up() as stream:
+        assert released() == [NAMES[0], NAMES[1]]
+        assert stream.state.counters() == {LATE: 70, AHEAD: 1}
+    assert n(NAMES[1]) == 500
+    with Stream(asked) as stream:
+        stream.driver.drain()
+        assert released() == [NAMES[0], NAMES[1], NAMES[3]]
+        assert not list(Path("state").glob("batch*"))
+    assert Path("out", NAMES[0], "statement.json").read_bytes() == before
+    said = json.loads(Path("out", NAMES[3], "statement.json").read_text())
+    assert said["stream"] == {
+        "from": "2026-11-20T03:00:00+00:00",
+        "until": "2026-11-20T04:00:00+00:00",
+        "windows": [NAMES[3]],
+    }
+
+
+def test_a_window_waits_for_those_who_come_late(plan) -> None:
+    asked = plan(late=", lateness: 2h")
+    land("a", rows([*spread(0, 300), *spread(1, 300)]))
+    with Stream(asked).catch_up():
+        pass
+    land("b", rows(spread(0, 200)))
+    land("c", rows(spread(3, 450)))
+    with Stream(asked).catch_up() as stream:
+        assert released() == [NAMES[0]]
+        assert stream.state.counters() == {}
+    assert n(NAMES[0]) == 500
+
+
+def test_where_nothing_comes_any_more_the_clock_takes_over(plan) -> None:
+    asked = plan(late=", idle: 10min")
+    land("a", rows(spread(0, 450)))
+    for hour, expected in ((1.1, []), (1.2, []), (1.3, NAMES[:1])):
+        with Stream(asked, hour).catch_up():
+            assert released() == [*expected]
+
+
+def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan, monkeypatch) -> None:
+    asked = plan("user per window", USERS)
+    monkeypatch.setattr(remembering, "_RUNS", 2)
+    for k in range(4):  # more batches than a window may have files of users
+        land(f"a{k}", rows(spread(0, 120), [*range(30), *range(100 * k, 100 * k + 90)]))
+        with Stream(asked) as stream:
+            stream.catch_up()
+    assert len([*Path("state").glob("digests-*")]) == 1
+    everyone = {user for k in range(4) for user in range(100 * k, 100 * k + 90)}
+    with Stream(asked) as stream:
+        assert stream.state.held(BEGIN * SECOND)["value"].reports == len(everyone) == 360
+
+
+def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
+    plan()
+    land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250), *spread(3, 50)]))
+    with Stream(plan()) as stream:
+        stream.catch_up().driver.drain()
+    assert released() == []
+    os.rename("state", "before")
+    with Stream(plan(more="merge_small: true\n")) as stream:
+        stream.catch_up().driver.drain()
+    assert released() == [NAMES[2]]
+    assert n(NAMES[2]) == 501
+    said = json.loads(Path("out", NAMES[2], "statement.json").read_text())["stream"]
+    assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2026-11-20T00:00:00+00:00")
+
+
+def looks(stream: Stream, times: int) -> None:
+    for _ in range(times):
+        stream.driver.step()
+
+
+def test_half_a_file_is_tried_again_and_then_given_up(plan, monkeypatch) -> None:
+    monkeypatch.setattr(landing, "TRIES", 2)
+    asked = plan()
+    land("whole", rows(spread(0, 500)))
+    data = Path("landing/whole.parquet").read_bytes()
+    Path("landing/half.parquet").write_bytes(data[: len(data) // 2])
+    with Stream(asked) as stream:
+        stream.driver.step()
+        stream.driver.step()
+        _, tries, state = stream.state.file(str(Path("landing/half.parquet")))
+        assert (tries, state) == (1, "waiting")
+        Path("landing/half.parquet").write_bytes(data)
+        stream.catch_up()
+        Path("landing/bad.parquet").write_bytes(b"CANARY-BYTES" * 100)
+        # A footer that promises what the pages do not hold.
+        broken = bytearray(data)
+        broken[4:400] = b"\xff" * 396
+        Path("landing/torn.parquet").write_bytes(broken)
+        with pytest.warns(Caution, match="given up"):
+            looks(stream, 2)
+        assert stream.state.counters()["unreadable file"] == 2
+        stream.driver.drain()
+    assert n(NAMES[0]) == 1000
+
+
+def test_a_file_of_other_columns_is_counted(plan, run) -> None:
+    plan(last=NUMBER)
+    land("a", rows(spread(0, 500)).drop_columns(["number"]))
+    land("b", rows(spread(0, 500)).set_column(2, "number", pa.array(["CANARY-STRAY"] * 500)))
+    land("c", rows(spread(0, 500)).drop_columns(["at"]))
+    outcome = run(["stream", "plan.yaml", "--drain"])
+    assert outcome.code == 0, outcome.said
+    assert "3 file that does not fit the plan" in outcome.out
+    assert not canaries.found(outcome.said, declared=False)
+
+
+def test_the_release_of_a_window_is_the_batch_release_of_its_messages(plan, monkeypatch) -> None:
+    """Messages are kept as they leave the clients; collected in one job, they say the same."""
+    asked = plan("user per window", USERS, model="shuffle")
+    land("a", rows([*spread(0, 700)]))
+    land("b", rows([*spread(0, 500), *spread(1, 10)], range(300, 810)))
+    monkeypatch.setattr(driving, "_FILES", 1)
+    with Stream(asked) as stream:
+        stream.driver.step()
+        assert stream.state.held(BEGIN * SECOND)["value"].messages == 700
+        settle = State.settle
+        kept = {}
+
+        def settled(self, start, state):
+            kept[start] = {
+                name: [*map(_words, each.files)] for name, each in self.held(start).items()
+            }
+            settle(self, start, state)
+
+        monkeypatch.setattr(State, "settle", settled)
+        stream.catch_up()
+    for metric in asked.metrics:
+        words = kept[BEGIN * SECOND][metric.name]
+        assert sum(block.size for block in words) == 800
+        content = _in_one_job(metric, words)
+        for name, data in content.files.items():
+            if name.endswith(".parquet"):
+                path = Path("out", NAMES[0], metric.name, name)
+                assert pq.read_table(path).equals(pq.read_table(pa.BufferReader(data)))
+
+
+def _words(path: str) -> np.ndarray:
+    return np.fromfile(path, np.uint64)
+
+
+def _in_one_job(metric, blocks):
+    """What the road's own second half publishes of messages."""
+    from pipelines.road import Reports
+
+    road = metric.road
+
+    def build(pipeline):
+        messages = pipeline | "M" >> beam.Create(blocks).with_output_types(np.ndarray)
+        users = pipeline | "U" >> beam.Create([sum(block.size for block in blocks)])
+        tallies = pipeline | "T" >> beam.Create([("rows read", 800)])
+        return road.collected(road.shuffled(Reports(messages, users, tallies)))
+
+    (content,) = run_beam(build).elements
+    return content
+
+
+def test_nothing_raw_is_kept(plan) -> None:
+    asked = plan("user per window", USERS)
+    land("a", rows(spread(0, 300)))
+    with Stream(asked).catch_up():
+        pass
+    for path in Path("state").rglob("*"):
+        if path.is_file():
+            assert b"CANARY" not in path.read_bytes()
+    assert Path("state").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("where", ["commit", "settle"])
+def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
+    plan, monkeypatch, where
+) -> None:
+    asked = plan("user", USERS + LEDGER)
+    land("a", rows(spread(0, 500)))
+    land("b", rows(spread(1, 450)))
+    monkeypatch.setattr(driving, "_FILES", 1)
+    real = getattr(State, where)
+
+    def crash(self, *args):
+        monkeypatch.setattr(State, where, real)
+        raise FailedError("the power is gone")
+
+    monkeypatch.setattr(State, where, crash)
+    with Stream(asked) as stream, pytest.raises(FailedError):
+        stream.catch_up()
+    first = {path: path.read_bytes() for path in Path("out").glob("*/statement.json")}
+    with Stream(asked) as stream:
+        stream.catch_up().driver.drain()
+    assert released() == [*NAMES[:2]]
+    assert (n(NAMES[0]), n(NAMES[1])) == (500, 450)
+    assert all(path.read_bytes() == data for path, data in first.items())
+    entries = Ledger.open("ledger.sqlite").entries()
+    assert [(e.window, e.state) for e in entries] == [(w, "committed") for w in NAMES[:2]]
+
+
+def test_what_the_budget_does_not_cover_waits(plan, run) -> None:
+    plan("user", USERS + LEDGER.replace("1.0e-5", "0"))
+    land("all", rows([moment for hour in range(4) for moment in spread(hour, 450)]))
+    outcome = run(["stream", "plan.yaml", "--drain"])
+    assert (outcome.code, "budget" in outcome.err) == (1, True), outcome.said
+    assert released() == [*NAMES[:3]]
+    text = Path("plan.yaml").read_text().replace("epsilon: 7.0", "epsilon: 12.5")
+    Path("plan.yaml").write_text(text)
+    outcome = run(["stream", "plan.yaml", "--drain"])
+    assert outcome.code == 0, outcome.said
+    assert released() == [*NAMES]
+    assert not canaries.found(outcome.said, declared=False)
+
+
+def test_two_streams_do_not_share_a_state(plan, run) -> None:
+    with Stream(plan()):
+        outcome = run(["stream", "plan.yaml", "--once"])
+    assert outcome.code == 2
+    assert "another stream is at work" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("stream: {window: 1h", "#", "no `stream:`"),
+        ("window: 1h", "window: 1w", "as in 30s"),
+        ("window: 1h", "window: 0s", "must last"),
+        ("out/{window}", "out", "name a folder with {window}"),
+        ("unit: row", "unit: user\nuser_column: user\nmerge_small: true", "merge_small"),
+        ("column: value,", "column: value, model: central,", "central"),
+        ("version: 1", "version: 2", "another plan"),
+    ],
+)
+def test_plans_that_are_no_streams(plan, run, old, new, told) -> None:
+    with Stream(plan()):
+        pass
+    Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace(old, new))
+    outcome = run(["stream", "plan.yaml", "--once"])
+    assert outcome.code == 2, outcome.said
+    assert told in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_stream_runs_while_files_land_is_killed_and_goes_on(plan) -> None:
+    """The command itself, in processes of its own, over a folder that grows."""
+    plan()
+    words = [sys.executable, "-m", "pipelines.cli", "stream", "plan.yaml", "--every", "0.2"]
+    root = str(Path(driving.__file__).parents[2])
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(words, env=os.environ | {"PYTHONPATH": root})
+
+    process = start()
+    try:
+        for hour in range(3):
+            land(f"{hour}", rows(spread(hour, 450)))
+            if hour == 1:
+                process.kill()
+                process.wait()
+                process = start()
+            until = time.monotonic() + 120
+            while released() != [*NAMES[:hour]] and time.monotonic() < until:
+                time.sleep(0.05)
+            assert released() == [*NAMES[:hour]]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert n(NAMES[0]) == n(NAMES[1]) == 450
+
+
+# ---- on a runner that knows when time has passed -----------------------------------------------
+
+
+def flow(build, monkeypatch) -> dict[str, int]:
+    """Run an unbounded pipeline on the runner that knows TestStream.
+
+    Its metrics lose what is counted of late elements; and the pipelines of the releases, in this
+    same process, would begin the count anew.
+    """
+    monkeypatch.setattr("pipelines.run.reset", lambda: None)
+    before = Counter(live())
+    pipeline = beam.Pipeline("BundleBasedDirectRunner", PipelineOptions(["--streaming"]))
+    build(pipeline)
+    pipeline.run().wait_until_finish()
+    return Counter(live()) - before
+
+
+def test_an_unbounded_pipeline_releases_each_window_at_its_end(plan, monkeypatch) -> None:
+    """Out of order, duplicates of users, late, an empty window, one with a single row."""
+    asked = plan("user per window", USERS)
+    tables = [
+        (0, rows(spread(1, 420), range(420))),
+        (0, rows(spread(0, 400), range(400))),
+        (0, rows(spread(0, 400), range(100, 500))),
+        ("to", 1.1),
+        (0, rows(spread(0, 30))),
+        ("to", 2.5),
+        (0, rows([3.5], [1])),
+    ]
+    stream = test_stream.TestStream().advance_watermark_to(BEGIN)
+    for kind, value in tables:
+        if kind == "to":
+            stream = stream.advance_watermark_to(BEGIN + value * HOUR)
+        else:
+            at = value.column("at").to_pylist()[0].replace(tzinfo=timezone.utc).timestamp()
+            stream = stream.add_elements([TimestampedValue(("f", pack(value)), at)])
+    clock = functools.partial(seconds, BEGIN + 50 * HOUR)
+
+    def build(pipeline):
+        named = pipeline | stream.advance_watermark_to_infinity()
+        files = named | beam.MapTuple(unpack).with_output_types(tuple[str, pa.Table])
+        return files | ServeTables(asked, clock)
+
+    counted = flow(build, monkeypatch)
+    assert released() == [*NAMES[:2]]
+    assert (n(NAMES[0]), n(NAMES[1])) == (500, 420)
+    assert (counted[LATE], counted[WITHHELD]) == (30, 1)
+
+
+def pack(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(name: str, data: bytes) -> tuple[str, pa.Table]:
+    return name, pq.read_table(pa.BufferReader(data))
+
+
+def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) -> None:
+    """A flood of one client's report, another plan's, and a whole window that comes too late."""
+    asked = plan(last=NUMBER)
+    value = asked.metrics[0].job.design.mechanism
+    words = value.perturb(np.arange(500, dtype=np.uint32) % 4, SeededRandom(1))
+    sent = WireReports.submitted(mark(asked.plan), 0, words, SeededRandom(2))
+    flood = WireReports(sent.fingerprint, sent.form, np.repeat(sent.records[:1], 5000))
+    other = WireReports.submitted(bytes(16), 0, words[:7], SeededRandom(3))
+    blocks = [binary.encode(each) for each in (flood, sent, other)]
+    stream = (
+        test_stream.TestStream()
+        .advance_watermark_to(BEGIN)
+        .add_elements([TimestampedValue(block, BEGIN + 5) for block in blocks])
+        .advance_watermark_to(BEGIN + HOUR + 1)
+        .add_elements([TimestampedValue(blocks[1], BEGIN + 9)])
+        .advance_watermark_to_infinity()
+    )
+
+    def build(pipeline):
+        sent = pipeline | stream | beam.Map(bytes).with_output_types(bytes)
+        return sent | ServeReports(asked)
+
+    counted = flow(build, monkeypatch)
+    assert released() == [NAMES[0]]
+    assert n(NAMES[0]) == 500
+    assert (counted[DUPLICATE], counted[OTHER_PLAN]) == (5000, 7)
+    said = json.loads(Path("out", NAMES[0], "statement.json").read_text())
+    assert (said["metrics"], said["withheld"]) == (["value"], ["number"])

@@ -1,0 +1,210 @@
+"""Rows to the windows of time in which they happened; rows that came too late join none.
+
+Windows tumble: each begins where the last one ends, counted from 1970-01-01T00:00Z. All times are
+microseconds since then, and all windows are in UTC; times without a zone are taken to be UTC.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam import typehints
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from numpy.typing import NDArray
+
+from transforms.progress import tally
+
+SECOND = 1_000_000  # microseconds
+LATE = "late"
+AHEAD = "clock ahead"
+NULL_TIME = "null time"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_UNITS = {"s": SECOND, "ms": 1000, "us": 1}
+_DAY = 86_400 * SECOND
+_FARTHEST = 1 << 61  # microseconds: 73,000 years, what all arithmetic here can bear
+_CROWD = 0.99  # of a table's rows: so many must have happened before time is taken to have passed
+_DATED = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?:[:-]?(\d\d))?)?")
+
+
+def now() -> int:
+    """The time by this machine's clock."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows of one length.
+
+    Attributes:
+        length: in microseconds.
+
+    Raises:
+        ValueError: the length is not positive.
+
+    >>> days = Tumbling(86_400 * SECOND)
+    >>> days.name(days.start(time_in("trips-2026-11-20T13.parquet")))
+    '2026-11-20'
+    """
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length <= _FARTHEST:
+            raise ValueError("a window must be longer than nothing")
+
+    def start(self, moment: int) -> int:
+        """When the window of a moment begins."""
+        return moment - moment % self.length
+
+    def starts(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) when the windows of (n,) moments begin."""
+        return moments - moments % self.length
+
+    def name(self, start: int) -> str:
+        """A window's name: the moment at which it begins, as far as windows of this length need."""
+        begins = _EPOCH + timedelta(microseconds=start)
+        if self.length % _DAY == 0:
+            return begins.strftime("%Y-%m-%d")
+        seconds = "%H%M" if self.length % (60 * SECOND) == 0 else "%H%M%S"
+        return begins.strftime(f"%Y-%m-%dT{seconds}")
+
+
+def accepts(kind: pa.DataType) -> bool:
+    """Whether a column of this type says when its rows happened."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def time_in(path: str) -> int | None:
+    """The first moment named in a file's name, as in trips-2026-11-20T1305; None if there is none.
+
+    Args:
+        path: of a file; its folders are not looked at.
+    """
+    found = _DATED.search(re.split(r"[/\\]", path)[-1])
+    if found is None:
+        return None
+    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    try:
+        moment = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def times(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """When rows happened.
+
+    Args:
+        column: n values of a type that `accepts` admits.
+
+    Returns:
+        (n,) microseconds, of no meaning for nulls; (n,) which are none.
+    """
+    kind = column.type
+    known = column.is_valid().to_numpy()
+    words = column.cast(pa.timestamp("s") if pa.types.is_date(kind) else kind)
+    unit = words.type.unit
+    raw = words.cast(pa.int64()).fill_null(0).to_numpy()
+    if unit == "ns":
+        return raw // 1000, known
+    scale = _UNITS[unit]
+    # A time beyond all sense stays beyond it: it must not come round to a sensible one.
+    return np.clip(raw, -_FARTHEST // scale, _FARTHEST // scale) * scale, known
+
+
+@dataclass
+class ToWindows(beam.PTransform):
+    """(file, table) in; tables of one window each, in that window, out.
+
+    Rows without a time, of a clock that runs ahead, or of a window that was released are counted
+    by reason, and dropped. The output tagged `REACHED` holds moments: what nearly all rows of a
+    table had happened by.
+
+    Attributes:
+        windows: of time.
+        column: says when a row happened; None where the file's name says it for all its rows.
+        keep: columns that go on.
+        ahead: microseconds by which a clock may differ from ours.
+        oldest: rows before it are late; None where the runner's watermark decides.
+        delay: microseconds by which a window is held open beyond its end; Beam's window is then so
+            much later than ours.
+        clock: tells the time.
+    """
+
+    windows: Tumbling
+    column: str | None
+    keep: tuple[str, ...]
+    ahead: int
+    oldest: int | None = None
+    delay: int = 0
+    clock: Callable[[], int] = now
+
+    REACHED = "reached"
+
+    def expand(self, files: beam.PCollection) -> Any:
+        split = files | "Split by time" >> beam.ParDo(SplitDoFn(self)).with_outputs(
+            self.REACHED, main="tables"
+        )
+        return split.tables | "Window" >> beam.WindowInto(self.beam_windows), split[self.REACHED]
+
+    @property
+    def beam_windows(self) -> FixedWindows:
+        """The same windows, as Beam has them, after the delay."""
+        length = Duration(micros=self.windows.length)
+        return FixedWindows(length, Timestamp(micros=self.delay % self.windows.length))
+
+    def start(self, window: Any) -> int:
+        """When a window of Beam's begins in ours."""
+        return int(window.start.micros) - self.delay
+
+
+@typehints.with_input_types(tuple[str, pa.Table])
+@typehints.with_output_types(pa.Table)
+class SplitDoFn(beam.DoFn):
+    """A table's rows by window."""
+
+    def __init__(self, asked: ToWindows) -> None:
+        self._asked = asked
+
+    def process(self, file: tuple[str, pa.Table]) -> Iterator[Any]:
+        asked, (path, table) = self._asked, file
+        if not table.num_rows:
+            return
+        moments, known = self._moments(path, table)
+        past = known & (moments <= asked.clock() + asked.ahead)
+        if past.any():
+            # One stray row does not close a window on all others.
+            crowd = np.quantile(moments[past], _CROWD, method="lower")
+            yield TaggedOutput(asked.REACHED, int(crowd))
+        kept = past if asked.oldest is None else past & (moments >= asked.oldest)
+        for reason, lost in ((NULL_TIME, ~known), (AHEAD, known & ~past), (LATE, past & ~kept)):
+            if lost.any():
+                tally(reason, int(np.count_nonzero(lost)))
+        yield from self._parts(table.select(asked.keep), moments, kept)
+
+    def _moments(self, path: str, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        if self._asked.column is not None:
+            return times(table.column(self._asked.column))
+        moment = time_in(path)
+        size = table.num_rows
+        return np.full(size, moment or 0, np.int64), np.full(size, moment is not None)
+
+    def _parts(
+        self, table: pa.Table, moments: NDArray[np.int64], kept: NDArray[np.bool_]
+    ) -> Iterator[TimestampedValue]:
+        starts = self._asked.windows.starts(moments)
+        for start in np.unique(starts[kept]).tolist():
+            mine = kept & (starts == start)
+            part = table if mine.all() else table.filter(pa.array(mine))
+            yield TimestampedValue(part, Timestamp(micros=start + self._asked.delay))
