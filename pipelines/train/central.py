@@ -41,7 +41,7 @@ class CentralPlan(ABC):
 
     Attributes:
         options: what was asked.
-        rows: how many are expected.
+        rows: how many it is laid out for; a number that is public.
         delta: of the release.
     """
 
@@ -52,7 +52,7 @@ class CentralPlan(ABC):
     @property
     def least(self) -> int:
         """The fewest rows that a release stands on."""
-        return 1
+        return self.options.min_reports or 1
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class CentralPlan(ABC):
     @property
     def exactly(self) -> str:
         """What is published as it is."""
-        return "the number of rows used, of rows read and of rejects by reason"
+        return f"the number of {self.options.unit}s used, of rows read and of rejects by reason"
 
     @abstractmethod
     def training(self) -> dict[str, Any]:
@@ -103,14 +103,46 @@ class CentralPlan(ABC):
         released = self.guarantees[0]
         epsilon, delta = upward(released.epsilon, 6), upward(released.delta, 6)
         return [
-            f"For anyone who sees this release, but not {self._whoever}: {self._change}, the "
-            "probability of whatever they see would have changed by a factor of at most "
-            f"{factor(released.epsilon)}, but for outcomes of total probability at most {delta:g}. "
-            f"(epsilon = {epsilon:g}, delta = {delta:g}; {released.how}.)"
+            f"For anyone who sees this release, but not {self._whoever}: {self._change}, and all "
+            "numbers of rows been what they are, the probability of whatever they see would have "
+            f"changed by a factor of at most {factor(released.epsilon)}, but for outcomes of total "
+            f"probability at most {delta:g}. (epsilon = {epsilon:g}, delta = {delta:g}; "
+            f"{released.how}.)",
+            f"How many rows were read, and how many {self.options.unit}s could be used, is "
+            "published as it is: nothing is promised about these numbers.",
         ]
 
-    _whoever = "the curator, who held the rows"
-    _change = "had any one row been left out, or one more been there"
+    @property
+    @abstractmethod
+    def _whoever(self) -> str:
+        """Whom the promise does not bind."""
+
+    @property
+    @abstractmethod
+    def _change(self) -> str:
+        """What may change, as the beginning of a sentence."""
+
+
+def counted_on(options: TrainOptions, rows: int) -> int:
+    """How many rows, or users with one row each, a run is laid out for.
+
+    Noise and steps follow from it and are public, so it must be so too.
+
+    Args:
+        options: what was asked.
+        rows: how many there are, which is published.
+
+    Raises:
+        RequestError: rows do not tell how many users there are.
+    """
+    if options.min_reports is not None:
+        return options.min_reports
+    if options.user_column is not None:
+        raise RequestError(
+            "--min-reports is missing: with --user-column, say how many users there are at the "
+            "least, for the run is laid out for so many, and rows do not tell"
+        )
+    return rows
 
 
 def require_room(options: TrainOptions, rows: int, objective: Objective) -> None:

@@ -18,13 +18,13 @@ from pipelines.train.curve import Curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Trained
 from transforms.encode_rows import RowBlock
-from transforms.progress import DIVERGED, REPORTS, tally
+from transforms.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.train_curve import Scored
 
 
 @dataclass
 class TrainInOnePlace(beam.PTransform):
-    """Blocks of rows in, one `Trained` out; nothing if there are no rows, or the run diverged.
+    """Blocks of rows in, one `Trained` out; nothing if rows are too few, or the run diverged.
 
     All rows meet in one worker's memory.
 
@@ -67,6 +67,9 @@ class TrainDoFn(beam.DoFn):
             raise TypeError("the plan is of another method")
         rows, targets = self._rows(gathered[1])
         tally(REPORTS, len(rows))
+        if len(rows) < plan.least:
+            tally(WITHHELD, len(rows))
+            return
         watcher = _Watcher(job, *self._rows(public))
         try:
             weights = plan.train(rows, targets, self._rng, watcher)

@@ -8,7 +8,7 @@ from typing import Any
 from mechanisms.catalog import VECTOR
 from pipelines.arguments import add_input, add_output, add_users, asked, command
 from pipelines.attribute_arguments import add_attributes
-from pipelines.train.options import LOSSES, METHODS
+from pipelines.train.options import BIASED, LOSSES, METHODS
 
 _MORE = """\
 methods:
@@ -87,6 +87,12 @@ def _add_privacy(group: Any) -> None:
         "--delta",
         help="the probability that epsilon may fail (default: local 0, else 1e-6)",
     )
+    group.add_argument(
+        "--min-reports", metavar="N",
+        help="local: skip a step with fewer users (default: in the shuffle model what groups "
+        "surely have). Else: withhold a release of fewer, and lay the run out for N (default: the "
+        "number of rows; with --user-column name one near the number of users)",
+    )  # fmt: skip
 
 
 def _add_local(group: Any) -> None:
@@ -103,13 +109,9 @@ def _add_local(group: Any) -> None:
         help="of gradient descent, each by users of its own (default: as many as noise allows)",
     )  # fmt: skip
     group.add_argument(
-        "--min-reports", metavar="N",
-        help="skip a step with fewer users (default: in the shuffle model what groups surely have)",
-    )  # fmt: skip
-    group.add_argument(
         "--mechanism", metavar="NAME",
         help="auto takes the one with the least error (default: auto); or one of: "
-        f"{', '.join(VECTOR)}",
+        f"{', '.join(name for name in VECTOR if name not in BIASED)}",
     )  # fmt: skip
     group.add_argument(
         "--hold-back", metavar="SHARE",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,50 +15,87 @@ from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
+from mechanisms.privacy.composition import Neighbours
+from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
 from mechanisms.target import default_delta
 from pipelines.errors import RequestError
-from pipelines.train.central import CentralPlan, DivergedError, Watch, require_room
-from pipelines.train.options import TrainOptions, one_row
+from pipelines.train.central import CentralPlan, DivergedError, Watch, counted_on, require_room
+from pipelines.train.options import TrainOptions
 
 _POINTS = 20  # of a learning curve
 _LOT, _EPOCHS, _CLIP = 4, 25, 1.0  # lots are a quarter of the rows
+
+_ZEROED_OUT = (
+    "zero-out neighbours (Kairouz et al., ICML 2021, definition 1.1; Ponomareva et al., JAIR "
+    "2023): to the sums of gradients a row that counts for nothing is a row removed, while all "
+    "numbers of rows, and with them lots, steps and noise, stay; so, by an account of rows added "
+    "or removed: "
+)
+_BESIDE: dict[str, tuple[Accountant, Neighbours]] = {
+    "by_renyi_divergences": ("rdp", "add or remove"),
+    "by_the_moments_accountant": ("moments", "add or remove"),
+    "of_another_row_in_its_place": ("pld", "replace one"),
+}
 
 
 @dataclass(frozen=True)
 class CuratorPlan(CentralPlan):
     """DP-SGD by a curator.
 
+    Neighbours that differ in the number of rows would differ in what is published as it is, and in
+    all that is laid out for that number. So they do not: a row is replaced by one whose gradient is
+    0 at every model, which the accountant cannot tell from a row removed.
+
     Attributes:
         run: its parameters.
+
+    Source: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, "Practical and private (deep) learning
+        without sampling or shuffling", ICML 2021, definition 1.1; Ponomareva, Hazimeh, Kurakin, Xu,
+        Denison, McMahan, Vassilvitskii, Chien, Thakurta, "How to DP-fy ML: a practical guide to
+        machine learning with differential privacy", JAIR 77, 2023 (zero-out neighbours).
     """
 
     run: DpSgd
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        return (self.run.guarantee(self.delta, "pld", unit=self.options.unit),)
+        return (self._by("pld"),)
 
     @cached_property
     def beside(self) -> dict[str, Guarantee]:
-        unit = self.options.unit
-        return {
-            "by_renyi_divergences": self.run.guarantee(self.delta, "rdp", unit=unit),
-            "by_the_moments_accountant": self.run.guarantee(self.delta, "moments", unit=unit),
-        }
+        known = {}
+        for name, (accountant, neighbours) in _BESIDE.items():
+            with suppress(ValueError):  # a larger epsilon may be beyond this delta
+                known[name] = self._by(accountant, neighbours)
+        return known
+
+    def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
+        """What one accountant says."""
+        found = self.run.guarantee(self.delta, accountant, neighbours, self.options.unit)
+        if neighbours == "replace one":
+            return found
+        return replace(found, how=_ZEROED_OUT + found.how)
 
     @property
-    def cautions(self) -> list[str]:
-        if self.options.user_column is None:
-            return []
-        return [
-            f"gradients are scaled for {self.rows:,} rows, and with --user-column one row of each "
-            "user is used; if users have many rows, raise --learning-rate as many times"
-        ]
+    def _whose(self) -> str:
+        """What is protected."""
+        return "row" if self.options.user_column is None else "user with all rows"
 
     @property
     def neighbours(self) -> str:
-        return f"{one_row(self.options)} is added or removed"
+        return (
+            f"one {self._whose} counts for nothing: the gradient is 0 at every model, and the "
+            "numbers of rows that are published stay as they are"
+        )
+
+    @property
+    def _whoever(self) -> str:
+        return "the curator, who held the rows"
+
+    @property
+    def _change(self) -> str:
+        return f"had any one {self._whose} counted for nothing"
 
     @property
     def step_name(self) -> str:
@@ -66,6 +104,7 @@ class CuratorPlan(CentralPlan):
     def training(self) -> dict[str, Any]:
         run = self.run
         return {
+            "laid_out_for": f"{self.rows:,} {self.options.unit}s",
             "lots": run.steps,
             "expected_rows_of_a_lot": run.lot,
             "probability_of_a_row": run.rate,
@@ -105,13 +144,15 @@ def plan_curator(
         epsilon: of the release.
 
     Raises:
-        RequestError: rows do not fit into memory, or are fewer than a lot.
+        RequestError: rows do not fit into memory, are fewer than a lot, or nobody knows how many
+            users there are.
         ValueError: the target is out of reach.
     """
     require_room(options, rows, objective)
+    rows = counted_on(options, rows)
     lot = options.lot or max(1, rows // _LOT)
     if lot > rows:
-        raise RequestError(f"--lot: {lot:,} rows are more than the {rows:,} there are")
+        raise RequestError(f"--lot: {lot:,} rows are more than the {rows:,} that are counted on")
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
     optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean_planner import ScalarDesign
+from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector_planner import VectorDesign
 from pipelines.train.options import TrainOptions, one_row
@@ -93,9 +95,22 @@ class LocalPlan:
 
     @property
     def cautions(self) -> list[str]:
-        """That noise drowns the gradient, with the noise that is to be expected."""
+        """That noise drowns the gradient, with the noise to be expected; and what it leaves out."""
         told = self.steps.caution(self.users * self.steps.schedule.steps)
-        return [] if told is None else [told]
+        return ([] if told is None else [told]) + self._of_the_seed
+
+    @property
+    def _of_the_seed(self) -> list[str]:
+        """That one public seed of a mechanism turns all steps alike."""
+        mechanism = self.design.mechanism
+        if not isinstance(mechanism, PrivUnit):
+            return []
+        off = self.steps.clip * math.sqrt(mechanism.seed_variance)
+        return [
+            f"{self.design.name} has one public seed for all users, which puts the mean gradients "
+            f"of all steps off alike: by a standard deviation of up to {off:.3g} per coordinate "
+            "beside the noise that is predicted, however many users there are"
+        ]
 
     def promises(self) -> list[str]:
         """The guarantees in words, and what a reader must know beside them."""
@@ -115,7 +130,7 @@ class LocalPlan:
     @property
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""
-        return f"{one_row(self.options)} is replaced by any other row"
+        return f"{one_row(self.options)} is replaced by any other row that can be used"
 
     @property
     def exactly(self) -> str:

@@ -14,7 +14,8 @@ from mechanisms.learning.schedule import plan as plan_schedule
 from mechanisms.learning.schedule import plan_steps
 from mechanisms.mean_planner import MeanTarget, ScalarDesign
 from mechanisms.target import default_delta
-from mechanisms.vector_planner import VectorDesign, VectorTarget
+from mechanisms.vector_planner import VectorDesign
+from mechanisms.vector_target import VectorTarget
 from pipelines.errors import RequestError
 from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
 from pipelines.train.options import TrainOptions

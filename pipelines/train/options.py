@@ -15,9 +15,11 @@ MOST_STEPS = 500  # each is several stages of a pipeline that is written out bef
 METHODS = ("local", "dp-sgd", "dssgd")
 LOSSES = ("linear", "ridge", "logistic", "svm", "perceptron")
 
+BIASED = ("multi_rphm",)  # of the mechanisms; errors of steps would add up, however many users
+
 # Which options only some methods know.
 _OWN = {
-    "local": ("model", "epsilon_local", "steps", "min_reports", "mechanism", "hold_back"),
+    "local": ("model", "epsilon_local", "steps", "mechanism", "hold_back"),
     "dp-sgd": ("lot", "epochs", "clip"),
     "dssgd": (
         "participants", "upload_share", "download_share", "selection", "exchange", "bound",
@@ -45,13 +47,13 @@ class TrainOptions(BaseModel):
     learning_rate: float | None = Field(None, gt=0)
     epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     delta: float | None = Field(None, ge=0, lt=1)
+    min_reports: Whole | None = Field(None, ge=1)
     validation: tuple[str, ...] | None = None
     confidence: float = Field(0.95, gt=0, lt=1)
     # of the local method
     model: Literal["local", "shuffle"] | None = None
     epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
     steps: Whole | None = Field(None, ge=1, le=MOST_STEPS)
-    min_reports: Whole | None = Field(None, ge=1)
     mechanism: str | None = None
     hold_back: float | None = Field(None, gt=0, lt=1)
     # of a curator with all rows in one place
@@ -109,6 +111,12 @@ def require_sense(options: TrainOptions) -> None:
         raise RequestError("--hidden is a number of units, which only --loss perceptron has")
     if options.penalty is not None and options.loss == "linear":
         raise RequestError("--penalty makes it --loss ridge; --loss linear has none")
+    if options.mechanism in BIASED:
+        raise RequestError(
+            f"--mechanism: {options.mechanism} estimates what is left of a gradient after a "
+            "projection, and steps along that lead elsewhere, however many users there are; take "
+            "an unbiased one, or auto"
+        )
     if options.epsilon is None and options.epsilon_local is None:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
     if options.epsilon is None and not options.shuffled:

@@ -17,7 +17,7 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from mechanisms.target import default_delta
 from pipelines.errors import RequestError
-from pipelines.train.central import CentralPlan, DivergedError, Watch, require_room
+from pipelines.train.central import CentralPlan, Watch, counted_on, require_room
 from pipelines.train.options import TrainOptions, one_row
 
 _PARTICIPANTS, _EPOCHS, _UPLOAD, _SPEED = 30, 10, 0.1, 0.1
@@ -65,14 +65,24 @@ class ParticipantsPlan(CentralPlan):
 
     @property
     def neighbours(self) -> str:
-        return f"{one_row(self.options)} is replaced by any other row of its participant"
+        return (
+            f"{one_row(self.options)} is replaced by any other row that can be used, at the same "
+            "participant; the numbers of rows that are published stay as they are"
+        )
 
     @property
     def step_name(self) -> str:
         return "epochs"
 
-    _whoever = "the participant who held the row"
-    _change = "had any one row been another row"
+    @property
+    def _whoever(self) -> str:
+        return "the participant who held the row"
+
+    @property
+    def _change(self) -> str:
+        alone = self.options.user_column is None
+        whose = "any one row been another" if alone else "the rows of any one user been others"
+        return f"had {whose} that can be used"
 
     def training(self) -> dict[str, Any]:
         selection = self.run.selection
@@ -92,19 +102,11 @@ class ParticipantsPlan(CentralPlan):
     def train(
         self, rows: Numbers, targets: NDArray[Any], rng: RandomSource, watch: Watch
     ) -> Floats:
+        # By places alone: whatever a row holds, all others are dealt to whom they were dealt to.
         order = rng.permutation(len(rows)).astype(np.int64)
         parts = np.array_split(order, min(self.participants, len(rows)))
-        shares = [Share(rows[part], targets[part]) for part in parts]
-        epochs = [0]
-
-        def score(weights: Floats) -> float:
-            epochs[0] += 1
-            return 0.0
-
-        try:
-            found = self.run.run(shares, rng, score)
-        except ArithmeticError:
-            raise DivergedError(1 + epochs[0] // max(1, len(shares))) from None
+        # Those who diverge say nothing of it, for that would tell of their rows.
+        found = self.run.run([Share(rows[part], targets[part]) for part in parts], rng)
         watch(self.run.epochs, found.weights)
         return found.weights
 
@@ -121,14 +123,16 @@ def plan_participants(
         epsilon: of all that a participant uploads in the whole run.
 
     Raises:
-        RequestError: rows do not fit into memory, or are fewer than participants.
+        RequestError: rows do not fit into memory, are fewer than participants, or nobody knows how
+            many users there are.
         ValueError: the target is out of reach.
     """
     require_room(options, rows, objective)
+    rows = counted_on(options, rows)
     participants = options.participants or _PARTICIPANTS
     if participants > rows:
         raise RequestError(
-            f"--participants: {participants:,} need a row each, and there are {rows:,}"
+            f"--participants: {participants:,} need a row each, and {rows:,} are counted on"
         )
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     epochs = options.epochs or _EPOCHS

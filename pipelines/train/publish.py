@@ -112,9 +112,11 @@ class TrainLocally(beam.PTransform):
         if not isinstance(plan, LocalPlan):
             raise TypeError("the plan is of another method")
         groups = blocks | "Divide" >> self._division(plan)
+        users = self._at_most(1 - plan.held_back, plan.steps.schedule.steps)
         train = TrainSteps(
             plan.steps, job.examples, plan.steps.start(job.open_rng()), plan.least,
-            job.options.shuffled, 1, job.open_rng,
+            job.options.shuffled, bucket_count(users * plan.design.mechanism.messages),
+            job.open_rng,
         )  # fmt: skip
         runs = tuple(groups[:-1]) | "Descend" >> train
         finish = FinishDoFn(job)
@@ -122,6 +124,10 @@ class TrainLocally(beam.PTransform):
         if found is None:
             return runs[-1] | "Finish" >> beam.ParDo(finish, None)
         return runs[-1] | "Finish" >> beam.ParDo(finish, AsSingleton(found, default_value=None))
+
+    def _at_most(self, share: float, batches: int) -> float:
+        """How many users a batch has, as far as rows tell, if a share of all is in so many."""
+        return self.job.telemetry.rows * share / batches
 
     def _division(self, plan: LocalPlan) -> SplitGroups:
         """Users to steps, or among those held back."""
@@ -145,8 +151,9 @@ class TrainLocally(beam.PTransform):
         if plan.curve is None:
             return self.public | "Score" >> ScoreModels(job.objective, job.examples, models)
         least = plan.curve.least if job.options.shuffled else None
+        buckets = bucket_count(self._at_most(plan.held_back, len(plan.curve.steps)))
         ask = AskHeldBack(
-            job.objective, job.examples, models, plan.curve.mechanism, least, 1, job.open_rng
+            job.objective, job.examples, models, plan.curve.mechanism, least, buckets, job.open_rng
         )
         return held_back | "Ask those held back" >> ask
 

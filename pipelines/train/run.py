@@ -75,6 +75,9 @@ def unpublished(job: TrainJob, counted: Mapping[str, int]) -> str | None:
         return None
     unit, steps = job.options.unit, job.plan.training().get("steps")
     if steps is None:
-        return f"no {unit} could be used, so there is nothing to learn from"
+        came = counted.get(REPORTS, 0)
+        if not came:
+            return f"no {unit} could be used, so there is nothing to learn from"
+        return f"{came:,} {unit}s could be used, fewer than --min-reports {job.plan.least:,}"
     told = f"too few {unit}s could be used for {steps:,} steps"
     return f"{told}, each of which needs {job.plan.least:,}"

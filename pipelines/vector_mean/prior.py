@@ -43,7 +43,7 @@ def read_prior(path: str, dimension: int) -> NDArray[np.float64]:
 
 def _number(path: str, place: int, line: str) -> float:
     try:
-        number = float(line)
+        number = math.nan if "_" in line else float(line)  # Python alone takes 1_0 for 10
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

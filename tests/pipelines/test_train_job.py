@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ import pytest
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
+from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.requests import request
 from pipelines.train.curator import CuratorPlan
@@ -21,7 +23,8 @@ from pipelines.train.job import prepare
 from pipelines.train.local import LocalPlan
 from pipelines.train.options import TrainOptions
 from pipelines.train.participants import ParticipantsPlan
-from pipelines.train.publish import asked_steps
+from pipelines.train.publish import PublishModel, asked_steps
+from transforms.shuffle import Shuffle
 from transforms.train_curve import Scored
 
 ROWS = 20_000
@@ -150,9 +153,89 @@ def test_a_curator_spends_what_was_asked_and_says_it_in_three_ways(job):
     assert made.plan.run.steps == 30
     beside = [each.epsilon for each in made.plan.beside.values()]
     assert released.epsilon <= beside[0] <= beside[1]
-    assert "left out" in made.plan.promises()[0]
-    assert made.plan.neighbours == "one row is added or removed"
+    # Another row in its place is what a row's counting for nothing is, twice.
+    assert 1.5 * released.epsilon < beside[2] < 3 * released.epsilon
     assert made.cautions == []
+
+
+def test_a_curator_promises_nothing_about_numbers_that_are_published(job):
+    made = job(method="dp-sgd", model=None, delta=1e-5, lot=ROWS, epochs=1)
+    told = " ".join(made.plan.promises())
+    assert "left out" not in told
+    assert "had any one row counted for nothing, and all numbers of rows been what they are" in told
+    assert "zero-out neighbours" in made.guarantees[0].how
+    assert "nothing is promised about these numbers" in told
+    assert "the gradient is 0 at every model" in made.plan.neighbours
+    assert "of rows read" in made.plan.exactly
+
+
+def test_what_no_accountant_can_say_beside_is_left_out(job):
+    """At a delta that the sampler's law is too coarse for, once epsilon is twice as large."""
+    plan = job(method="dp-sgd", model=None, epsilon=24.0, lot=ROWS, epochs=1).plan
+    assert "by_renyi_divergences" in plan.beside
+    assert "of_another_row_in_its_place" not in plan.beside
+
+
+@pytest.mark.parametrize("method", ["dp-sgd", "dssgd"])
+def test_what_a_run_is_laid_out_for_is_a_number_of_users_that_was_declared(
+    job, log, tmp_path, method
+):
+    asked = {"method": method, "model": None, "user_column": "u", "min_reports": 5000,
+             "epsilon": 4.0, "epochs": 1}  # fmt: skip
+    asked |= {"lot": 5000} if method == "dp-sgd" else {}
+    made = job(**asked)
+    assert made.min_reports == made.plan.rows == 5000
+    assert {each.unit for each in made.guarantees} == {"user"}
+    assert "the rows of any one user" in made.plan.promises()[0] or method == "dp-sgd"
+    assert "any one user with all rows counted" in made.plan.promises()[0] or method == "dssgd"
+    # Users with more rows or fewer change nothing of it.
+    pq.write_table(pq.read_table(log).slice(0, ROWS // 2), tmp_path / "half.parquet")
+    again = job(**asked, input=(str(tmp_path / "half.parquet"),))
+    assert (again.plan.run, again.plan.delta) == (made.plan.run, made.plan.delta)
+    with pytest.raises(RequestError, match="--min-reports is missing: with --user-column"):
+        job(**asked | {"min_reports": None})
+
+
+def test_zeroing_a_row_out_is_removing_it(job):
+    """Sums of gradients over the same lot, at any model."""
+    run = job(method="dp-sgd", model=None, lot=2000, epochs=1).plan.run
+    rng = np.random.default_rng(1)
+    rows, targets = rng.uniform(-1, 1, (50, 3)).astype(np.float32), rng.uniform(-1, 1, 50)
+    weights = rng.normal(size=3)
+    without = run.total(weights, rows[1:], targets[1:])
+    rows[0], targets[0] = 0, 0
+    np.testing.assert_array_equal(run.total(weights, rows, targets), without)
+
+
+def test_participants_who_diverge_keep_it_to_themselves(job):
+    asked = {"method": "dssgd", "model": None, "epsilon": 60.0, "participants": 3, "epochs": 4}
+    plan = job(**asked, learning_rate=1e200).plan
+    rng, seen = np.random.default_rng(2), []
+    rows, targets = rng.uniform(-1, 1, (90, 3)).astype(np.float32), rng.uniform(-1, 1, 90)
+    weights = plan.train(rows, targets, SeededRandom(3), lambda step, w: seen.append(step))
+    assert np.isfinite(weights).all()
+    assert seen == [4]
+
+
+def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
+    spent = {"epsilon": None, "epsilon_local": 1.0, "min_reports": 4000}
+    made, buckets = job(model=None, hold_back=0.5, steps=2, **spent), []
+
+    def shuffle(least, codes, count, open_rng):
+        buckets.append(count)
+        return Shuffle(least, codes, count, open_rng)
+
+    monkeypatch.setattr("pipelines.road._BUCKET_ROWS", 10)
+    for module in ("train_step", "train_curve"):
+        monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
+    beam.Pipeline() | PublishModel(made)
+    points = len(made.plan.curve.steps)
+    messages = ROWS / 2 / 2 * made.plan.design.mechanism.messages
+    assert buckets == [int(messages) // 10] * 2 + [int(ROWS / 2 / points) // 10] * points
+
+
+def test_one_seed_for_all_is_told_of(job):
+    assert "one public seed" in job(mechanism="privunit", steps=5, epsilon=4.0).cautions[-1]
 
 
 def test_participants_share_with_noise(job):
@@ -192,6 +275,7 @@ def test_participants_share_with_noise(job):
         ({"epsilon": None, "epsilon_local": 1.0}, "--epsilon is missing"),
         ({"delta": 1e-6}, "delta must be 0 in the local model"),
         ({"mechanism": "magic"}, "unknown mechanism 'magic'"),
+        ({"mechanism": "multi_rphm"}, "take an unbiased one"),
         ({"model": None, "steps": 400, "hold_back": 0.9}, "too few to be shuffled"),
         ({"hold_back": 0.1, "validation": ("x",)}, "exclude each other"),
         ({"validation": ("nowhere",)}, "--validation: no file matches"),
