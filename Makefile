@@ -15,13 +15,17 @@ FLOORS := mechanisms transforms pipelines
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check format bench lock clean help
+.PHONY: demo test test-engines check format bench lock clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
 	$(BIN)/python -m pytest -n auto --durations=10 $(ARGS)
+
+# Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
+test-engines: $(READY)  ## run the example on Prism and on Flink, and kill a worker (needs go, mvn, java)
+	$(BIN)/python -m pytest tests/engines/flights_on_engines.py --durations=0 $(ARGS)
 
 check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
 	$(BIN)/ruff check
@@ -51,7 +55,7 @@ clean:  ## remove all that make made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Two stamps, because they go stale for two reasons: new pins call for a new environment
 # (--clear, so that nothing unpinned lingers), new metadata only for the project's own

@@ -1,0 +1,137 @@
+"""Prism and Flink on this machine, each with two worker pools of Python processes.
+
+    python -m deploy.engines prism     # prints the options for `hushbeam run`, until Ctrl-C
+    python -m deploy.engines flink
+
+Prism is built with `go install`, Flink's job server is put together by Maven; both are kept beside
+the environment that runs this. `make test-engines` uses the same functions.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import apache_beam
+
+from deploy.worker_pools import Pool, free_port, front, group, pool, wait_for
+
+_KEPT = Path(sys.prefix) / "engines"
+_FLINK = Path(__file__).resolve().parent / "flink"
+_JOB_SERVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
+_FETCH = 1800.0  # seconds a build or download may take
+
+
+@dataclass(frozen=True)
+class Running:
+    """An engine that takes jobs.
+
+    Attributes:
+        name: "prism" or "flink".
+        options: for Beam, behind `hushbeam run plan.yaml`.
+        pools: where its workers live.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    pools: tuple[Pool, ...]
+
+
+@contextmanager
+def running(name: str, logs: Path, pools: int = 2) -> Iterator[Running]:
+    """An engine and its pools, while the context lasts.
+
+    Args:
+        name: "prism" or "flink".
+        logs: a folder that takes what they say. It may quote the data: keep it private.
+        pools: how many worker pools.
+
+    Raises:
+        RuntimeError: it cannot be fetched, or does not answer within a minute.
+    """
+    command = _COMMANDS[name]()
+    with ExitStack() as stack:
+        members = tuple(stack.enter_context(pool(logs)) for _ in range(pools))
+        address = stack.enter_context(front([member.port for member in members]))
+        port = free_port()
+        stack.enter_context(group([*command, *_PORTS[name](port)], logs / f"{name}.log", logs))
+        wait_for(port)
+        options = (
+            "--runner=PortableRunner", f"--job_endpoint=localhost:{port}",
+            "--environment_type=EXTERNAL", f"--environment_config=localhost:{address}",
+            f"--sdk_worker_parallelism={pools}",
+        )  # fmt: skip
+        yield Running(name, options, members)
+
+
+def prism() -> list[str]:
+    """The command of Prism, built for this Beam if that was not done before."""
+    binary = _KEPT / f"prism-{apache_beam.__version__}"
+    if not binary.exists():
+        source = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
+        _fetch(["go", "install", source], "Prism", {"GOBIN": str(_KEPT)})
+        (_KEPT / "prism").rename(binary)
+    return [str(binary), "--serve_http=false", "--log_kind=text"]
+
+
+def flink() -> list[str]:
+    """The command of Flink's job server, with the jars that deploy/flink/pom.xml asks for."""
+    listed = _KEPT / "flink-classpath"
+    pom = _FLINK / "pom.xml"
+    if not listed.exists() or listed.stat().st_mtime < pom.stat().st_mtime:
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+        words = [f"--file={pom}", goal, "-DincludeScope=runtime", f"-Dmdep.outputFile={listed}"]
+        _fetch(["mvn", "--batch-mode", "--quiet", *words], "Flink's job server", {})
+    conf = f"--flink-conf-dir={_FLINK}"
+    return ["java", "-cp", listed.read_text(), _JOB_SERVER, "--flink-master=[local]", conf]
+
+
+def _flink_ports(port: int) -> list[str]:
+    ports = [f"--job-port={port}", f"--artifact-port={free_port()}", "--expansion-port=0"]
+    return [*ports, f"--artifacts-dir={_KEPT / 'flink-artifacts'}"]
+
+
+_COMMANDS: dict[str, Callable[[], list[str]]] = {"prism": prism, "flink": flink}
+_PORTS: dict[str, Callable[[int], list[str]]] = {
+    "prism": lambda port: [f"--job_port={port}"],
+    "flink": _flink_ports,
+}
+
+
+def _fetch(command: Sequence[str], what: str, more: dict[str, str]) -> None:
+    """Run a build tool, once."""
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    print(f"fetching {what} with {command[0]} (minutes, once)", file=sys.stderr, flush=True)
+    try:
+        subprocess.run(command, check=True, env=os.environ | more, timeout=_FETCH, cwd=_KEPT)
+    except FileNotFoundError:
+        raise RuntimeError(f"{what} needs {command[0]} on the PATH") from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        raise RuntimeError(f"{command[0]} cannot fetch {what}; what it said is above") from None
+
+
+def main(name: str) -> None:
+    """Keep an engine until Ctrl-C."""
+    logs = _KEPT / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with running(name, logs) as engine:
+        print(f"hushbeam run examples/flights.yaml {' '.join(engine.options)}", flush=True)
+        while True:
+            time.sleep(3600)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] not in (["prism"], ["flink"]):
+        sys.exit(f"usage: {sys.argv[0]} prism | flink")
+    try:
+        main(sys.argv[1])
+    except RuntimeError as error:
+        sys.exit(f"{sys.argv[0]}: {error}")
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,1 @@
+"""Metrics as steps of a Beam YAML pipeline."""
