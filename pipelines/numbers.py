@@ -91,9 +91,7 @@ def read_bounds(text: str | None) -> Bounds:
     return Bounds(*ends)
 
 
-def open_numbers(
-    options: NumberOptions, given: inputs.Given = inputs.ALONE
-) -> inputs.Telemetry:
+def open_numbers(options: NumberOptions, given: inputs.Given = inputs.ALONE) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
 
     Raises:
