@@ -6,10 +6,16 @@ descent is given, steps * rate: the mean loss gains about
 
     curvature * (mean |row|^2) * variance / n * time^2
 
-while what is still to be learned shrinks with time. So the time is chosen for the noise to cost a
-fixed share of the loss, and stops an ill-conditioned fit early, as a penalty would. The number of
-steps matters little; it is large enough for momentum, which keeps the longest direction of the
-rows stable at rates that also serve the short ones.
+while what is still to be learned shrinks with time. Where noise is moderate, the time is chosen for
+it to cost a fixed share of the loss, and stops an ill-conditioned fit early, as a penalty would.
+Where it is strong, only the first descent pays, whose gain grows like time: the time is then
+shorter still, so that what noise costs vanishes where nothing can be learned. Constants, through
+which a model says the same of everybody, are few and decide most, so their weights go further.
+The number of steps matters little; it is large enough for momentum, which keeps the longest
+direction of the rows stable at rates that also serve the short ones.
+
+CLIP, TYPICAL, the share and the lead were chosen on the tables that `docs/reproduction-training.md`
+then shows: on others they may be less apt.
 """
 
 from __future__ import annotations
@@ -22,12 +28,16 @@ from mechanisms.learning.objective import Objective
 from mechanisms.vector.base import VectorMean
 
 CLIP = 0.5  # of gradient coordinates, where rows lie in [-1, 1]
-TYPICAL = 0.3  # the root mean square of a cut coordinate, in parts of the clip: most are near 0
+# The root mean square of a cut coordinate, in parts of the clip. In all tables that were tried it
+# was 0.23 .. 0.4 over all coordinates alike, and 0.4 .. 0.6 with weights by how much the loss
+# bends; where it bends most, much of the noise is forgotten again.
+TYPICAL = 0.4
 
 _MOST_STEPS = 50  # each is a round of reports
 _NOISE = 4.0  # variances of one report: the least group that a step is given
 _SETTLING = 8.0  # times that momentum forgets within a run
-_SHARE = 0.35  # of the loss of a model that knows nothing: what noise may cost
+_SHARE = 0.4  # of the loss of a model that knows nothing: what noise may cost
+_LEAD = 4.0  # times as far as others go the weights of constants, in models of one layer
 _SAFE = 2 / 3  # of the rate at which the longest possible row would no longer be stable
 
 
@@ -41,6 +51,7 @@ class Schedule:
         momentum: beta: the smoothed gradient is (1 - beta) times the present one and beta times
             the smoothed one before.
         averaged: the share of steps, the last ones, whose weights are averaged.
+        lead: how many times as far the weights of constants go.
 
     Raises:
         ValueError: one of them is out of range.
@@ -58,6 +69,7 @@ class Schedule:
     rate: float
     momentum: float = 0.0
     averaged: float = 1 / 3
+    lead: float = 1.0
 
     def __post_init__(self) -> None:
         require_integer("steps", self.steps)
@@ -69,6 +81,8 @@ class Schedule:
             raise ValueError(f"momentum must lie in [0, 1), not {self.momentum}")
         if not 0 <= self.averaged <= 1:
             raise ValueError(f"averaged must lie in [0, 1], not {self.averaged}")
+        if not 0 < self.lead < math.inf:
+            raise ValueError(f"lead must be a positive, finite number, not {self.lead}")
 
     @property
     def begin_average(self) -> int:
@@ -79,7 +93,9 @@ class Schedule:
 def typical_variance(mechanism: VectorMean) -> float:
     """The variance of a coordinate of one report, where the gradient is as gradients are.
 
-    Most of their coordinates are near 0, where mechanisms differ from what they do at worst.
+    Most of their coordinates are near 0, where mechanisms differ from what they do at worst. The
+    mean loss suffers from the noise of a coordinate as much as it bends along it, which is most
+    along those that are not 0 for most rows.
     """
     return float(mechanism.variance(TYPICAL))
 
@@ -129,8 +145,8 @@ def plan(
         rate: planned, unless told.
 
     Returns:
-        Steps whose time is sqrt(2 s n / (curvature * longest * clip^2 * variance)), s being what
-        noise may cost, or shorter where the rate would exceed what is stable for any rows.
+        Steps whose time is that of `best_time`, or is shorter where the rate would exceed what is
+        stable for any rows.
 
     Raises:
         ValueError: a number is out of range.
@@ -142,9 +158,32 @@ def plan(
     momentum = max(0.0, 1 - _SETTLING / steps)
     if rate is not None:
         return Schedule(steps, rate, momentum)
-    squares = objective.loss.curvature * (objective.inputs if longest is None else longest)
+    curvature, length = objective.loss.curvature, objective.inputs if longest is None else longest
+    # What hidden layers add to each unit is no such constant.
+    lead = _LEAD if len(objective.shapes) == 1 else 1.0
     # Heavy balls are stable below 2 (1 + beta) / (1 - beta) over the curvature.
-    stable = _SAFE * 2 * (1 + momentum) / (1 - momentum) / squares
-    cost = _SHARE * objective.loss.ignorance
-    time = math.sqrt(2 * cost * n / (squares * clip**2 * typical_variance(mechanism)))
-    return Schedule(steps, min(stable, time / steps), momentum)
+    bend = curvature * (length - 1 + lead)
+    stable = _SAFE * 2 * (1 + momentum) / (1 - momentum) / bend
+    cost = curvature / 2 * length * clip**2 * typical_variance(mechanism) / n
+    time = best_time(cost, objective.loss.ignorance, curvature)
+    return Schedule(steps, min(stable, time / steps), momentum, lead=lead)
+
+
+def best_time(cost: float, ignorance: float, curvature: float) -> float:
+    """How long to descend, in steps times rate.
+
+    Args:
+        cost: what noise costs the mean loss, over the square of the time.
+        ignorance: the loss of a model that knows nothing.
+        curvature: of the loss.
+
+    Returns:
+        Half the harmonic mean of two times: that at which noise has cost its share, and, where
+        noise is strong, that up to which a descent at the speed of the beginning outweighs it.
+
+    >>> round(best_time(1e-6, 1.0, 2.0)), round(best_time(100.0, 1.0, 2.0), 3)
+    (632, 0.009)
+    """
+    moderate = math.sqrt(_SHARE * ignorance / cost)
+    strong = ignorance * curvature / 2 / cost
+    return 1 / (1 / moderate + 1 / strong)

@@ -39,15 +39,21 @@ class Cell:
         line: which system, under which bound, in which model.
         epsilon: of the release, in nats.
         delta: of the shuffle model; the others ignore it.
+        paired: whether a repetition has the same seed in every setting on a data set, so that
+            settings differ in nothing else.
     """
 
     data: str
     line: Line
     epsilon: float
     delta: float
+    paired: bool = field(default=False, compare=False)
 
     def seed(self, seed: int, repetition: int) -> int:
         """The seed of one repetition: it depends on nothing else that is run."""
+        if self.paired:
+            digest = hashlib.sha256(repr((seed, self.data, repetition)).encode()).digest()
+            return int.from_bytes(digest, "big")
         line = self.line
         named = (seed, self.data, line.system, line.bound, line.model, self.epsilon, self.delta)
         digest = hashlib.sha256(repr((*named, repetition)).encode()).digest()

@@ -7,6 +7,7 @@ from typing import Any
 
 from mechanisms import systems
 from pipelines.evaluate import mean_command as evaluate_mean_command
+from pipelines.evaluate import train_command as evaluate_train_command
 from pipelines.evaluate import vector_mean_command as evaluate_vector_mean_command
 
 _DESCRIPTION = """\
@@ -91,6 +92,7 @@ def add_to(commands: Any) -> None:
     _add_histogram(kinds)
     _add_heavy_hitters(kinds)
     evaluate_mean_command.add_to(kinds)
+    evaluate_train_command.add_to(kinds)
     evaluate_vector_mean_command.add_to(kinds)
     for each in kinds.choices.values():
         each.add_argument(

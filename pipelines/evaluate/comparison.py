@@ -59,6 +59,7 @@ class Study:
         measures: those that are drawn and summed up.
         identity: option -> value, of the options that only this kind of evaluation has.
         draw: the figures of a measure, with the names of their files.
+        paired: whether repetitions are paired across settings: see `Cell`.
     """
 
     experiment: Experiment
@@ -68,6 +69,7 @@ class Study:
     measures: Sequence[Measure]
     identity: Mapping[str, Any] = field(default_factory=dict)
     draw: Callable[[Results, Measure], Iterator[tuple[str, Figure]]] = evaluate_results.draw
+    paired: bool = False
 
     def request(self, options: Evaluation) -> dict[str, Any]:
         """All that the results depend on but the data themselves, under the names of options."""
@@ -86,7 +88,10 @@ class Study:
         """Every setting, in a fixed order."""
         epsilons, deltas = sorted(set(options.epsilons)), sorted(set(options.deltas))
         grid = product(self.data, self.lines, deltas, epsilons)
-        return [Cell(each.name, line, epsilon, delta) for each, line, delta, epsilon in grid]
+        return [
+            Cell(each.name, line, epsilon, delta, self.paired)
+            for each, line, delta, epsilon in grid
+        ]
 
 
 def evaluate(options: Evaluation, study: Study) -> int:

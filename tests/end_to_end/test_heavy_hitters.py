@@ -247,7 +247,7 @@ def test_the_page_says_what_the_statement_does(release: Release) -> None:
     assert statement["search"]["prospect"].replace("'", "&#x27;") in release.page
     assert release.page.count("<svg") == len(release.table)
     for value in release.table["value"].to_pylist():
-        assert f"<th>{value or '(empty)'}</th>" in release.page
+        assert f"""<th class="code">{value or "(empty)"}</th>""" in release.page
     assert "$" not in release.page
 
 

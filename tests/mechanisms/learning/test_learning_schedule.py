@@ -7,7 +7,14 @@ import math
 import pytest
 
 from mechanisms.learning.objectives import Logistic, SquaredError
-from mechanisms.learning.schedule import CLIP, Schedule, plan, plan_steps, typical_variance
+from mechanisms.learning.schedule import (
+    CLIP,
+    Schedule,
+    best_time,
+    plan,
+    plan_steps,
+    typical_variance,
+)
 from mechanisms.vector.multi import multi_hm, multi_optimal
 
 
@@ -27,16 +34,16 @@ def test_there_is_always_a_step_and_never_more_than_are_of_use():
     assert plan(SquaredError(100), mechanism, 3, steps=3).steps == 3
 
 
-def test_time_grows_with_the_root_of_users_until_the_rate_is_all_that_is_stable():
+def test_time_grows_with_users_until_the_rate_is_all_that_is_stable():
     objective, mechanism = SquaredError(20), multi_optimal(1.0, 20)
     few, more, many = (plan(objective, mechanism, n) for n in (100_000, 400_000, 10**9))
     assert few.steps == more.steps == many.steps == 50
-    assert more.rate == pytest.approx(2 * few.rate)
-    stable = 2 * (1 + many.momentum) / (1 - many.momentum) / (2.0 * 20)
+    assert 2 * few.rate < more.rate < 2.5 * few.rate  # between the root of users and their number
+    stable = 2 * (1 + many.momentum) / (1 - many.momentum) / (2.0 * (19 + many.lead))
     assert more.rate < many.rate < stable
 
 
-def test_noise_costs_the_loss_what_it_may():
+def test_noise_costs_the_loss_less_than_it_may_and_nothing_in_the_end():
     """By the formula that the module states, whatever the mechanism, the rows and the clip."""
     for mechanism, longest, clip in [
         (multi_optimal(1.0, 20), 8.0, CLIP),
@@ -45,8 +52,17 @@ def test_noise_costs_the_loss_what_it_may():
         objective, n = Logistic(20), 20_000
         found = plan(objective, mechanism, n, longest=longest, clip=clip)
         time = found.steps * found.rate
-        noise = 0.25 * longest * clip**2 * typical_variance(mechanism) / n * time**2
-        assert noise == pytest.approx(2 * 0.35 * math.log(2))
+        cost = 0.125 * longest * clip**2 * typical_variance(mechanism) / n
+        assert time == pytest.approx(best_time(cost, math.log(2), 0.25))
+        assert 0.05 < cost * time**2 / math.log(2) < 0.4
+    for cost, share in [(1e-9, 0.4), (1e3, 0.0)]:
+        assert cost * best_time(cost, 0.06, 2.0) ** 2 / 0.06 == pytest.approx(share, abs=1e-3)
+
+
+def test_weights_of_constants_go_further_unless_a_rate_is_told():
+    objective, mechanism = SquaredError(4), multi_hm(1.0, 4)
+    assert plan(objective, mechanism, 1000).lead == 4
+    assert plan(objective, mechanism, 1000, rate=0.1).lead == 1
 
 
 def test_what_is_told_is_kept():
@@ -70,6 +86,7 @@ def test_at_least_one_step_is_averaged(steps, averaged, begin):
         (lambda: Schedule(1, math.nan), "rate must be a positive"),
         (lambda: Schedule(1, 0.1, momentum=1.0), r"momentum must lie in \[0, 1\)"),
         (lambda: Schedule(1, 0.1, averaged=-0.1), "averaged must lie in"),
+        (lambda: Schedule(1, 0.1, lead=0.0), "lead must be a positive"),
         (lambda: plan_steps(0, multi_hm(1.0, 2)), "n must be at least 1"),
         (lambda: plan(SquaredError(2), multi_hm(1.0, 2), 5, steps=6), "each needs a user"),
     ],

@@ -148,6 +148,17 @@ def test_the_model_follows_the_gradients_it_was_given():
     assert not np.allclose(last, average)
 
 
+def test_weights_of_constants_lead():
+    mechanism, rate = multi_optimal(8.0, 2), 0.3
+    plain, led = (
+        LocalSteps(SquaredError(2), mechanism, Schedule(5, rate, lead=lead)) for lead in (1.0, 3.0)
+    )
+    counts = counted(plain, [0.5, 0.1])
+    ratio = led.advance(led.start(SeededRandom(1)), counts).weights
+    ratio /= plain.advance(plain.start(SeededRandom(1)), counts).weights
+    np.testing.assert_allclose(ratio, [1.0, 3.0])
+
+
 def test_a_group_that_is_too_small_changes_nothing_but_the_step():
     steps = LocalSteps(SquaredError(2), multi_optimal(8.0, 2), Schedule(5, 0.3, 0.5))
     model = steps.advance(steps.start(SeededRandom(1)), counted(steps, [0.5, 0.1]))
