@@ -74,6 +74,11 @@ def _add_model(group: Any) -> None:
     group.add_argument(
         "--learning-rate", metavar="R", help="the size of steps (default: from what is declared)"
     )
+    group.add_argument(
+        "--clip", metavar="C",
+        help="where gradients are cut: local, each coordinate of them (default: 0.5; take 1 or 2 "
+        "where the target is mostly at its bounds); dp-sgd, their length (default: 1)",
+    )  # fmt: skip
 
 
 def _add_privacy(group: Any) -> None:
@@ -126,9 +131,6 @@ def _add_curator(group: Any) -> None:
     )
     group.add_argument(
         "--epochs", metavar="N", help="how often each row is seen, on average (default: 25)"
-    )
-    group.add_argument(
-        "--clip", metavar="C", help="the length at which a row's gradient is cut (default: 1)"
     )
 
 

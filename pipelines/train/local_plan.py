@@ -10,8 +10,8 @@ from mechanisms import mean_planner, vector_planner
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objective import Objective
+from mechanisms.learning.schedule import CLIP, plan_steps
 from mechanisms.learning.schedule import plan as plan_schedule
-from mechanisms.learning.schedule import plan_steps
 from mechanisms.mean_planner import MeanTarget, ScalarDesign
 from mechanisms.target import default_delta
 from mechanisms.vector_planner import VectorDesign
@@ -47,10 +47,11 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
             f"{n:,} are there to train; take fewer steps"
         )
     steps, design, least = _steps(options, n, objective.parameters)
+    clip = options.clip or CLIP
     schedule = plan_schedule(
-        objective, design.mechanism, n, longest, steps=steps, rate=options.learning_rate
+        objective, design.mechanism, n, longest, clip, steps=steps, rate=options.learning_rate
     )
-    local = LocalSteps(objective, design.mechanism, schedule)
+    local = LocalSteps(objective, design.mechanism, schedule, clip)
     curve = None if options.hold_back is None else _curve(options, everyone - n, steps)
     return LocalPlan(options, design, local, n // steps, least, curve)
 

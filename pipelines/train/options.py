@@ -19,7 +19,7 @@ BIASED = ("multi_rphm",)  # of the mechanisms; errors of steps would add up, how
 
 # Which options only some methods know.
 _OWN = {
-    "local": ("model", "epsilon_local", "steps", "mechanism", "hold_back"),
+    "local": ("model", "epsilon_local", "steps", "mechanism", "hold_back", "clip"),
     "dp-sgd": ("lot", "epochs", "clip"),
     "dssgd": (
         "participants", "upload_share", "download_share", "selection", "exchange", "bound",

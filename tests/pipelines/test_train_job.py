@@ -73,6 +73,12 @@ def test_a_run_of_users_who_randomise_themselves(job):
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+def test_gradients_are_cut_where_asked(job):
+    usual, wide = job().plan.steps, job(clip="2").plan.steps
+    assert (usual.clip, wide.clip) == (0.5, 2.0)
+    assert wide.predicted_noise(100) == pytest.approx(4 * usual.predicted_noise(100))
+
+
 def test_every_step_is_a_shuffled_batch_of_its_own(job):
     made = job(model=None, steps=5)
     released, local = made.guarantees
