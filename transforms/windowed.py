@@ -32,6 +32,7 @@ NULL_TIME = "null time"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UNITS = {"s": SECOND, "ms": 1000, "us": 1}
 _DAY = 86_400 * SECOND
+_FIRST = int((datetime(1000, 1, 1, tzinfo=timezone.utc) - _EPOCH).total_seconds()) * SECOND
 _FARTHEST = 1 << 61  # microseconds: 73,000 years, what all arithmetic here can bear
 _CROWD = 0.99  # of a table's rows: so many must have happened before time is taken to have passed
 _DATED = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?:[:-]?(\d\d))?)?")
@@ -136,7 +137,8 @@ class ToWindows(beam.PTransform):
         column: says when a row happened; None where the file's name says it for all its rows.
         keep: columns that go on.
         ahead: microseconds by which a clock may differ from ours.
-        oldest: rows before it are late; None where the runner's watermark decides.
+        oldest: rows before it are late; None where the runner's watermark decides, or nothing yet
+            has; but the rows of other millennia always are.
         delay: microseconds by which a window is held open beyond its end; Beam's window is then so
             much later than ours.
         clock: tells the time.
@@ -187,7 +189,10 @@ class SplitDoFn(beam.DoFn):
             # One stray row does not close a window on all others.
             crowd = np.quantile(moments[past], _CROWD, method="lower")
             yield TaggedOutput(asked.REACHED, int(crowd))
-        kept = past if asked.oldest is None else past & (moments >= asked.oldest)
+        # What is older than the calendar has windows without a name.
+        kept = past & (asked.windows.starts(moments) >= _FIRST)
+        if asked.oldest is not None:
+            kept &= moments >= asked.oldest
         for reason, lost in ((NULL_TIME, ~known), (AHEAD, known & ~past), (LATE, past & ~kept)):
             if lost.any():
                 tally(reason, int(np.count_nonzero(lost)))

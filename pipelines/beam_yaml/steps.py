@@ -178,11 +178,21 @@ class ToTableDoFn(beam.DoFn):
 
     def process(self, rows: Iterable[Any]) -> Iterator[pa.Table]:
         rows = list(rows)
-        columns = [[getattr(row, name) for row in rows] for name in self._schema.names]
-        yield pa.table(
-            [pa.array(*pair) for pair in zip(columns, self._schema.types, strict=True)],
-            schema=self._schema,
-        )
+        columns = [_array([getattr(row, f.name) for row in rows], f) for f in self._schema]
+        yield pa.table(columns, schema=self._schema)
+
+
+def _array(values: list[Any], field: pa.Field) -> pa.Array:
+    """A column of values.
+
+    Raises:
+        TypeError: one is not of the type that was declared; Arrow's own words would quote it.
+    """
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        told = f"a value of {field.name} is no {field.type}, which the step before has declared"
+    raise TypeError(told)
 
 
 @typehints.with_output_types(

@@ -195,13 +195,18 @@ class Ledger:
         return None
 
     def _published(self, runs: Sequence[Entry]) -> Entry | None:
-        """That one of several runs of a window which has published."""
-        for entry in runs:
-            if entry.state == "committed":
-                return entry
-            if entry.state == "reserved" and publication(entry) == "this release":
+        """That one of several runs of a window which has published.
+
+        The folder is believed before the ledger: a run that was given up, or settled, may have
+        gone on elsewhere and published after all. Then it counts again.
+        """
+        made = next((entry for entry in runs if entry.state == "committed"), None)
+        for entry in runs if made is None else ():
+            if publication(entry) == "this release":
+                if not entry.counted:
+                    caution(f"entry {entry.id} was {entry.state!r}, and has published: it counts")
                 return self.change(entry.id, lambda _: {"state": "committed"})
-        return None
+        return made
 
     def _begun(self, request: Spend) -> Entry:
         return Entry(

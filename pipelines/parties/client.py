@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
 from pipelines.console import Screen, rejects
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, Caution, RequestError
 from pipelines.parties import values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
@@ -35,6 +36,12 @@ from transforms.progress import ROWS
 from transforms.reports import BinarySink
 
 _STANDARD_INPUT = "-"
+# Crowds hide a report by noise that is independent of all that is known. Two windows whose crowds
+# differ by one user, and in nobody's noise, differ by that user's message.
+_PERMANENT = (
+    "--user-secret: what the shuffler adds to privacy holds in each window by itself; over several "
+    "windows what is promised of a single report holds, whatever a ledger has counted"
+)
 
 
 class Asked(NamedTuple):
@@ -112,6 +119,8 @@ def _held_against(
 def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | None) -> int:
     """The reports of one user, whose values are few."""
     secret = None if asked.secret is None else _secret(asked.secret)
+    if secret is not None and any(parted.metrics[k].road.shuffler is not None for k in places):
+        warnings.warn(_PERMANENT, Caution, stacklevel=1)
     one = parted.job.plan.user_column is not None
     sent, counted = [Form().empty(0)], Counter[str]()
     if _STANDARD_INPUT in asked.inputs and not (len(places) == len(asked.inputs) == 1):

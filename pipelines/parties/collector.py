@@ -39,7 +39,7 @@ ONLY_REPORTS = (
     "The job that made this release saw shuffled reports and no row of any log. The promises hold "
     "if clients randomise as the plan says and the shuffler mixes, counts and keeps to itself what "
     "it is given; against shuffler and collector together only what is promised of a single report "
-    "holds."
+    "holds, and so it is over several windows if clients draw their noise once and for all."
 )
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 from rich.table import Table
@@ -10,10 +11,13 @@ from rich.table import Table
 from pipelines.console import Screen
 from pipelines.errors import DONE
 from pipelines.kinds import NAMES, find
+from pipelines.ledger.accounting import basic, fits
+from pipelines.ledger.rules import Spend
 from pipelines.plan.document import OF_PLAN, Plan
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.run import price
 from pipelines.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
@@ -39,7 +43,7 @@ def check(path: str) -> int:
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    for line in [*job.cautions, *_about_windows(plan)]:
+    for line in [*job.cautions, *_about_windows(job)]:
         screen.print(line, highlight=False, markup=False)
     return DONE
 
@@ -65,25 +69,29 @@ def _table(job: PlanJob) -> Table:
     return shown
 
 
-def _about_windows(plan: Plan) -> list[str]:
+def _about_windows(job: PlanJob) -> list[str]:
     """What many windows come to."""
+    plan = job.plan
     if plan.budget is None:
         told = "no ledger: nothing counts what several runs reveal together"
         return [told] if plan.windowed else []
+    asked = price(job)
+    budget = f"the budget of epsilon {plan.budget.epsilon:g}, delta {plan.budget.delta:g}"
+    if not fits(asked.records, asked.budget):
+        return [f"{budget} does not hold one window, and a run would be refused"]
     if plan.scope == "user per window":
         return [f"windows do not compose: a unit is in one of them ({plan.unit})"]
-    times = _windows(plan)
     return [
-        f"the budget of epsilon {plan.budget.epsilon:g}, delta {plan.budget.delta:g} covers "
-        f"{times:,} windows or more; `hushbeam ledger show` tells what is left"
+        f"{budget} covers {_windows(asked):,} windows or more; "
+        "`hushbeam ledger show` tells what is left"
     ]
 
 
-def _windows(plan: Plan) -> int:
-    """How many windows surely fit, by basic composition."""
-    if plan.budget is None:
-        raise ValueError("there is no budget")
-    return int(plan.budget.epsilon / plan.epsilon)
+def _windows(asked: Spend) -> int:
+    """How many windows surely fit, by basic composition of epsilons and of deltas."""
+    limits = (asked.budget.epsilon, asked.budget.delta)
+    each = zip(limits, basic(asked.records), strict=True)
+    return max(1, min(Fraction(repr(limit)) // cost for limit, cost in each if cost))
 
 
 def schema() -> dict[str, Any]:

@@ -184,8 +184,12 @@ class Plan(_Part):
 
     @property
     def scope(self) -> Literal["user", "user per window"]:
-        """Whether windows compose: rows, like a user's part in one window, come in one only."""
-        return "user" if self.unit == "user" else "user per window"
+        """Whether windows compose: rows, like a user's part in one window, come in one only.
+
+        Where the input is the same in every run, the rows are: then releases compose.
+        """
+        own = self.stream is not None or all(WINDOW in pattern for pattern in self.input)
+        return "user per window" if own and self.unit != "user" else "user"
 
     @property
     def windowed(self) -> bool:

@@ -141,8 +141,14 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     """A window of a plan, held against its files; reads footers only.
 
     Raises:
-        RequestError: the input or a metric is not what the plan says.
+        RequestError: the input or a metric is not what the plan says, or would give every window of
+            a stream's the same rows.
     """
+    if plan.stream is not None and not all(WINDOW in pattern for pattern in plan.input):
+        raise RequestError(
+            f"input: holds no {WINDOW}, so a run would release the rows of all windows as one: "
+            "`hushbeam stream` puts them into windows by their time"
+        )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     telemetry = inputs.open_telemetry(patterns)
     return PlanJob(plan, window, telemetry, prepare(plan, window, telemetry))

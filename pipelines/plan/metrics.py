@@ -84,6 +84,8 @@ def mark(plan: Plan) -> bytes:
         mode="json",
         include={"collection", "version", "unit", "epsilon", "delta", "model"},
     )
+    if plan.user_column is not None:  # who a user is: the promise is about them
+        said["user_column"] = plan.user_column
     if plan.stream is not None:  # of a user per window it is a part of the promise
         said["window"] = plan.stream.window
     try:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines import release
 from pipelines.console import Screen
-from pipelines.errors import DONE, Caution
+from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
@@ -28,6 +28,9 @@ from pipelines.plan.publish import PublishPlan
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
 from transforms.progress import WITHHELD
+
+# Runners whose jobs end with the process that asked for them.
+HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
 
 
 def run(path: str, window: str | None, beam_arguments: list[str]) -> int:
@@ -157,15 +160,22 @@ def _reserved(job: PlanJob) -> Iterator[Right]:
 
 
 def price(job: PlanJob) -> Spend:
-    """What a window costs, as the ledger counts it."""
+    """What a window costs, as the ledger counts it.
+
+    Raises:
+        RequestError: it has no price, for a metric of it promises nothing.
+    """
     plan = job.plan
     if plan.budget is None:
         raise ValueError("a plan without a budget has no account")
-    return Spend(
-        plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
-        Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
-        job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
-    )  # fmt: skip
+    try:
+        return Spend(
+            plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
+            Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
+            job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
+        )  # fmt: skip
+    except ValueError as error:
+        raise RequestError(f"ledger: {reason(error)}") from None
 
 
 def _published(
@@ -177,12 +187,24 @@ def _published(
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
     whole = pipeline(job.metrics, right.output, job.statement(right.release_id, right.entry))
-    if not carry_out(job, whole, for_beam, screen, too_few, len(job.metrics)):
+    try:
+        ended = carry_out(job, whole, for_beam, screen, too_few, len(job.metrics))
+    except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
+        if not runs_here(for_beam):
+            right.hand_over()
+        raise
+    if not ended:
         right.hand_over()
         return False
     show(job, screen)
     conclude(job, screen)
     return True
+
+
+def runs_here(for_beam: PipelineOptions) -> bool:
+    """Whether the job cannot outlive this process."""
+    runner = for_beam.view_as(StandardOptions).runner or ""
+    return runner.rpartition(".")[2] in HERE
 
 
 def show(job: PlanJob, screen: Screen) -> None:

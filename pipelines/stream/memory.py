@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import RequestError, reason
+from pipelines.errors import Caution, RequestError, reason
 from pipelines.stream.folder import locked
 
 _VERSION = 1
@@ -44,6 +45,9 @@ class Memory:
         self.folder = Path(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.folder.stat().st_mode & 0o077:  # it was there before
+                told = f"stream.state: {folder} can be entered by others; chmod 700 keeps them out"
+                warnings.warn(told, Caution, stacklevel=2)
             self._lock = locked(self.folder)
             path = self.folder / "stream.sqlite"
             self.database = sqlite3.connect(path, isolation_level=None)

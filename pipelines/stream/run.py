@@ -17,14 +17,12 @@ from pipelines.console import Screen
 from pipelines.errors import DONE, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.run import runs_here
 from pipelines.run import beam_options, run_beam
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, streamed
-
-# Runners of this machine whose watermark never passes over a folder that grows.
-_HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
 
 
 def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequence[str]) -> int:
@@ -50,7 +48,7 @@ def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequen
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
     plan, screen = streamed(load(path)), Screen()
-    if for_beam.view_as(StandardOptions).runner.rpartition(".")[2] not in _HERE:
+    if not runs_here(for_beam):  # here, no watermark passes over a folder that grows
         if once or drain:
             raise RequestError("--once and --drain are for a stream on this machine")
         return _elsewhere(plan, every, for_beam, screen)

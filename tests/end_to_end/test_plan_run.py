@@ -140,10 +140,22 @@ def test_a_budget_is_not_overspent(run, plan) -> None:
     assert said["ledger_entry"]
 
 
-def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, plan) -> None:
+def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, plan, log) -> None:
     for day in ("d1", "d2", "d3"):
-        unit = "user per window"
-        assert run(plan(unit, USERS + LEDGER, 400, day=day)).code == 0
+        Path("days").mkdir(exist_ok=True)
+        Path("days", day).symlink_to(Path(log).parent)
+        words = plan("user per window", USERS + LEDGER, 400, day=day)
+        text = Path("plan.yaml").read_text()
+        Path("plan.yaml").write_text(text.replace(str(Path(log).parent), "days/{window}"))
+        assert run(words).code == 0
+
+
+def test_windows_that_read_the_same_rows_compose_whatever_the_unit(run, plan) -> None:
+    for day in ("d1", "d2"):
+        assert run(plan("user per window", USERS + LEDGER, 400, day=day)).code == 0
+    third = run(plan("user per window", USERS + LEDGER, 400, day="d3"))
+    assert (third.code, "budget" in third.err) == (1, True)
+    assert not Path("out/d3").exists()
 
 
 def test_a_withheld_window_costs_nothing(run, plan) -> None:

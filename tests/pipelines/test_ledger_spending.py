@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -286,6 +287,22 @@ def test_a_release_counts_whatever_was_settled(ledger: Ledger, out: str) -> None
         with pytest.warns(Caution, match="had been settled; it counts again"):
             reservation.commit(out, reservation.release_id)
     assert states(ledger) == ["committed"]
+
+
+@pytest.mark.parametrize("state", ["not run", "returned", "spent"])
+def test_a_run_that_was_given_up_and_published_after_all_counts(
+    ledger: Ledger, out: str, state: str
+) -> None:
+    lost = lose(ledger, "monday", out)
+    ledger.change(lost.id, lambda _: {"state": state})
+    assert ledger.published("f00d", "monday") is None
+    release.publish(out, {}, {"release_id": lost.release_id})
+    with contextlib.ExitStack() as stack:
+        if state != "spent":
+            stack.enter_context(pytest.warns(Caution, match="has published: it counts"))
+        found = ledger.published("f00d", "monday")
+    assert found is not None
+    assert (found.id, found.state) == (lost.id, "committed")
 
 
 @pytest.mark.parametrize("id", ["", "xyz", "0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.plan.check import schema
+from pipelines.plan.check import check, schema
 from pipelines.plan.document import Plan
-from pipelines.plan.job import output_of, unread_job, window_of
+from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, public_seed
 from tests.oracles_wire import EXAMPLES
@@ -115,6 +117,15 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("name", ["plan.yaml.gz", "plan.bz2", "plan.zst", "plan.deflate"])
+def test_what_is_packed_by_its_name_alone_is_read_as_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(PLAN)
+    assert load(str(tmp_path / name)).collection == "trips"
+    (tmp_path / name).write_bytes(b"\x1f\x8b\x08\x00broken")
+    with pytest.raises(RequestError, match="can be read"):
+        load(str(tmp_path / name))
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="can be read"):
         load(str(tmp_path / "none.yaml"))
@@ -212,3 +223,63 @@ def test_the_schema_describes_every_kind() -> None:
     assert not {"input", "output", "epsilon"} & set(histogram)
     assert json.loads(json.dumps(described)) == described
     assert set(described["properties"]) == set(Plan.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "scope"),
+    [
+        ("input: logs/{window}/*.parquet", "input: logs/{window}/*.parquet", "user per window"),
+        ("input: logs/{window}/*.parquet", "input: logs/*.parquet", "user"),
+        ("input: logs/{window}/*.parquet", "input: ['{window}.parquet', more.parquet]", "user"),
+        (
+            "input: logs/{window}/*.parquet",
+            "stream: {window: 1d, state: s}\ninput: logs/*.parquet",
+            "user per window",
+        ),
+    ],
+)
+def test_windows_of_the_same_rows_compose(tmp_path: Path, old: str, new: str, scope: str) -> None:
+    assert load(written(tmp_path, changed(old, new))).scope == scope
+
+
+def test_a_run_does_not_take_all_rows_of_a_stream_for_one_window(tmp_path: Path) -> None:
+    text = changed(
+        "input: logs/{window}/*.parquet", "stream: {window: 1d, state: s}\ninput: l/*.parquet"
+    )
+    with pytest.raises(RequestError, match="as one: `hushbeam stream`"):
+        open_job(load(written(tmp_path, text)), "2026-11-20")
+
+
+def test_who_a_user_is_belongs_to_the_fingerprint(tmp_path: Path) -> None:
+    by_rider, by_trip = (
+        mark(load(written(tmp_path, changed("unit: row", f"unit: user\nuser_column: {column}"))))
+        for column in ("rider", "trip")
+    )
+    assert by_rider != by_trip
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        ("epsilon: 3.0, delta: 1.0e-4", "covers 3 windows or more"),
+        ("epsilon: 30.0, delta: 4.0e-6", "covers 2 windows or more"),
+        ("epsilon: 0.5, delta: 1.0e-4", "does not hold one window"),
+        ("epsilon: 30.0, delta: 1.0e-9", "does not hold one window"),
+    ],
+)
+def test_a_check_counts_windows_by_epsilon_and_by_delta(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, told: str
+) -> None:
+    more = f"delta: 2.0e-6\nunit: user\nuser_column: rider\nledger: l\nbudget: {{{budget}}}"
+    assert check(written(tmp_path, changed("unit: row", more))) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_promises_nothing_has_no_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = changed("unit: row", "unit: row\nledger: l\nbudget: {epsilon: 3.0}")
+    nothing = Guarantee("none", math.inf, 1.0, "row", "no finite bound")
+    monkeypatch.setattr(PlanJob, "losses", (nothing,))
+    with pytest.raises(RequestError, match=r"^ledger: a release without a guarantee has no price"):
+        check(written(tmp_path, text))

@@ -95,6 +95,15 @@ def test_rows_that_cannot_be_are_counted_by_reason():
     assert outcome.counters == {LATE: 1, NULL_TIME: 3, AHEAD: 1}
 
 
+def test_rows_older_than_the_calendar_are_late_in_the_first_batch_too():
+    """A window of theirs would have no name, and no release could be told of."""
+    years = [-(10**12), -(10**11), -30_600_000_000, 5]  # seconds; the third is of the year 1000
+    outcome = split(asked(), table(years))
+    assert by_window(outcome) == {-30_600_000_000: [2], 0: [3]}
+    assert outcome.counters == {LATE: 2}
+    assert Tumbling(10 * SECOND).name(-30_600_000_000 * SECOND) == "1000-04-29T080000"
+
+
 def test_a_late_row_is_late_however_old_and_a_skewed_one_moves_no_window():
     reached = [
         value.value

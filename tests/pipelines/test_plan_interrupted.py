@@ -1,0 +1,60 @@
+"""A run that is interrupted while its job may go on elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.rules import InProgressError
+from pipelines.plan import run
+from pipelines.plan.job import unread_job
+from pipelines.plan.loading import load
+
+pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+
+PLAN = """\
+collection: trips
+version: 1
+unit: row
+input: "{window}.parquet"
+output: FOLDER/{window}
+ledger: FOLDER/ledger.sqlite
+budget: {epsilon: 1.0, delta: 1.0e-5}
+epsilon: 1.0
+min_reports: 1000
+metrics:
+  - {name: city, kind: histogram, column: city, domain: 1..50}
+"""
+
+
+def interrupted(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("runner", "state", "handed_over"),
+    [("FnApiRunner", "returned", False), ("FlinkRunner", "reserved", True)],
+)
+def test_what_may_yet_be_published_stays_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: str, state: str, handed_over: bool
+) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("FOLDER", str(tmp_path)))
+    plan = load(str(path))
+    monkeypatch.setattr(run, "carry_out", interrupted)
+
+    def again() -> None:
+        options = PipelineOptions([f"--runner={runner}"])
+        run.release_window(plan, "day", unread_job, lambda *_: beam.Create([]), options)
+
+    with pytest.raises(KeyboardInterrupt):
+        again()
+    (entry,) = Ledger.open(plan.ledger or "").entries()
+    assert (entry.state, entry.handed_over) == (state, handed_over)
+    with pytest.raises(InProgressError if handed_over else KeyboardInterrupt):
+        again()
