@@ -39,6 +39,22 @@ def fingerprint(plan: Json) -> bytes:
     return hashlib.sha256(canonical(plan)).digest()[:SIZE]
 
 
+def of_window(plan: bytes, window: str) -> bytes:
+    """What the reports of one window of a plan carry.
+
+    Args:
+        plan: its fingerprint.
+        window: its name; "all" where the plan has no windows, "stream" for a stream.
+
+    Returns:
+        16 bytes.
+
+    >>> of_window(fingerprint({"epsilon": 1}), "2026-11-20").hex()
+    '000b2bba3e753fb95982d8ed7245fff3'
+    """
+    return hashlib.sha256(plan + window.encode()).digest()[:SIZE]
+
+
 def canonical(plan: Json) -> bytes:
     """One spelling of a JSON value, the same in every language.
 

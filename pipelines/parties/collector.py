@@ -116,10 +116,10 @@ def _files(inputs: Sequence[str], parted: Split, sealed: bool) -> tuple[str, ...
 
 def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
     """Refuse a shuffle of something else, for its reports would all be dropped."""
-    if said.fingerprint != parted.fingerprint.hex():
-        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
     if said.window != parted.job.window:
         raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
+    if said.fingerprint != parted.fingerprint.hex():
+        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
     if said.sealed and not sealed:
         raise RequestError(f"--key is missing: the reports in {folder} are sealed")
     if sealed and not said.sealed:

@@ -12,7 +12,7 @@ from pipelines.errors import RequestError
 from pipelines.plan.clients import mechanism_of, unparted
 from pipelines.plan.document import Metric, Plan
 from pipelines.plan.job import PlanJob, unread_job
-from pipelines.plan.metrics import Prepared, mark
+from pipelines.plan.metrics import Prepared, mark, mark_of_window
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,12 @@ class Split:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Of the plan: 16 bytes that every report carries."""
+        """Of the plan and the window: 16 bytes that every report carries."""
+        return mark_of_window(self.job.plan, self.job.window)
+
+    @cached_property
+    def plan_fingerprint(self) -> bytes:
+        """Of the plan alone: 16 bytes that permanent noise depends on, day after day."""
         return mark(self.job.plan)
 
     @property

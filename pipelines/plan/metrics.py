@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
-from mechanisms.wire.fingerprint import fingerprint
+from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
 from pipelines.inputs import Given, Telemetry
 from pipelines.kinds import Kind, find
@@ -115,11 +115,22 @@ def _digest(file: str) -> str | None:
         return None
 
 
+def mark_of_window(plan: Plan, window: str) -> bytes:
+    """What reports of one window carry: a report of another is dropped like one of another plan.
+
+    A client and a shuffler that speak of different windows would draw different hashes, and a
+    report of yesterday must not be sent again today.
+
+    Returns:
+        16 bytes.
+    """
+    return of_window(mark(plan), window)
+
+
 def public_seed(plan: Plan, window: str) -> int:
     """What hashes and sketches of a window are drawn from, alike for clients and collector.
 
     Returns:
         0 .. 2^63 - 1: public, and settled before any value is looked at.
     """
-    word = hashlib.sha256(mark(plan) + window.encode()).digest()[:8]
-    return int.from_bytes(word, "big") >> 1
+    return int.from_bytes(mark_of_window(plan, window)[:8], "big") >> 1

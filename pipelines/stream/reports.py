@@ -17,9 +17,9 @@ from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.plan.clients import mechanism_of
-from pipelines.plan.metrics import mark
+from pipelines.plan.metrics import mark_of_window
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
-from pipelines.stream.windows import Streamed
+from pipelines.stream.windows import SEED, Streamed
 from transforms.duplicates import DropDuplicates
 from transforms.progress import REPORTS, tally
 from transforms.reports import MessagesOf, kept
@@ -43,7 +43,7 @@ class ServeReports(beam.PTransform):
         mechanisms = tuple(mechanism_of(metric) for metric in plan.metrics)
         if any(mechanism.messages != 1 for mechanism in mechanisms):
             raise RequestError("reports of several messages a user do not tell how many users sent")
-        fingerprint = mark(plan.plan)
+        fingerprint = mark_of_window(plan.plan, SEED)
         expected = Expected(fingerprint, mechanisms, Form())
         reports = (
             sent

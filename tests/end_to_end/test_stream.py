@@ -32,7 +32,7 @@ from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from pipelines.errors import Caution, FailedError
 from pipelines.ledger.ledger import Ledger
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import mark
+from pipelines.plan.metrics import mark, mark_of_window
 from pipelines.run import beam_options
 from pipelines.stream import driver as driving
 from pipelines.stream import landing
@@ -488,7 +488,7 @@ def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) ->
     asked = plan(last=NUMBER)
     value = asked.metrics[0].job.design.mechanism
     words = value.perturb(np.arange(500, dtype=np.uint32) % 4, SeededRandom(1))
-    sent = WireReports.submitted(mark(asked.plan), 0, words, SeededRandom(2))
+    sent = WireReports.submitted(mark_of_window(asked.plan, "stream"), 0, words, SeededRandom(2))
     flood = WireReports(sent.fingerprint, sent.form, np.repeat(sent.records[:1], 5000))
     other = WireReports.submitted(bytes(16), 0, words[:7], SeededRandom(3))
     blocks = [binary.encode(each) for each in (flood, sent, other)]
