@@ -18,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.histogram.report import labels
-from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, WITHHELD, live
+from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, SETTLED, WITHHELD, live
 
-_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED)
+_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED)
 _EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
 
 

@@ -12,6 +12,7 @@ ROWS = "rows read"
 REPORTS = "reports"
 WITHHELD = "withheld"
 CHANGED = "files changed"  # while they were read
+SETTLED = "settled meanwhile"  # the price of a release, by an operator who took its run for lost
 DIVERGED = "diverged at step"  # of a training run; the counter holds the number of the step
 
 # Local runners report metrics only when they have finished; the workers that share this process

@@ -27,6 +27,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import release_window
+from pipelines.plan.target import Target
 from pipelines.road import Content, Reports
 from pipelines.run import beam_options
 from pipelines.wording import RAW_ROWS
@@ -85,8 +86,8 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
         open_ring()  # wrong keys are better refused than found by every worker
     files = _files(asked.inputs, parted, open_ring is not None)
 
-    def pipeline(_: Sequence[Prepared], output: str, statement: Mapping[str, Any]) -> CollectPlan:
-        return CollectPlan(parted, files, output, statement, open_ring)
+    def pipeline(_: Sequence[Prepared], target: Target) -> CollectPlan:
+        return CollectPlan(parted, files, target, open_ring)
 
     def prepared(*_: Any) -> PlanJob:
         return parted.job
@@ -133,15 +134,13 @@ class CollectPlan(beam.PTransform):
     Attributes:
         parted: the window.
         files: what the shuffler has sent on.
-        output: the release's folder.
-        statement: of the release, but for what each metric comes to.
+        target: where the release goes.
         open_ring: reads the private keys on each worker, if reports are sealed.
     """
 
     parted: Split
     files: tuple[str, ...]
-    output: str
-    statement: Mapping[str, Any]
+    target: Target
     open_ring: Callable[[], KeyRing] | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -160,7 +159,7 @@ class CollectPlan(beam.PTransform):
             | "Contents" >> beam.Flatten()
         )
         names = tuple(metric.name for metric in self.parted.metrics)
-        step = ReleaseCollectedDoFn(self.output, names, _of_reports(self.statement), form.sealed)
+        step = ReleaseCollectedDoFn(_of_reports(self.target), names, form.sealed)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -169,10 +168,10 @@ class CollectPlan(beam.PTransform):
         )
 
 
-def _of_reports(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """The statement of a job that has seen no row."""
-    words = [ONLY_REPORTS if text == RAW_ROWS else text for text in statement["in_words"]]
-    return {**statement, "in_words": words}
+def _of_reports(target: Target) -> Target:
+    """The release of a job that has seen no row."""
+    said = target.statement["in_words"]
+    return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in said])
 
 
 @dataclass
@@ -208,10 +207,8 @@ def _of_messages(content: Content) -> Content:
 class ReleaseCollectedDoFn(ReleasePlanDoFn):
     """Writes the release, with what became of the reports that were not used."""
 
-    def __init__(
-        self, output: str, names: tuple[str, ...], statement: dict[str, Any], sealed: bool
-    ) -> None:
-        super().__init__(output, names, statement)
+    def __init__(self, target: Target, names: tuple[str, ...], sealed: bool) -> None:
+        super().__init__(target, names)
         self._sealed = sealed
 
     def process(  # type: ignore[override]
@@ -225,10 +222,7 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         if self._sealed:
             unusable = came - sizes.get("opened", 0)
         told = Counter(dropped) + Counter({_UNUSABLE: unusable})
-        self._statement |= {
-            "reports": {
-                "came": came + sum(dropped.values()),
-                "dropped": dict(sorted(told.items())),
-            }
-        }
+        self._target = self._target.telling(
+            reports={"came": came + sum(dropped.values()), "dropped": dict(sorted(told.items()))}
+        )
         super().process(once, contents)

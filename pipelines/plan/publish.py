@@ -15,7 +15,9 @@ from pipelines.plan.clients import mechanism_of, unparted
 from pipelines.plan.doubts import Doubt
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.report import page
+from pipelines.plan.target import Target
 from pipelines.road import Content
+from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
 
 
@@ -25,13 +27,11 @@ class PublishPlan(beam.PTransform):
 
     Attributes:
         metrics: all of the same files.
-        output: the release's folder.
-        statement: of the release, but for what each metric comes to.
+        target: where the release goes.
     """
 
     metrics: Sequence[Prepared]
-    output: str
-    statement: Mapping[str, Any]
+    target: Target
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
@@ -42,7 +42,7 @@ class PublishPlan(beam.PTransform):
             tuple(tables | metric.name >> Travel(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()
         )
-        step = ReleasePlanDoFn(self.output, names, dict(self.statement))
+        step = ReleasePlanDoFn(self.target, names)
         return (
             begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
         )
@@ -84,12 +84,17 @@ class ReleasePlanDoFn(beam.DoFn):
     Metrics that had too few reports are named in the statement and published never.
     """
 
-    def __init__(self, output: str, names: tuple[str, ...], statement: dict[str, Any]) -> None:
-        self._output, self._names, self._statement = output, names, statement
+    def __init__(self, target: Target, names: tuple[str, ...]) -> None:
+        self._target, self._names = target, names
 
     def process(self, _: None, contents: Mapping[str, Content]) -> None:
-        if contents:
-            release.publish(self._output, *gathered(self._names, contents, self._statement))
+        if not contents:
+            return
+        if not self._target.stands():
+            tally(SETTLED, 1)
+            return
+        whole = gathered(self._names, contents, self._target.statement)
+        release.publish(self._target.output, *whole)
 
 
 def gathered(

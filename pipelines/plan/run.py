@@ -25,9 +25,10 @@ from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.publish import PublishPlan
+from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
-from transforms.progress import WITHHELD
+from transforms.progress import SETTLED, WITHHELD
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
@@ -69,7 +70,7 @@ def release_window(
         plan: what is collected.
         window: which part of the time.
         prepare: (plan, window) -> what is decided before a row is read.
-        pipeline: (metrics, output, statement) -> from nothing to the release.
+        pipeline: (metrics, target) -> from nothing to the release.
         for_beam: Beam's options.
 
     Returns:
@@ -186,7 +187,8 @@ def _published(
     screen: Screen,
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
-    whole = pipeline(job.metrics, right.output, job.statement(right.release_id, right.entry))
+    statement = job.statement(right.release_id, right.entry)
+    whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
     try:
         ended = carry_out(job, whole, for_beam, screen, too_few, len(job.metrics))
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
@@ -222,6 +224,8 @@ def show(job: PlanJob, screen: Screen) -> None:
 
 def too_few(job: PlanJob, counted: Mapping[str, int]) -> str | None:
     """That no metric had enough reports; None if the release was not withheld."""
+    if SETTLED in counted:
+        return "an operator settled the run's entry of the ledger while it went on; run it again"
     if WITHHELD not in counted:
         return None
     return f"no metric had its min_reports, of which the least is {job.min_reports:,}"

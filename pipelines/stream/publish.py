@@ -15,6 +15,7 @@ from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.run import release_window
+from pipelines.plan.target import Target
 from pipelines.stream.release import Held, ReleaseWindow
 from pipelines.stream.windows import Streamed
 from transforms.windowed import SECOND
@@ -54,11 +55,9 @@ def publish(
         FailedError: it failed; nothing was published.
     """
 
-    def pipeline(
-        metrics: Sequence[Prepared], output: str, statement: Mapping[str, Any]
-    ) -> beam.PTransform:
-        told = {**statement, "stream": _span(streamed, start, first)}
-        return ReleaseWindow(metrics, output, told, held)
+    def pipeline(metrics: Sequence[Prepared], target: Target) -> beam.PTransform:
+        told = target.telling(stream=_span(streamed, start, first))
+        return ReleaseWindow(metrics, told, held)
 
     name = streamed.windows.name(start)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -16,6 +15,7 @@ from pipelines.plan.clients import mechanism_of
 from pipelines.plan.doubts import Doubt
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.target import Target
 from pipelines.road import Reports
 from transforms.progress import ROWS
 
@@ -50,14 +50,12 @@ class ReleaseWindow(beam.PTransform):
 
     Attributes:
         metrics: of the plan.
-        output: the release's folder.
-        statement: of the release, but for what each metric comes to.
+        target: where the release goes.
         held: name -> what there is of it.
     """
 
     metrics: Sequence[Prepared]
-    output: str
-    statement: Mapping[str, Any]
+    target: Target
     held: Mapping[str, Held]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -69,7 +67,7 @@ class ReleaseWindow(beam.PTransform):
             )
             | "Contents" >> beam.Flatten()
         )
-        step = ReleasePlanDoFn(self.output, names, dict(self.statement))
+        step = ReleasePlanDoFn(self.target, names)
         return (
             begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
         )
