@@ -17,6 +17,7 @@ NAMES = (
     "sealing",
     "ledger",
     "stream",
+    "plans",
     "crashes",
 )
 
