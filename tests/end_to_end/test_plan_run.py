@@ -20,9 +20,9 @@ output: out/{{window}}
 epsilon: 3.0
 min_reports: {least}
 metrics:
-  - {{name: value, kind: histogram, column: value, domain: {domain}, share: 0.4}}
-  - {{name: real, kind: mean, column: real, bounds: "0,300", cells: 16, share: 0.3}}
-  - {{name: number, kind: distribution, column: number, bounds: "-3,3", bins: 8{of_last}}}
+  - {{name: value, kind: histogram, column: value, domain: {domain}, mechanism: grr, share: 0.4}}
+  - {{name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.3}}
+  - {{name: number, kind: distribution, column: number, bounds: "-3,3", mechanism: grr{of_last}}}
 """
 
 
