@@ -24,8 +24,9 @@ test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
 	$(BIN)/python -m pytest -n auto --durations=10 $(ARGS)
 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
-test-engines: $(READY)  ## run the example on Prism and on Flink, and kill a worker (needs go, mvn, java)
-	$(BIN)/python -m pytest tests/engines/flights_on_engines.py --durations=0 $(ARGS)
+# Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
+test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker; Pub/Sub (needs go, mvn, java)
+	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --durations=0 $(ARGS)
 
 check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
 	$(BIN)/ruff check

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam import typehints
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
@@ -17,22 +17,22 @@ from transforms.windowed import LATE
 
 @dataclass
 class CountLate(beam.PTransform):
-    """Counts the rows of windowed tables whose window had ended; nothing comes out.
+    """Counts the rows of windowed tables, or of reports, whose window had ended; no output.
 
     A runner drops them at the next grouping, and not every runner says how many they were.
     """
 
-    def expand(self, tables: beam.PCollection) -> beam.PCollection:
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
         return (
-            tables
-            | "Rows of table" >> beam.Map(_rows).with_output_types(tuple[int, int])
+            blocks
+            | "Rows" >> beam.Map(_rows).with_output_types(tuple[int, int])
             | "Count late" >> beam.ParDo(CountLateDoFn())
         )
 
 
-def _rows(table: pa.Table) -> tuple[int, int]:
+def _rows(block: Sized) -> tuple[int, int]:
     """Under one key: each window has one state, which its first table begins."""
-    return 0, table.num_rows
+    return 0, len(block)
 
 
 @typehints.with_input_types(tuple[int, int])

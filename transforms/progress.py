@@ -18,6 +18,7 @@ DIVERGED = "diverged at step"  # of a training run; the counter holds the number
 # Local runners report metrics only when they have finished; the workers that share this process
 # can be watched while they run. Elsewhere this stays empty and Beam's own metrics are polled.
 _live: Counter[str] = Counter()
+_ever: Counter[str] = Counter()
 _lock = Lock()
 
 
@@ -26,12 +27,19 @@ def tally(name: str, amount: int) -> None:
     Metrics.counter(NAMESPACE, name).inc(amount)
     with _lock:
         _live[name] += amount
+        _ever[name] += amount
 
 
 def live() -> dict[str, int]:
     """What the workers in this process have counted so far."""
     with _lock:
         return dict(_live)
+
+
+def ever() -> Counter[str]:
+    """What they have counted since this process began, whatever jobs have been started since."""
+    with _lock:
+        return Counter(_ever)
 
 
 def reset() -> None:

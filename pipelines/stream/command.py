@@ -14,6 +14,7 @@ _MORE = """\
 examples:
   hushbeam stream trips.yaml
   hushbeam stream trips.yaml --once           (from a scheduler)
+  hushbeam stream trips.yaml --subscription projects/my-project/subscriptions/my-reports
 
 Stop it with Ctrl-C or SIGTERM: it finishes its batch, and goes on from there when it is started
 again. Every option that hushbeam does not know goes to Beam.
@@ -41,6 +42,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--every", type=float, default=10.0, metavar="SECONDS", help="between two looks (10)"
     )
+    parser.add_argument(
+        "--subscription", metavar="NAME",
+        help="of Pub/Sub: its messages are clients' reports, and no files are looked for",
+    )  # fmt: skip
     parser.set_defaults(command=run)
 
 
@@ -49,4 +54,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     from pipelines.stream.run import run as serve
 
-    return serve(arguments.plan, arguments.once, arguments.drain, arguments.every, beam_arguments)
+    return serve(
+        arguments.plan, arguments.once, arguments.drain, arguments.every,
+        arguments.subscription, beam_arguments,
+    )  # fmt: skip

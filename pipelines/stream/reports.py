@@ -20,6 +20,7 @@ from pipelines.plan.clients import mechanism_of
 from pipelines.plan.metrics import mark_of_window
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
 from pipelines.stream.windows import SEED, Streamed
+from transforms.count_late import CountLate
 from transforms.duplicates import DropDuplicates
 from transforms.progress import REPORTS, tally
 from transforms.reports import MessagesOf, kept
@@ -51,6 +52,7 @@ class ServeReports(beam.PTransform):
             | "Delay" >> beam.ParDo(DelayDoFn(windows.delay))
             | "Window" >> beam.WindowInto(windows.beam_windows)
         )
+        reports | "Late" >> CountLate()
         once = reports | "Once each" >> DropDuplicates(fingerprint, Form())
         parts = tuple(
             once

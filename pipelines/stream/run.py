@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines.console import Screen
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import runs_here
@@ -22,10 +23,23 @@ from pipelines.run import beam_options, run_beam
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables
 from pipelines.stream.state import State
+from pipelines.stream.subscription import FromSubscription, require_subscription, serve_here
 from pipelines.stream.windows import Streamed, streamed
 
+_HELD_IN_MEMORY = (
+    "on this machine a message is acknowledged when it is read: what open windows hold is lost "
+    "when the stream stops; --runner DataflowRunner is for what must not be lost"
+)
 
-def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequence[str]) -> int:
+
+def run(
+    path: str,
+    once: bool,
+    drain: bool,
+    every: float,
+    subscription: str | None,
+    beam_arguments: Sequence[str],
+) -> int:
     """Take in what lands and release what ends, until told to stop.
 
     Args:
@@ -33,6 +47,7 @@ def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequen
         once: end when all that has landed is taken in.
         drain: so, and end every window.
         every: seconds between two looks.
+        subscription: of Pub/Sub, whose messages are reports; None where files land.
         beam_arguments: what is for Beam.
 
     Returns:
@@ -48,10 +63,12 @@ def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequen
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
     plan, screen = streamed(load(path)), Screen()
+    if subscription is not None:
+        return _queue(plan, subscription, once or drain, for_beam, screen)
     if not runs_here(for_beam):  # here, no watermark passes over a folder that grows
         if once or drain:
             raise RequestError("--once and --drain are for a stream on this machine")
-        return _elsewhere(plan, every, for_beam, screen)
+        return _elsewhere(_Unbounded(plan, every), for_beam, screen)
     state = State(plan.stream.state, _identity(plan))
     try:
         with _until_told() as stop:
@@ -59,17 +76,37 @@ def run(path: str, once: bool, drain: bool, every: float, beam_arguments: Sequen
             _go_on(driver, stop, once or drain, every)
             if drain and not stop.is_set():
                 driver.drain()
-        for name, amount in state.counters().items():
-            screen.print(f"{amount:,} {name}", highlight=False, markup=False)
+        _say(state.counters(), screen)
     finally:
         state.close()
     return DONE
 
 
-def _elsewhere(plan: Streamed, every: float, for_beam: PipelineOptions, screen: Screen) -> int:
+def _say(counted: Mapping[str, int], screen: Screen) -> None:
+    for name, amount in counted.items():
+        screen.print(f"{amount:,} {name}", highlight=False, markup=False)
+
+
+def _queue(
+    plan: Streamed, subscription: str, ends: bool, for_beam: PipelineOptions, screen: Screen
+) -> int:
+    """Reports from a subscription: here until told to stop, elsewhere handed over."""
+    if ends:
+        raise RequestError("--once and --drain are for files: a subscription has no end")
+    require_subscription(subscription)
+    job = FromSubscription(plan, subscription)
+    if not runs_here(for_beam):
+        return _elsewhere(job, for_beam, screen)
+    warnings.warn(Caution(_HELD_IN_MEMORY), stacklevel=2)
+    with _until_told() as stop:
+        _say(serve_here(job, for_beam, stop), screen)
+    return DONE
+
+
+def _elsewhere(job: beam.PTransform, for_beam: PipelineOptions, screen: Screen) -> int:
     """One unbounded pipeline, on a runner that knows when time has passed."""
     for_beam.view_as(StandardOptions).streaming = True
-    if run_beam(_Unbounded(plan, every), for_beam, screen, 0) is None:
+    if run_beam(job, for_beam, screen, 0) is None:
         screen.print("handed over; each window's release will appear when its time has passed")
     return DONE
 
