@@ -103,7 +103,10 @@ class MemoisedClient:
         if not array.size:
             return np.empty(0, np.uint64)
         if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
-            return self.mechanism.perturb(cells, PermanentRandom(bytes(32)))  # which refuses it
+            raise ValueError(
+                f"cells must be integers, one or a row of them for each value, not "
+                f"{array.dtype} of shape {array.shape}"
+            )
         distinct, places = np.unique(array, axis=0, return_inverse=True)
         memo = [self._messages(distinct[i : i + 1]) for i in range(len(distinct))]
         return _spread(memo, places.ravel())
