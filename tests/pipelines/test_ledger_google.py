@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,10 +83,9 @@ def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
     ledger = Ledger.open(PATH, patience=1.0)
     bucket.reading.extend([fault] * 1000)
-    begun = time.monotonic()
     with pytest.raises(FailedError, match="did not answer within 1 s; try again later"):
         ledger.entries()
-    assert time.monotonic() - begun < 10
+    assert len(bucket.reading) > 900  # a few tries, and not one for each fault
 
 
 @pytest.mark.parametrize(

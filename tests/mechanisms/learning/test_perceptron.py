@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -49,18 +48,3 @@ def test_it_begins_with_uniform_weights_and_constants_at_zero():
         assert abs(np.mean(inside**2) - 1 / 3) < 0.06
         assert abs(np.mean(inside)) < 0.12
     np.testing.assert_array_equal(weights, model.start(SeededRandom(1)))
-
-
-def test_one_epoch_of_clipped_lots_takes_a_moment():
-    """8,000 images of 784 pixels in lots of 200: far below the seconds that it may cost."""
-    rng = np.random.default_rng(1)
-    rows = np.column_stack([rng.uniform(0, 1, (8000, 784)), np.ones(8000)]).astype(np.float32)
-    labels = rng.integers(0, 10, 8000)
-    model = Perceptron(785, (100,), classes=10)
-    weights = model.start(SeededRandom(1))
-    begin = time.perf_counter()
-    for lot in range(0, 8000, 200):
-        part = slice(lot, lot + 200)
-        weights = weights - 0.1 / 200 * model.clipped_sum(weights, rows[part], labels[part], 1.0)
-    assert time.perf_counter() - begin < 10
-    assert np.isfinite(weights).all()
