@@ -107,13 +107,11 @@ class PrivacyLoss:
             e, d = np.append(0.0, e), np.append(1.0, d)
         # What a bound at one epsilon says about each smaller one: the worst that it allows is
         # four-outcome randomised response, whose profile this is. It also keeps the profile from
-        # falling faster than any pair of distributions lets it.
-        gap = np.minimum(e[:, None] - e, 0.0)
-        implied = d + (1 - d) * -np.expm1(gap) / (1 + np.exp(-e))
-        implied *= 1 + _ROUNDING
-        np.fill_diagonal(implied, d)
-        later = np.triu(np.ones(implied.shape, np.bool_))
-        return _hull(e, np.min(np.where(later, implied, 1.0), axis=1))
+        # falling faster than any pair of distributions lets it. In e^epsilon it is a chord that
+        # begins at epsilon 0, so where it begins is all that a hull needs to know of it.
+        begins = (d + (1 - d) * -np.expm1(-e) / (1 + np.exp(-e))) * (1 + _ROUNDING)
+        d[0] = min(d[0], begins.min())
+        return _hull(e, d)
 
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyLoss:
@@ -166,7 +164,7 @@ class PrivacyLoss:
             return np.full(epsilons.shape, d[0])
         i = np.clip(np.searchsorted(e, epsilons, side="right") - 1, 0, e.size - 2)
         travelled = np.minimum(epsilons, e[-1]) - e[i]
-        heights: Floats = d[i] + (d[i + 1] - d[i]) * _share(travelled, e[i + 1] - e[i])
+        heights: Floats = d[i + 1] + (d[i] - d[i + 1]) * _left(travelled, e[i + 1] - e[i])
         return heights
 
     @property
@@ -175,9 +173,12 @@ class PrivacyLoss:
         return self.epsilon(min(1.0, self.deltas[-1] + _NEGLIGIBLE))
 
 
-def _share(travelled: Any, width: Any) -> Any:
-    """(e^t - 1)/(e^w - 1), how far along a chord that is linear in e^epsilon; no overflow."""
-    return np.exp(travelled - width) * (np.expm1(-travelled) / np.expm1(-width))
+def _left(travelled: Any, width: Any) -> Any:
+    """(e^w - e^t)/(e^w - 1), how much of a chord that is linear in e^epsilon is still to come.
+
+    No overflow; and no cancellation either where the right end is far below the left one.
+    """
+    return np.expm1(travelled - width) / np.expm1(-width)
 
 
 def _distribution(p: ArrayLike) -> Floats:
@@ -234,5 +235,5 @@ def _hull(epsilons: Floats, deltas: Floats) -> PrivacyLoss:
 
 def _above(left: _Point, point: _Point, right: _Point) -> bool:
     """Whether a point lies on or above the chord from its left to its right neighbour."""
-    share = _share(point[0] - left[0], right[0] - left[0])
-    return bool(point[1] >= left[1] + (right[1] - left[1]) * share)
+    rest = _left(point[0] - left[0], right[0] - left[0])
+    return bool(point[1] >= right[1] + (left[1] - right[1]) * rest)

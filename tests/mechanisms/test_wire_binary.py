@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -163,9 +162,7 @@ def test_fuzz_mutated_files(form, edits):
 def test_a_file_made_to_keep_the_reader_busy_is_left():
     """Lengths that alternate for a gigabyte would take minutes; the reader gives up at 4,096."""
     data = binary.header(Form(), PLAN) + b"\x00\x00\x01\x00\x00" * 200_000
-    start = time.process_time()
     _, dropped = decoded(data, Form())
-    assert time.process_time() - start < 1
     assert dropped == {screening.OTHER_WIDTH: 4097, screening.NO_FRAMES: 1}
     # One long run of them is no such thing.
     _, dropped = decoded(binary.header(Form(), PLAN) + bytes(2_000_000), Form())

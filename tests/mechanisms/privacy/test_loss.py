@@ -202,3 +202,19 @@ def test_a_loose_bound_at_a_small_epsilon_is_tightened_by_later_ones(epsilons, d
     assert loss.delta(0.0) <= least + (1 - least) * math.tanh(last / 2) * (1 + 1e-12)
     assert loss.delta(last) == pytest.approx(least, rel=1e-9)
     assert compose({loss: 10}).epsilon(1e-3) < 10 * last
+
+
+def test_a_profile_below_bounds_is_the_hull_of_all_that_each_implies():
+    """Against the definition, pair by pair: every bound's own worst profile, then their hull."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        e = np.unique(rng.uniform(0, rng.choice([0.5, 5.0, 50.0]), rng.integers(1, 30)))
+        d = np.sort(10 ** rng.uniform(-12, 0, e.size))[::-1]
+        each = [PrivacyLoss.from_profile([a], [b]) for a, b in zip(e, d, strict=True)]
+        loss = PrivacyLoss.from_profile(e, d)
+        x = np.linspace(0, e[-1] * 1.2, 200)
+        least = np.min([one.at(x) for one in each], axis=0)
+        assert (loss.at(x) <= least * (1 + 1e-9) + 1e-18).all()
+        corners = np.array(loss.epsilons)
+        attained = np.min([one.at(corners) for one in each], axis=0)
+        np.testing.assert_allclose(loss.deltas, attained, rtol=1e-9)
