@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,7 +44,7 @@ def accounted(
     bound = renyi(replace(each, delta=0.0), rounds, left)
     if bound.epsilon > _LARGEST:
         return replace(bound, delta=delta)
-    epsilon = min(compose(dict.fromkeys(losses, rounds)).epsilon(left), bound.epsilon)
+    epsilon = min(compose({loss: rounds * times for loss, times in Counter(losses).items()}).epsilon(left), bound.epsilon)
     how = f"numerical accountant over {rounds} rounds of {len(losses)} releases (dp-accounting)"
     return replace(each, epsilon=epsilon, delta=delta, how=how)
 

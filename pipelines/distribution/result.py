@@ -68,7 +68,7 @@ def distribution_statement(
         raise ValueError("there is no distribution of no reports")
     head = statement_head("distribution", job.guarantees, job.cautions, job.min_reports)
     return head | {
-        "neighbours": f"one {options.unit}'s number is replaced by any other number",
+        "neighbours": f"one {options.unit}'s number is replaced by any other finite number",
         **counted(found.n, found.invalid, tallies),
         "asked": {
             "column": options.column,

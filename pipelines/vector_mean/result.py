@@ -169,7 +169,7 @@ def vector_statement(
     options, design = job.options, job.design
     head = statement_head("vector-mean", job.guarantees, job.cautions, job.min_reports)
     return head | {
-        "neighbours": f"one {options.unit}'s row is replaced by any other row",
+        "neighbours": f"one {options.unit}'s row is replaced by any other row that can be used",
         **counted_exactly(found.row.n, counted.invalid, tallies),
         "asked": {
             "number": list(options.number),

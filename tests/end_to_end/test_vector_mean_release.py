@@ -215,7 +215,7 @@ def test_the_statement_says_what_was_asked_and_what_holds(release: Release) -> N
     assert released["model"] == model
     assert (released == local) == (model == "local")
     assert released["unit"] == local["unit"] == said["unit"]
-    replaced = f"one {said['unit']}'s row is replaced by any other row"
+    replaced = f"one {said['unit']}'s row is replaced by any other row that can be used"
     assert release.statement["neighbours"] == replaced
     constants = release.statement["mechanism"]["constants"]
     assert constants["epsilon"] <= local["epsilon"]

@@ -19,7 +19,7 @@ STATEMENT: dict[str, Any] = {
     "published_exactly": "the number of reports",
     "rows_read": 12350,
     "rejects": {"null value": 5},
-    "neighbours": "one row's number is replaced by any other number",
+    "neighbours": "one row's number is replaced by any other finite number",
     "asked": {
         "column": "a<b", "group_by": None, "groups": None, "groups_public": False,
         "confidence": 0.95, "interval": "plug-in", "model": "local", "min_reports": 1,
