@@ -19,7 +19,7 @@ from mechanisms.randomness import SeededRandom
 from tests.oracles import FALSE_ALARM, MISS
 from transforms.encode import NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN, Domain, IntegerRange
 from transforms.progress import NAMESPACE, ROWS
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
+from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
 
 # ---- rows, one at a time -----------------------------------------------------------------------
 
@@ -149,13 +149,14 @@ class HandShuffle:
 
     def __init__(self, codes: int, buckets: int, open_rng: Callable[[], Any] = fresh_stream):
         self.draw = DrawBucketsDoFn(buckets, codes, open_rng)
-        self.order = OrderDoFn(0, codes, open_rng)
+        self.order = OrderDoFn(0, Batches(codes), open_rng)
         self.draw.setup()
         self.order.setup()
 
     def __call__(self, bundles: Iterable[Iterable[np.ndarray]]) -> list[np.ndarray]:
         groups = grouped(drive(self.draw, bundles))
-        return [block for group in groups.items() for block in self.order.process(group, 0)]
+        sizes = np.zeros(1, np.int64)  # enough, where no reports at all are asked for
+        return [block for group in groups.items() for block in self.order.process(group, sizes)]
 
 
 # ---- pipelines and what they let out -----------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -32,10 +32,12 @@ class Shuffle(beam.PTransform):
         min_reports: a batch (of a window) from fewer users is withheld whole.
         codes: messages are below this, and travel in the narrowest words that hold it. What is
             not below it does not count for `min_reports`, and stays impossible.
+        batches: how many equal ranges of codes are batches of their own, each withheld if it is
+            too small: a message that says its public group in the clear hides in that group alone.
         buckets: how many groups; each is ordered in one worker's memory. At most 65,536.
         open_rng: opens the generator on each worker.
         users: numbers that add up to how many users reported, where a user may send several
-            messages; without them every message counts for one.
+            messages and all are one batch; without them every message counts for one.
     """
 
     min_reports: int
@@ -43,29 +45,48 @@ class Shuffle(beam.PTransform):
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     users: beam.PCollection | None = None
+    batches: int = 1
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        sizes = self.users
-        if sizes is None:
-            sizes = messages | "Size of block" >> beam.Map(_possible, self.codes).with_output_types(
-                int
-            )
-        size = sizes | "Size of batch" >> beam.CombineGlobally(sum).without_defaults()
+        batched = Batches(self.codes, self.batches)
+        sizes = messages if self.users is None else self.users
+        measure = batched.sizes if self.users is None else np.atleast_1d
+        size = (
+            sizes
+            | "Sizes of block" >> beam.Map(measure).with_output_types(np.ndarray)
+            | "Sizes of batches" >> beam.CombineGlobally(sum).without_defaults()
+        )
         return (
             messages
             | "Draw buckets" >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng))
             | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
-                OrderDoFn(self.min_reports, self.codes, self.open_rng),
-                size=AsSingleton(size, default_value=0),
+                OrderDoFn(self.min_reports, batched, self.open_rng),
+                sizes=AsSingleton(size, default_value=None),
             )
         )
 
 
-def _possible(messages: np.ndarray, codes: int) -> int:
-    """How many messages of a block a client could have sent."""
-    return int(np.count_nonzero(messages < codes))
+class Batches(NamedTuple):
+    """Codes that share a shuffler, in as many equal ranges as there are batches."""
+
+    codes: int
+    number: int = 1
+
+    def of(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Each message's batch; what no client sends is in the last one."""
+        if self.number == 1:
+            return np.zeros(messages.size, np.int64)
+        each = np.uint64(self.codes // self.number)
+        return np.minimum(messages // each, np.uint64(self.number - 1)).astype(np.int64)
+
+    def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """(number,) how many messages of a block a client could have sent."""
+        possible = messages < self.codes
+        if self.number == 1:
+            return np.array([np.count_nonzero(possible)])
+        return np.bincount(self.of(messages[possible]), minlength=self.number)
 
 
 def _largest(codes: int) -> np.uint64:
@@ -94,23 +115,28 @@ class DrawBucketsDoFn(PartitionDoFn):
         return self._rng.integers(self._buckets, rows.size)
 
 
-@typehints.with_input_types(tuple[int, Iterable[bytes]], int)
+@typehints.with_input_types(tuple[int, Iterable[bytes]], np.ndarray)
 @typehints.with_output_types(np.ndarray)
 class OrderDoFn(beam.DoFn):
-    """Puts a bucket into uniform random order, or withholds it with the whole batch."""
+    """Puts a bucket into uniform random order, without what is of too small a batch."""
 
-    def __init__(self, min_reports: int, codes: int, open_rng: Generator) -> None:
-        self._min_reports, self._open_rng = min_reports, open_rng
-        self._dtype = np.min_scalar_type(_largest(codes))
+    def __init__(self, min_reports: int, batches: Batches, open_rng: Generator) -> None:
+        self._min_reports, self._batches, self._open_rng = min_reports, batches, open_rng
+        self._dtype = np.min_scalar_type(_largest(batches.codes))
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def process(
-        self, bucket: tuple[int, Iterable[bytes]], size: int
+        self, bucket: tuple[int, Iterable[bytes]], sizes: NDArray[np.int64] | None
     ) -> Iterator[NDArray[np.uint64]]:
         messages = np.frombuffer(b"".join(bucket[1]), self._dtype)
-        if size < self._min_reports:
-            tally(WITHHELD, messages.size)
-            return
+        nobody = np.zeros(self._batches.number, np.int64)
+        large = (nobody if sizes is None else sizes) >= self._min_reports
+        if not large.all():
+            kept = messages[large[self._batches.of(messages)]]
+            tally(WITHHELD, messages.size - kept.size)
+            if not kept.size:
+                return
+            messages = kept
         yield messages[self._rng.permutation(messages.size)].astype(np.uint64)

@@ -125,35 +125,17 @@ class AskHeldBack(beam.PTransform):
             | "Errors of one model each" >> beam.ParDo(errors, AsList(self.models))
             | "Perturb" >> Perturb(self.mechanism, self.open_rng)
         )
-        if self.min_reports is not None:
-            messages = self.shuffled(messages, self.min_reports)
+        if self.shuffler is not None:
+            messages |= self.shuffler
         return messages | "Count" >> beam.CombineGlobally(CountMessages(self.mechanism))
 
-    def shuffled(self, messages: beam.PCollection, least: int) -> beam.PCollection:
-        """The reports about each model through a shuffler of their own."""
-        split = SplitModelsDoFn(self.mechanism)
-        apart = messages | "Split by model" >> beam.ParDo(split).with_outputs(*split.names)
-        codes = self.mechanism.codes
-        batches = [
-            apart[name] | f"Shuffle {name}" >> Shuffle(least, codes, self.buckets, self.open_rng)
-            for name in split.names
-        ]
-        return tuple(batches) | "Together" >> beam.Flatten()
-
-
-class SplitModelsDoFn(beam.DoFn):
-    """Reports about each model to an output of its own; which model it was is in the clear."""
-
-    def __init__(self, mechanism: PublicGroups) -> None:
-        self._codes = np.uint64(mechanism.mechanism.codes)
-        self._last = np.uint64(mechanism.groups - 1)
-        self.names = tuple(f"model {place + 1}" for place in range(mechanism.groups))
-
-    def process(self, messages: NDArray[np.uint64]) -> Iterator[beam.pvalue.TaggedOutput]:
-        # What no client sends goes to the last, whose shuffler does not count it.
-        places = np.minimum(messages // self._codes, self._last)
-        for place in np.unique(places).tolist():
-            yield beam.pvalue.TaggedOutput(self.names[place], messages[places == place])
+    @property
+    def shuffler(self) -> Shuffle | None:
+        """Of reports that say in the clear which model they are about."""
+        if self.min_reports is None:
+            return None
+        codes, models = self.mechanism.codes, self.mechanism.groups
+        return Shuffle(self.min_reports, codes, self.buckets, self.open_rng, batches=models)
 
 
 @typehints.with_output_types(CellBlock)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
+from mechanisms.mean.public_groups import PublicGroups
 from pipelines.mean import report as mean_report
 from pipelines.mean.job import SCOUTS, MeanJob
 from pipelines.mean.result import TABLE, mean_statement, mean_table
@@ -36,9 +37,10 @@ class MeanRoad(Road):
         job = self.job
         if job.options.model != "shuffle":
             return None
-        return Shuffle(
-            job.min_reports, job.mechanism.codes, bucket_count(job.telemetry.rows), job.open_rng
-        )
+        mechanism, buckets = job.mechanism, bucket_count(job.telemetry.rows)
+        # A report that says its group hides among those of its group.
+        batches = mechanism.groups if isinstance(mechanism, PublicGroups) else 1
+        return Shuffle(job.min_reports, mechanism.codes, buckets, job.open_rng, batches=batches)
 
     def reports(self, tables: beam.PCollection) -> Reports:
         job = self.job

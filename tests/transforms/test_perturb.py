@@ -17,7 +17,7 @@ from transforms.contributions import ChooseDoFn
 from transforms.encode import CellBlock
 from transforms.perturb import Perturb, PerturbDoFn
 from transforms.progress import REPORTS
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
+from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
 
 GRR = build_frequency("grr", epsilon=1.0, domain_size=4)
 
@@ -72,7 +72,7 @@ def test_errors_never_hold_a_cell():
         PerturbDoFn(GRR, SecureRandom),
         ChooseDoFn(SecureRandom),
         DrawBucketsDoFn(64, 100, SecureRandom),
-        OrderDoFn(1, 1000, SecureRandom),
+        OrderDoFn(1, Batches(1000), SecureRandom),
     ],
     ids=lambda dofn: type(dofn).__name__,
 )

@@ -32,7 +32,7 @@ from tests.oracles_transforms import (
 )
 from transforms import blocks
 from transforms.progress import WITHHELD
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn, Shuffle
+from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn, Shuffle
 
 CODES = [1, 2, 255, 256, 257, 2**16 - 1, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64 - 1, 2**64]
 
@@ -102,9 +102,9 @@ def test_any_number_of_buckets_will_do(buckets):
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_buckets_of_hardly_any_messages(size):
-    dofn = OrderDoFn(0, 1000, SecureRandom)
+    dofn = OrderDoFn(0, Batches(1000), SecureRandom)
     dofn.setup()
-    (out,) = dofn.process((0, [np.full(size, 7, "<u2").tobytes()]), size)
+    (out,) = dofn.process((0, [np.full(size, 7, "<u2").tobytes()]), np.array([size]))
     assert out.tolist() == [7] * size
 
 
@@ -283,6 +283,21 @@ def test_impossible_messages_make_no_batch_larger(codes):
     assert len(run(lambda p: p | source([messages]) | Shuffle(3, codes)).elements) > 0
     outcome = run(lambda p: p | source([messages]) | Shuffle(4, codes))
     assert (outcome.elements == []) == (codes == 10)
+
+
+def test_a_batch_of_its_own_is_withheld_alone():
+    """Three groups of four codes; the middle one has a report too few. 12 is no group's."""
+    first, middle, last = [0, 1, 2], [4, 5], [8, 9, 10, 11]
+    blocks = [
+        np.array(block, np.uint64) for block in ([*first, 4], [5, *last[:2]], [12, *last[2:]])
+    ]
+    outcome = run(lambda p: p | source(blocks) | Shuffle(3, 12, 2, batches=3))
+    left = np.concatenate(outcome.elements)
+    assert sorted(left.tolist()) == [*first, *last, 12]
+    assert outcome.counters == {WITHHELD: len(middle)}
+    # What no client sends makes the last batch no larger.
+    outcome = run(lambda p: p | source(blocks) | Shuffle(5, 12, 2, batches=3))
+    assert outcome.elements == []
 
 
 @pytest.mark.parametrize(("least", "let_through"), [(30, True), (31, False)])

@@ -38,7 +38,7 @@ def test_a_model_of_too_few_reports_stays_in_the_shuffler(least):
             SquaredError(FEATURES.inputs), Examples(FEATURES, classified=False),
             None, MECHANISM, least, 4, fresh_stream,
         )  # fmt: skip
-        out = ask.shuffled(pipeline | source(blocks, np.ndarray), least)
+        out = pipeline | source(blocks, np.ndarray) | ask.shuffler
         return out | beam.CombineGlobally(CountMessages(MECHANISM))
 
     (found,) = run(road).elements
@@ -59,7 +59,7 @@ def test_what_no_client_sends_lifts_no_model_over_its_least():
             SquaredError(FEATURES.inputs), Examples(FEATURES, classified=False),
             None, MECHANISM, 10, 4, fresh_stream,
         )  # fmt: skip
-        out = ask.shuffled(pipeline | source(blocks, np.ndarray), 10)
+        out = pipeline | source(blocks, np.ndarray) | ask.shuffler
         return out | beam.CombineGlobally(CountMessages(MECHANISM))
 
     (found,) = run(road).elements
