@@ -7,6 +7,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def _compositions() -> Table:
         losses = _windows(windows, kinds)
         composed = accounting.total(losses, 1e-5).epsilon
         added = accounting.summed(losses).epsilon
-        taken = seconds(lambda given=losses: _uncached(given), 3)
+        taken = seconds(partial(_uncached, losses), 3)
         table.add_row(str(windows), str(kinds), f"{added:.4g}", f"{composed:.4g}", f"{taken:.2f}")
     return table
 
@@ -79,7 +80,7 @@ def _races(folder: str) -> Table:
     with serving() as (bucket, address), ledger_rivals.rivals(address) as pool:
         os.environ["STORAGE_EMULATOR_HOST"] = address
         _race(table, pool, "bucket", "gs://bucket/{}.json", folder)
-        faults = [429, 503, "lost 503"] * 4
+        faults: list[int | str] = [429, 503, "lost 503"] * 4
         name, path = "bucket, bad days", "gs://bucket/bad-{}.json"
         _race(table, pool, name, path, folder, lambda: bucket.faults.extend(faults))
     return table
@@ -141,7 +142,7 @@ def _require_kept(path: str, out: Path, before: dict[str, str]) -> dict[str, str
     """End if an entry was lost, or a release has none."""
     snapshot = Ledger.open(path, begin=False).entries() if SqliteStore(path).exists() else ()
     outputs = {entry.output for entry in snapshot if entry.counted}
-    now = {entry.id: entry.state for entry in snapshot}
+    now: dict[str, str] = {entry.id: entry.state for entry in snapshot}
     lost = [id for id, state in before.items() if now.get(id) not in (state, "committed")]
     if lost or not {str(release) for release in out.glob("[!.]*")} <= outputs:
         raise SystemExit("an entry of the ledger was lost")

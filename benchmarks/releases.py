@@ -22,6 +22,7 @@ from pipelines.histogram import job as histogram
 from pipelines.histogram.publish import HistogramRoad
 from pipelines.histogram.result import TABLE
 from pipelines.release import read
+from pipelines.requests import request
 from pipelines.road import Publish
 
 RUNS = 30
@@ -65,10 +66,10 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
         domain.write_text("".join(f"{value}\n" for value in declared.to_pylist()))
         shares = _shares(values, declared)
         for run in range(RUNS):
-            options = histogram.HistogramOptions(
-                input=(str(path),), column=column, domain=str(domain), epsilon=epsilon,
-                min_reports=len(values), output=f"{folder}/{run}",
-            )  # fmt: skip
+            asked = {"input": [str(path)], "column": column, "domain": str(domain),
+                     "epsilon": epsilon, "min_reports": len(values),
+                     "output": f"{folder}/{run}"}  # fmt: skip
+            options = request(histogram.HistogramOptions, asked)
             job = histogram.prepare(options, stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
                 pipeline | Publish(HistogramRoad(job))

@@ -35,7 +35,7 @@ RUNS, RUNS_N, RUNS_D = 30, 600_000, 600
 def population(n: int, d: int) -> Counts:
     """A Zipf histogram."""
     weights = 1 / np.arange(1, d + 1) ** 1.2
-    counts = np.floor(n * weights / weights.sum()).astype(np.int64)
+    counts: Counts = np.floor(n * weights / weights.sum()).astype(np.int64)
     counts[0] += n - counts.sum()
     return counts
 

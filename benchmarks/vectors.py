@@ -80,6 +80,8 @@ def _collector(mechanism: SampledCoordinates) -> float:
         for block in blocks:
             state = combine.add_input(state, block)
         counted = combine.extract_output(combine.merge_accumulators([state]))
+        if counted.counts is None:
+            raise SystemExit("no message was counted")
         mechanism.estimate(counted.counts)
 
     return USERS / seconds(collect, 3)

@@ -96,6 +96,16 @@ class Mechanism(ABC):
 
     __dataclass_fields__: ClassVar[dict[str, Any]]  # every concrete mechanism is a dataclass
 
+    accounting: ClassVar[str] = (
+        "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) "
+        "of the exact channel, tails added; all users are taken to follow the protocol"
+    )
+
+    @property
+    def accounted(self) -> str:
+        """How a shuffled batch is accounted for, as a statement says it."""
+        return self.accounting
+
     @property
     @abstractmethod
     def inputs(self) -> int:
@@ -110,6 +120,11 @@ class Mechanism(ABC):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What the mechanism is made for: one report's loss, or that of a shuffled batch."""
+
+    @property
+    def claimed(self) -> Guarantee:
+        """What is said of it: the guarantee, unless its paper claims what does not hold."""
+        return self.guarantee
 
     @property
     def local(self) -> Guarantee:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from mechanisms import catalog
-from mechanisms.channel import Guarantee, Mechanism, require_epsilon
+from mechanisms.channel import Mechanism
+from mechanisms.design import ReleaseDesign
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
-from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.privacy.blanket import require_batch, require_delta
 from mechanisms.privacy.budget import largest_local_epsilon, largest_shuffled
+from mechanisms.target import ReleaseTarget
 
 AUTO = "auto"  # the mechanism of least worst-case variance
 KEY_VALUE = "key_value"
 
-MODELS = ("local", "shuffle")
 LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
 
 # What auto compares; the others of the catalogue are special cases of these, or worse everywhere.
@@ -27,11 +25,6 @@ SEARCHED = ("optimal", "hybrid_optimal", "window_optimal", "gaussian_analytic")
 
 _LARGEST = {"optimal": 8.0}  # epsilon
 _KEY_VALUE_CELLS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-
-_HOW_SHUFFLED = (
-    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
-    "the exact channel, tails added; batches exist that lose {lower:.6g}"
-)
 
 SOURCES: Mapping[str, str] = {
     "pm": "Wang, Xiao, Yang et al., ICDE 2019",
@@ -53,7 +46,7 @@ SOURCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class MeanTarget:
+class MeanTarget(ReleaseTarget):
     """What a mean must satisfy.
 
     Attributes:
@@ -78,30 +71,13 @@ class MeanTarget:
     cells: int | None = None
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise ValueError(f"model must be one of {', '.join(MODELS)}, not {self.model}")
-        if self.epsilon is None and self.epsilon_local is None:
-            raise ValueError("epsilon is missing: name the privacy loss that you accept")
-        for epsilon in (self.epsilon, self.epsilon_local):
-            if epsilon is not None:
-                require_epsilon(epsilon)
-        require_batch(self.n)
+        super().__post_init__()
         if self.cells is not None:
             require_cells(self.cells)
-        if self.model == "shuffle":
-            require_delta(self.delta)
-        else:
-            require_slack(self.delta)
 
-    @property
-    def cap(self) -> float:
-        """The most a client may spend."""
-        return math.inf if self.epsilon_local is None else self.epsilon_local
-
-    @property
-    def spent(self) -> float:
-        """What a report spends where nothing amplifies: the least of the epsilons named."""
-        return min(e for e in (self.epsilon, self.epsilon_local) if e is not None)
+    def _require_delta_unshuffled(self) -> None:
+        """Refuse what no single report may have."""
+        require_slack(self.delta)
 
     @property
     def grid(self) -> int:
@@ -112,42 +88,11 @@ class MeanTarget:
 
 
 @dataclass(frozen=True)
-class MeanDesign:
-    """One way to meet a target.
-
-    Attributes:
-        target: what had to hold.
-        name: of the mechanism.
-        mechanism: with its parameters.
-    """
+class MeanDesign(ReleaseDesign):
+    """A design for means, or for what is made of the same grid points."""
 
     target: MeanTarget
-    name: str
     mechanism: Mechanism
-
-    @property
-    def local(self) -> Guarantee:
-        """What one report reveals to whoever sees it before the shuffle or the collector."""
-        return replace(self.mechanism.local, unit=self.target.unit)
-
-    @cached_property
-    def release(self) -> Guarantee:
-        """What the published result reveals."""
-        target = self.target
-        if target.model == "local":
-            return self.local
-        lower, upper = shuffled_epsilon(self.mechanism, target.n, target.delta)
-        if target.epsilon is not None:
-            # The budget was solved for exactly this epsilon, and both searches end on the
-            # private side: the smaller of two bounds that hold.
-            upper = min(upper, target.epsilon)
-        how = _HOW_SHUFFLED.format(lower=lower)
-        return Guarantee("shuffle", upper, target.delta, target.unit, how)
-
-    @property
-    def bits(self) -> int:
-        """How many bits a message takes on the wire at the least."""
-        return max(1, (self.mechanism.codes - 1).bit_length())
 
 
 @dataclass(frozen=True)

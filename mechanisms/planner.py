@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy import optimize, special
 
 from mechanisms import systems
-from mechanisms.central.histogram import CentralHistogram
-from mechanisms.channel import Floats, Guarantee
+from mechanisms.channel import Floats
+from mechanisms.design import ReleaseDesign
 from mechanisms.postprocess.simplex import project
-from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.systems import AUTO, Fitted
+from mechanisms.system import Fitted
+from mechanisms.systems import AUTO
 from mechanisms.target import Target
 
 _OUT_OF_REACH = 1e3  # in logarithms of an error
 
 
 @dataclass(frozen=True)
-class Design:
-    """One way to meet a target.
+class Design(ReleaseDesign):
+    """One way to make a histogram.
 
     Attributes:
         target: what had to hold; errors are predicted for its least batch.
@@ -34,35 +34,8 @@ class Design:
     """
 
     target: Target
-    name: str
     mechanism: Fitted
     postprocess: str = "pop"
-
-    @property
-    def local(self) -> Guarantee:
-        """What one report reveals to whoever sees it before the shuffle or the collector."""
-        return self._of_unit(self.mechanism.local)
-
-    @cached_property
-    def release(self) -> Guarantee:
-        """What the published result reveals."""
-        if isinstance(self.mechanism, CentralHistogram):
-            return self._of_unit(self.mechanism.guarantee)
-        if self.target.model == "local":
-            return self.local
-        lower, upper = shuffled_epsilon(self.mechanism, self.target.n, self.target.delta)
-        if self.target.epsilon is not None and self.target.bound == "exact":
-            # The budget was solved for exactly this epsilon, and both searches end on the
-            # private side: the smaller of two bounds that hold.
-            upper = min(upper, self.target.epsilon)
-        how = self.mechanism.accounted
-        if lower:
-            how += f"; batches exist that lose {lower:.6g}"
-        return Guarantee("shuffle", upper, self.target.delta, self.target.unit, how)
-
-    def _of_unit(self, guarantee: Guarantee) -> Guarantee:
-        """A guarantee for whatever the target protects."""
-        return guarantee if guarantee.model == "none" else replace(guarantee, unit=self.target.unit)
 
     @property
     def mean_squared_error(self) -> float:
@@ -73,11 +46,6 @@ class Design:
     def messages(self) -> float:
         """How many messages a user sends on average."""
         return self.mechanism.messages
-
-    @property
-    def bits(self) -> int:
-        """How many bits a message takes on the wire at the least."""
-        return max(1, (self.mechanism.codes - 1).bit_length())
 
 
 def design(target: Target, name: str = AUTO) -> Design:

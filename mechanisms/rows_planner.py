@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mechanisms.design import ReleaseDesign
 from mechanisms.shuffled_rows import ROUGH, most_shuffled
 from mechanisms.vector.mixed_choice import log_error, mixed_rows
 from mechanisms.vector.mixed_rows import MixedRows
-from mechanisms.vector_planner import BatchDesign
 from mechanisms.vector_target import VectorTarget
 
 NAME = "mixed_rows"
@@ -19,9 +19,10 @@ _BEST_SHARE = 2.1  # of epsilon, for each attribute sent
 
 
 @dataclass(frozen=True)
-class RowsDesign(BatchDesign):
+class RowsDesign(ReleaseDesign):
     """A design for rows of numbers and categories."""
 
+    target: VectorTarget
     mechanism: MixedRows
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from mechanisms import catalog
-from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.design import ReleaseDesign
 from mechanisms.shuffled_rows import LARGEST_SHARE, SAMPLED, shuffled_mechanism
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.row_error import worst_error
@@ -20,11 +18,6 @@ AUTO = "auto"  # the mechanism of least worst-case error
 # What auto compares: the unbiased ones. A projection's bias stays, however many users report.
 SEARCHED = ("multi_optimal", "multi_hm", "meanest", "laplace_vector")
 SEARCHED_IN_A_BALL = (*SEARCHED, "privunit")
-
-_HOW_SHUFFLED = (
-    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
-    "what a user reports, whichever coordinates differ, tails added"
-)
 
 SOURCES: Mapping[str, str] = {
     "multi_hm": "Wang, Xiao, Yang et al., ICDE 2019",
@@ -38,48 +31,10 @@ SOURCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class BatchDesign:
-    """One way to meet a target with messages that say nothing of who sent them.
-
-    Attributes:
-        target: what had to hold.
-        name: of the mechanism.
-        mechanism: with its parameters.
-    """
-
-    target: VectorTarget
-    name: str
-    mechanism: Mechanism
-
-    @property
-    def local(self) -> Guarantee:
-        """What one user's messages reveal to whoever sees them before the shuffle."""
-        return replace(self.mechanism.local, unit=self.target.unit)
-
-    @cached_property
-    def release(self) -> Guarantee:
-        """What the published result reveals."""
-        target = self.target
-        if target.model == "local":
-            return self.local
-        lower, upper = shuffled_epsilon(self.mechanism, target.n, target.delta)
-        if target.epsilon is not None:
-            # The budget was solved for exactly this epsilon, and both searches end on the
-            # private side: the smaller of two bounds that hold.
-            upper = min(upper, target.epsilon)
-        how = _HOW_SHUFFLED + (f"; batches exist that lose {lower:.6g}" if lower else "")
-        return Guarantee("shuffle", upper, target.delta, target.unit, how)
-
-    @property
-    def bits(self) -> int:
-        """How many bits a message takes on the wire at the least."""
-        return max(1, (self.mechanism.codes - 1).bit_length())
-
-
-@dataclass(frozen=True)
-class VectorDesign(BatchDesign):
+class VectorDesign(ReleaseDesign):
     """A design for the mean of rows of numbers."""
 
+    target: VectorTarget
     mechanism: VectorMean
 
     @property

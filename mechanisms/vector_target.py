@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import math
 from dataclasses import dataclass
 
 from mechanisms import catalog
-from mechanisms.channel import require_epsilon
 from mechanisms.mean.scalar import LARGEST_ALPHABET
-from mechanisms.mean_planner import MODELS
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.target import ReleaseTarget
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.rows import require_dimension
+from mechanisms.vector.rows import require_dimension, require_radius
 
 _LOCAL_CELLS, _SHUFFLE_CELLS = 1024, 256
 _LARGEST_MATRIX = 1 << 24  # entries of a projection
 
 
 @dataclass(frozen=True)
-class VectorTarget:
+class VectorTarget(ReleaseTarget):
     """What the mean of rows must satisfy.
 
     Attributes:
@@ -46,34 +43,18 @@ class VectorTarget:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise ValueError(f"model must be one of {', '.join(MODELS)}, not {self.model}")
-        if self.epsilon is None and self.epsilon_local is None:
-            raise ValueError("epsilon is missing: name the privacy loss that you accept")
-        for epsilon in (self.epsilon, self.epsilon_local):
-            if epsilon is not None:
-                require_epsilon(epsilon)
-        require_batch(self.n)
+        super().__post_init__()
         require_dimension(self.dimension)
-        if self.radius is not None and not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be a positive, finite number, not {self.radius}")
-        if self.model == "shuffle":
-            require_delta(self.delta)
-        elif self.delta != 0:
+        if self.radius is not None:
+            require_radius(self.radius)
+
+    def _require_delta_unshuffled(self) -> None:
+        """Refuse a delta that nothing makes use of."""
+        if self.delta != 0:
             raise ValueError(
                 f"delta must be 0 in the local model, not {self.delta}: no mechanism for rows "
                 "makes use of it"
             )
-
-    @property
-    def cap(self) -> float:
-        """The most a client may spend."""
-        return math.inf if self.epsilon_local is None else self.epsilon_local
-
-    @property
-    def spent(self) -> float:
-        """What a report spends where nothing amplifies: the least of the epsilons named."""
-        return min(e for e in (self.epsilon, self.epsilon_local) if e is not None)
 
     @property
     def grid(self) -> int:

@@ -6,19 +6,19 @@ import argparse
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from rich import box
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
 from mechanisms import planner
-from mechanisms.target import MODELS, Target, default_delta
+from mechanisms.target import MODELS, Target
 from pipelines import plan_vectors
 from pipelines.errors import DONE, RequestError
-from pipelines.requests import Whole, no_more, request
-from pipelines.wording import one_line, upward
+from pipelines.planning import PlanRequest, designs_table, losses, promise
+from pipelines.requests import no_more, request
+from pipelines.wording import upward
 
 _EXAMPLE = """\
 examples:
@@ -35,17 +35,10 @@ a percent. Those of rows are mean squared errors of a coordinate that is scaled 
 """
 
 
-class PlanOptions(BaseModel):
-    """What a person asks a plan for."""
+class PlanOptions(PlanRequest):
+    """What a person asks a plan of a histogram for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    model: Literal["local", "shuffle", "central"] = "shuffle"
-    epsilon: float | None = Field(None, gt=0)
-    delta: float | None = Field(None, ge=0, lt=1)
-    reports: Whole | None = Field(None, ge=1, le=1 << 40)
     domain_size: int = Field(ge=2, le=1 << 28)
-    epsilon_local: float | None = Field(None, gt=0)
     max_messages: float = Field(1.0, ge=1)
     honest_share: float = Field(0.9, gt=0, le=1)
     for_error: float | None = Field(None, gt=0, lt=1)
@@ -111,10 +104,8 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         designs = sorted(planner.designs(target), key=lambda found: found.mean_squared_error)
     except ValueError as error:
         raise RequestError(str(error)) from None
-    table = _table(designs, options)
-    screen.print(table)
-    screen.print(one_line(designs[0].release), highlight=False)
-    screen.print(f"how it is known: {designs[0].release.how}", highlight=False)
+    screen.print(_table(designs, options))
+    promise(screen, designs[0])
     return DONE
 
 
@@ -134,19 +125,13 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
     """A row for each design, best first."""
     target = designs[0].target
     guess = planner.zipf(target.domain_size, options.zipf)
-    table = Table(
-        title=f"{target.n:,} reports, {target.domain_size:,} values",
-        caption="error: standard error of a value's share of the reports; POP: the same after "
+    table = designs_table(
+        f"{target.n:,} reports, {target.domain_size:,} values",
+        "error: standard error of a value's share of the reports; POP: the same after "
         f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; messages: "
         "of a user, on average; local and release: epsilon",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+        ("p", "error", "POP", "bits", "messages", "local", "release"),
     )
-    for heading in ("", "mechanism"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("p", "error", "POP", "bits", "messages", "local", "release"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for place, found in enumerate(designs):
         constants = found.mechanism.constants()
         table.add_row(
@@ -157,8 +142,7 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
             f"{math.sqrt(planner.error_after_projection(found, guess)):.2e}",
             str(found.bits),
             f"{found.messages:.4g}",
-            f"{upward(found.local.epsilon, 4):g}" if found.local.model != "none" else "none",
-            f"{upward(found.release.epsilon, 4):g}",
+            *losses(found),
         )
     return table
 
@@ -166,19 +150,14 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
 def _target(options: PlanOptions) -> Target:
     """The question as the planner takes it; what is being looked for gets a stand-in."""
     looked_for = options.for_error is not None
-    if options.reports is None and not (looked_for and options.epsilon is not None):
-        raise RequestError("--reports is missing: say how many reports to expect at the least")
-    if options.epsilon is None and options.epsilon_local is None and not looked_for:
+    asked = options.asked(2 if looked_for and options.epsilon is not None else None)
+    if looked_for and options.epsilon is None:
+        asked["epsilon"] = 1.0
+    if asked["epsilon"] is None and options.epsilon_local is None:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
-    delta = default_delta(options.model, options.reports or 2)
     return Target(
-        model=options.model,
-        epsilon=1.0 if looked_for and options.epsilon is None else options.epsilon,
-        delta=delta if options.delta is None else options.delta,
-        n=2 if options.reports is None else options.reports,
+        **asked,
         domain_size=options.domain_size,
-        epsilon_local=options.epsilon_local,
-        unit="user",
         max_messages=options.max_messages,
         honest_share=options.honest_share,
     )

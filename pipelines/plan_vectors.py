@@ -6,32 +6,24 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from rich import box
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from mechanisms.target import default_delta
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector_planner import VectorDesign
 from mechanisms.vector_predictions import Prediction, crossover, predict
 from mechanisms.vector_target import VectorTarget
 from pipelines.errors import DONE, RequestError
+from pipelines.planning import PlanRequest, designs_table, losses, promise
 from pipelines.requests import Whole, request
-from pipelines.wording import one_line, upward
 
 
-class VectorPlanOptions(BaseModel):
+class VectorPlanOptions(PlanRequest):
     """What a person asks a plan of rows for; squares are on the scale of numbers in [-1, 1]."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     model: Literal["local", "shuffle"] = "shuffle"
-    epsilon: float | None = Field(None, gt=0)
-    delta: float | None = Field(None, ge=0, lt=1)
-    reports: Whole | None = Field(None, ge=1, le=1 << 40)
     dimension: Whole = Field(ge=1, le=LARGEST_DIMENSION)
-    epsilon_local: float | None = Field(None, gt=0)
     radius: float | None = Field(None, gt=0)
     mean_square: float | None = Field(None, ge=0, le=1)
     second_moment: float | None = Field(None, gt=0, le=1)
@@ -70,7 +62,7 @@ def run(asked: Mapping[str, Any]) -> int:
     _require_rows(asked)
     options = request(VectorPlanOptions, asked)
     try:
-        target = _target(options)
+        target = VectorTarget(**options.asked(), dimension=options.dimension, radius=options.radius)
         guess = options.mean_square, options.second_moment, options.spread
         expected = predict(target, *guess)
     except ValueError as error:
@@ -81,8 +73,9 @@ def run(asked: Mapping[str, Any]) -> int:
     best = min(designs, key=lambda design: design.error)
     screen = Console()
     screen.print(_table(expected, best, target))
-    for line in (*_projected(expected, options, target), *_promised(best)):
+    for line in _projected(expected, options, target):
         screen.print(line, highlight=False)
+    promise(screen, best)
     return DONE
 
 
@@ -95,39 +88,16 @@ def _require_rows(asked: Mapping[str, Any]) -> None:
             raise RequestError(f"{flag} is for histograms; leave it out, or --dimension")
 
 
-def _target(options: VectorPlanOptions) -> VectorTarget:
-    """The question as the planner takes it."""
-    if options.reports is None:
-        raise RequestError("--reports is missing: say how many reports to expect at the least")
-    default = default_delta(options.model, options.reports)
-    return VectorTarget(
-        model=options.model,
-        epsilon=options.epsilon,
-        delta=default if options.delta is None else options.delta,
-        n=options.reports,
-        dimension=options.dimension,
-        epsilon_local=options.epsilon_local,
-        unit="user",
-        radius=options.radius,
-    )
-
-
 def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTarget) -> Table:
     """A row for each mechanism: those that publish no data, then by their errors."""
-    table = Table(
-        title=f"{target.n:,} reports of {target.dimension:,} numbers in -1 to 1",
-        caption="auto: what vector-mean takes, of the least worst-case error without a bias; "
+    table = designs_table(
+        f"{target.n:,} reports of {target.dimension:,} numbers in -1 to 1",
+        "auto: what vector-mean takes, of the least worst-case error without a bias; "
         "error: mean squared error of a coordinate; to 0, to mean: the same after the best "
         "shrinking to 0 and to the mean of all coordinates; ±: half an interval that covers a "
         "coordinate 95 times in 100; sent: messages of a user; local and release: epsilon",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+        ("error", "to 0", "to mean", "±", "bits", "sent", "local", "release"),
     )
-    for heading in ("", "mechanism"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("error", "to 0", "to mean", "±", "bits", "sent", "local", "release"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for row in expected:
         errors = (row.error, row.to_zero, row.to_mean, row.half_width)
         table.add_row(
@@ -141,12 +111,7 @@ def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTar
 
 def _cost(design: VectorDesign) -> list[str]:
     """What a design asks of a user."""
-    return [
-        str(design.bits),
-        f"{design.mechanism.messages:,.0f}",
-        f"{upward(design.local.epsilon, 4):g}",
-        f"{upward(design.release.epsilon, 4):g}",
-    ]
+    return [str(design.bits), f"{design.mechanism.messages:,.0f}", *losses(design)]
 
 
 def _projected(
@@ -168,8 +133,3 @@ def _projected(
         f"{said}; shrinking dominates it: multi_hm, shrunk to 0, errs by {hm.to_zero:.3g} where "
         f"multi_rphm errs by {rphm.error:.3g}."
     ]
-
-
-def _promised(best: VectorDesign) -> list[str]:
-    """The guarantee of what auto takes, and how it is known."""
-    return [one_line(best.release), f"how it is known: {best.release.how}"]

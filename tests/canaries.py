@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -68,12 +69,34 @@ def request(log: str, **changes: object) -> list[str]:
         "epsilon": "1",
         "output": "out",
     } | changes
-    words = ["histogram"]
+    return words("histogram", asked)
+
+
+def words(command: str, asked: Mapping[str, object], joined: bool = False) -> list[str]:
+    """The words of a request: None is no word, True an option alone, a list several words.
+
+    A value may be joined to its option by an equals sign, as one that begins with a minus must be.
+    """
+    found = [command]
     for name, value in asked.items():
-        if value is not None:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return words
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append(flag)
+        elif joined and value is not None:
+            found.append(f"{flag}={value}")
+        elif value is not None:
+            found += [flag, *map(str, value if isinstance(value, list | tuple) else [value])]
+    return found
+
+
+def names(folder: Path) -> set[str]:
+    """All that a folder holds."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def crash(*_: object, **__: object) -> None:
+    """Stands for a step that fails, and says too much."""
+    raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
 
 
 @dataclass(frozen=True)

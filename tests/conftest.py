@@ -73,3 +73,23 @@ def run(
         return canaries.Outcome(code, out, err, caplog.text)
 
     return run
+
+
+@pytest.fixture
+def refused(run: Run, workspace: Path) -> Callable[[list[str], str], None]:
+    """Runs a request and checks all that a refusal has to be."""
+
+    def refused(words: list[str], expected: str) -> None:
+        before = canaries.names(workspace)
+        outcome = run(words)
+        assert outcome.code == 2, outcome.said
+        assert outcome.out == ""
+        assert outcome.err.startswith("hushbeam: ")
+        assert outcome.err.endswith("\n")
+        assert outcome.err.count("\n") == 1
+        assert expected in outcome.err
+        assert "Traceback" not in outcome.said
+        assert not canaries.found(outcome.said)
+        assert canaries.names(workspace) == before
+
+    return refused

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Mechanism
+from mechanisms.counts import reporters
 from mechanisms.randomness import SeededRandom
 
 _BLOCK = 1 << 20  # simulated users at a time
@@ -54,16 +55,6 @@ class FrequencyOracle(Mechanism):
     """A mechanism that estimates how frequent each value is from the reports that support it."""
 
     domain_size: int
-
-    accounting: ClassVar[str] = (
-        "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) "
-        "of the exact channel, tails added; all users are taken to follow the protocol"
-    )
-
-    @property
-    def accounted(self) -> str:
-        """How a shuffled batch is accounted for, as a statement says it."""
-        return self.accounting
 
     @property
     def inputs(self) -> int:
@@ -111,9 +102,7 @@ class FrequencyOracle(Mechanism):
         return int(counts.sum())
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
+        n = reporters(counts, n)
         return (self.support(counts) / n - self.other) / self.contrast
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:

@@ -12,62 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
+from mechanisms.counts import reporters
 from mechanisms.frequency.linear_hash import LinearHash, k_ary
-from mechanisms.frequency.oracle import support_variance
-from mechanisms.mean.intervals import half_width
-from mechanisms.mean.scalar import ScalarMean, require_cells
+from mechanisms.mean.grid import Grid
+from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
-
-_LARGEST_ALPHABET = 1 << 24  # codes
-_TRIED, _FAR = 4001, 40.0  # candidates for a mean, within so many standard errors
-_GROUPS_AT_ONCE = 1 << 8
-
-
-class GroupMeans(NamedTuple):
-    """What a batch of reports says about each group; values on the scale of [-1, 1].
-
-    Attributes:
-        share: (groups,) unbiased share of users in the group.
-        share_error: (groups,) its standard error.
-        ratio: (groups,) unbiased sum over unbiased share; NaN where the share is not positive.
-        standard_error: (groups,) of the ratio, by the delta method; NaN where there is none.
-        lower: (groups,) end of an interval inside [-1, 1].
-        upper: (groups,) its other end.
-    """
-
-    share: Floats
-    share_error: Floats
-    ratio: Floats
-    standard_error: Floats
-    lower: Floats
-    upper: Floats
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The grid points 2 j / N - 1, and the unbiased rounding to them.
-
-    Attributes:
-        cells: N.
-    """
-
-    cells: int
-
-    @property
-    def inputs(self) -> int:
-        """How many grid points there are."""
-        return self.cells + 1
-
-    def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:
-        """As `ScalarMean.encode`, which looks at `cells` alone."""
-        return ScalarMean.encode(cast(ScalarMean, self), values, rng)
 
 
 @dataclass(frozen=True)
@@ -99,8 +54,8 @@ class KeyValue(Mechanism):
         require_cells(self.cells)
         if not self.groups >= 2:
             raise ValueError(f"groups must be at least 2, not {self.groups}")
-        if not self.codes <= _LARGEST_ALPHABET:
-            most = _LARGEST_ALPHABET // (self.cells + 1)
+        if not self.codes <= LARGEST_ALPHABET:
+            most = LARGEST_ALPHABET // (self.cells + 1)
             raise ValueError(f"groups must be at most {most} with {self.cells} cells")
         _ = self.response  # refuses an epsilon that means nothing
 
@@ -112,7 +67,7 @@ class KeyValue(Mechanism):
     @property
     def points(self) -> int:
         """How many grid points a value can take."""
-        return self.cells + 1
+        return self.rounding.inputs
 
     @property
     def codes(self) -> int:
@@ -130,7 +85,7 @@ class KeyValue(Mechanism):
     @property
     def grid(self) -> Floats:
         """(points,) the values that grid points stand for."""
-        return np.asarray((2.0 * np.arange(self.points) - self.cells) / self.cells)
+        return self.rounding.points
 
     @property
     def lie(self) -> float:
@@ -182,16 +137,15 @@ class KeyValue(Mechanism):
         Raises:
             ValueError: there is no report.
         """
-        table, n = self._table(counts), int(np.sum(counts)) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
+        table, n = self.table(counts), reporters(counts, n)
         return np.asarray((table.sum(axis=1) / n - self.points * self.lie) / self.contrast)
 
     def sums(self, counts: Counts) -> Floats:
         """(groups,) the unbiased sum of the values in each group, over the number of users."""
-        return np.asarray(self._table(counts) @ self.grid / (np.sum(counts) * self.contrast))
+        return np.asarray(self.table(counts) @ self.grid / (np.sum(counts) * self.contrast))
 
-    def _table(self, counts: Counts) -> Floats:
+    def table(self, counts: Counts) -> Floats:
+        """(groups, points) the counts of `count`, a row for each group."""
         return np.asarray(counts, np.float64).reshape(self.groups, self.points)
 
     def variance(self, share: Floats, mean: Floats, spread: Floats | None = None) -> Floats:
@@ -207,11 +161,11 @@ class KeyValue(Mechanism):
             Of the broadcast shape. A user outside the group contributes its lies. Of a user inside
             it what rounding adds is taken at its largest, 1 / N^2.
         """
-        lies, own = self._parts(mean, spread)
+        lies, own = self.parts(mean, spread)
         return np.asarray(lies + share * own)
 
-    def _parts(self, mean: Floats, spread: Floats | None) -> tuple[Floats, Floats]:
-        """Variance of a user outside a group, and what one inside adds to that."""
+    def parts(self, mean: Floats, spread: Floats | None = None) -> tuple[Floats, Floats]:
+        """Variance of a user outside a group, and what one inside adds to that: see `variance`."""
         k, q, c = self.points, self.lie, self.contrast
         shift = mean * (k * q / c)  # of every report, so that lies add up to 0
         square = float(np.mean(self.grid**2))
@@ -227,83 +181,3 @@ class KeyValue(Mechanism):
         """The largest variance of one report's part in a group's mean, for a share of users."""
         means = np.linspace(0, 1, 101)
         return float(self.variance(np.array(share), means).max()) / share**2
-
-    def group_means(self, counts: Counts, confidence: float, worst: bool = False) -> GroupMeans:
-        """The mean of each group, with its error.
-
-        Args:
-            counts: (codes,) from `count`, at least one of them positive.
-            confidence: the probability that the interval of a group covers, in (0, 1).
-            worst: take the largest variance that any values could have.
-
-        Returns:
-            The estimates. The interval holds every mean that the reports do not refute (Fieller):
-            where a group may be empty, that is all of [-1, 1].
-
-        Raises:
-            ValueError: there is no report, or confidence is not inside (0, 1).
-
-        Source: Fieller, "Some problems in interval estimation", J. Royal Statistical Society
-            Series B, 1954.
-        """
-        n, share, sums = int(np.sum(counts)), self.estimate(counts), self.sums(counts)
-        likely = np.clip(share, 0, 1)
-        k, q = self.points, self.lie
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(share > 0, sums / share, np.nan)
-            squares = self._table(counts) @ self.grid**2 / n - q * k * np.mean(self.grid**2)
-            square = np.where(share > 0, squares / self.contrast / share, 1.0)
-            centre = np.clip(ratio, -1, 1)
-            variance = self.variance(likely, centre, self._spread(square, centre, worst))
-            error = np.where(share > 0, np.sqrt(variance / n) / share, np.nan)
-        lower, upper = np.full(self.groups, -1.0), np.full(self.groups, 1.0)
-        inside = np.isfinite(centre)
-        around = np.where(inside, centre, 0.0)
-        width = np.where(inside, np.minimum(_FAR * error, 2.0), 2.0)
-        for start in range(0, self.groups, _GROUPS_AT_ONCE):
-            part = slice(start, start + _GROUPS_AT_ONCE)
-            means = around[part, None] + width[part, None] * np.linspace(-1, 1, _TRIED)
-            lower[part], upper[part] = self._limits(
-                np.clip(means, -1, 1), sums[part, None], share[part, None], square[part, None],
-                n, confidence, worst,
-            )  # fmt: skip
-        lower[inside] = np.minimum(lower, centre)[inside]
-        upper[inside] = np.maximum(upper, centre)[inside]
-        keep = self.contrast + k * q
-        share_error = np.sqrt(support_variance(likely, n, keep, k * q))
-        return GroupMeans(share, share_error, ratio, error, lower, upper)
-
-    def _spread(self, square: Floats, mean: Floats, worst: bool) -> Floats:
-        """Mean square distance of grid points from a mean, given their estimated mean square."""
-        most = 1 - mean**2
-        return most if worst else np.clip(square - mean**2, 0, most)
-
-    def _limits(
-        self,
-        means: Floats,
-        sums: Floats,
-        share: Floats,
-        square: Floats,
-        n: int,
-        confidence: float,
-        worst: bool,
-    ) -> tuple[Floats, Floats]:
-        """The least and the largest mean that is not refuted, of (groups, tried) candidates."""
-        likely = np.clip(share, 0, 1)
-        variance = self.variance(likely, means, self._spread(square, means, worst))
-        lies, own = self._parts(means, None)
-        shift = means * (self.points * self.lie / self.contrast)
-        reach = (1 + np.abs(means)) * (1 / self.contrast + 1) + np.abs(shift)
-        half = half_width(variance, lies + np.maximum(own, 0), reach, n, confidence)
-        allowed = np.abs(sums - means * share) <= half
-        first = allowed.argmax(axis=1)
-        last = means.shape[1] - 1 - allowed[:, ::-1].argmax(axis=1)
-        row = np.arange(means.shape[0])
-        # Outward to the next candidate, which is the first that was refuted; where the outermost
-        # was not, nothing beyond it was tried.
-        lower = np.where(first > 0, means[row, np.maximum(first - 1, 0)], -1.0)
-        upper = np.where(
-            last < means.shape[1] - 1, means[row, np.minimum(last + 1, means.shape[1] - 1)], 1.0
-        )
-        some = allowed.any(axis=1)
-        return np.where(some, lower, -1.0), np.where(some, upper, 1.0)

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Mechanism, Messages, require_integer
+from mechanisms.counts import checked_counts, reporters
+from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource, Words
 
 LARGEST_ALPHABET = 1 << 24  # codes
 LARGEST_GRID = 1 << 20  # cells; a position on the grid then fits a double to 2^-32 of a cell
 _EXPONENTS = (1e-30, 300.0)  # e^epsilon is not followed further where only accuracy is at stake
 _BLOCK = 1 << 15  # values treated at a time, so that they stay in a core's cache
-_FINE = 32  # bits of a position below the grid
 
 
 def require_cells(cells: int) -> None:
@@ -98,20 +99,16 @@ class ScalarMean(Mechanism):
     @property
     def grid(self) -> Floats:
         """(inputs,) the values that the cells stand for: 2 j / N - 1."""
-        return self._value(np.arange(self.inputs))
+        return Grid(self.cells).points
 
     def _value(self, cells: NDArray[Any]) -> Floats:
         """The grid points of some cells."""
-        return np.asarray((2.0 * cells - self.cells) / self.cells)
+        return Grid(self.cells).values(cells)
 
     # ---- the client --------------------------------------------------------------------------
 
     def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:
-        """Round values to the grid by a coin, so that the rounding is unbiased.
-
-        A value is first taken to the nearest multiple of 2^-32 of a cell, which moves it by at
-        most 2^-31 / N; from there a 32-bit die chooses between the two grid points around it with
-        exactly the probabilities that make their mean that multiple.
+        """Round values to the grid without bias: see `Grid.encode`.
 
         Args:
             values: (n,) numbers in [-1, 1]; whoever calls has clipped them.
@@ -123,16 +120,7 @@ class ScalarMean(Mechanism):
         Raises:
             ValueError: a value is outside [-1, 1] or not a number. The message never holds it.
         """
-        array = _checked_values(values)
-        cells = np.empty(array.size, np.uint32)
-        for start in range(0, array.size, _BLOCK):
-            position = array[start : start + _BLOCK].astype(np.float64)
-            position += 1.0
-            position *= self.cells * 2.0 ** (_FINE - 1)
-            fine = np.rint(position, out=position).astype(np.int64)
-            fine += rng.words((fine.size + 1) // 2).view(np.uint32)[: fine.size]
-            cells[start : start + _BLOCK] = fine >> _FINE
-        return cells
+        return Grid(self.cells).encode(values, rng)
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         array = self._checked(cells)
@@ -177,12 +165,8 @@ class ScalarMean(Mechanism):
         Raises:
             ValueError: there is no report, or counts of another mechanism.
         """
-        counts = np.asarray(counts)
-        if counts.shape != (self.codes,):
-            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
+        counts = checked_counts(counts, self.codes)
+        n = reporters(counts, n)
         return np.asarray(np.dot(counts.astype(np.float64), self.decoded) / n)
 
     # ---- its error ---------------------------------------------------------------------------
@@ -213,25 +197,5 @@ class ScalarMean(Mechanism):
 
     @cached_property
     def worst_variance(self) -> float:
-        """The largest `variance` of any value in [-1, 1].
-
-        Between two grid points the second moment is interpolated and the square of the mean is
-        not, so the variance is a parabola there and its top is known.
-        """
-        moments, step = self.second_moment(np.arange(self.inputs)), 2 / self.cells
-        left, rise = self.grid[:-1], np.diff(moments)
-        share = np.clip((rise / (2 * step) - left) / step, 0, 1)
-        return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
-
-
-def _checked_values(values: ArrayLike) -> NDArray[Any]:
-    """The values as an array, or a ValueError that tells how many are no numbers of [-1, 1]."""
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iuf":
-        raise ValueError(f"values must be numbers, not {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"values must be one-dimensional, not of shape {array.shape}")
-    if array.size and not (-1 <= array.min() and array.max() <= 1):
-        inside = np.count_nonzero((array >= -1) & (array <= 1))
-        raise ValueError(f"{array.size - inside} of {array.size} values lie outside [-1, 1]")
-    return array
+        """The largest `variance` of any value in [-1, 1]."""
+        return Grid(self.cells).largest_variance(self.second_moment(np.arange(self.inputs)))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import combinations, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.places import together
-from mechanisms.vector.rows import require_listed
+from mechanisms.vector.rows import ACCOUNTING, require_listed
 from mechanisms.vector.several_kinds import chosen
 
 
@@ -35,6 +35,8 @@ class AttributeReports(Mechanism):
     epsilon: float
     sampled: int
     attributes: tuple[Any, ...]
+
+    accounting: ClassVar[str] = ACCOUNTING
 
     @cached_property
     def distinct(self) -> Mapping[Any, int]:

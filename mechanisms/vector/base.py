@@ -9,15 +9,15 @@ digits of one integer, the first coordinate being the lowest digit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Mechanism, Messages
-from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource
-from mechanisms.vector.rows import rows_in_cube
+from mechanisms.vector.rows import ACCOUNTING, rows_in_cube
 
 
 class VectorMean(Mechanism):
@@ -30,6 +30,8 @@ class VectorMean(Mechanism):
 
     epsilon: float
     dimension: int
+
+    accounting: ClassVar[str] = ACCOUNTING
 
     @abstractmethod
     def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
@@ -153,7 +155,7 @@ class CubeMean(VectorMean):
         return np.array(digits)
 
     def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:
-        """Round every number of every row to the grid, without bias: see `ScalarMean.encode`.
+        """Round every number of every row to the grid, without bias: see `Grid.encode`.
 
         Args:
             values: (n, dimension) numbers in [-1, 1].
@@ -166,9 +168,7 @@ class CubeMean(VectorMean):
             ValueError: as `report`.
         """
         rows = rows_in_cube(values, self.dimension)
-        # `ScalarMean.encode` looks at `cells` alone.
-        cells = ScalarMean.encode(cast(ScalarMean, self), rows.reshape(-1), rng)
-        return cells.reshape(rows.shape)
+        return Grid(self.cells).encode(rows.reshape(-1), rng).reshape(rows.shape)
 
     def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
         return self.perturb(self.encode(values, rng), rng)

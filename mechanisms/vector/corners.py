@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Kinds, Messages, require_epsilon
+from mechanisms.counts import checked_counts
 from mechanisms.privacy.coordinate_laws import one_law
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource, Words
@@ -219,10 +220,7 @@ class Corners(CubeMean):
         return np.asarray((self.scale**2 - self.estimate(counts) ** 2) / (n - 1))
 
     def _table(self, counts: Counts) -> Counts:
-        counts = np.asarray(counts)
-        if counts.shape != (self.codes,):
-            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
-        return counts.reshape(self.dimension, 2)
+        return checked_counts(counts, self.codes).reshape(self.dimension, 2)
 
     def variance(self, value: ArrayLike) -> Floats:
         x = np.asarray(value, np.float64)

@@ -26,6 +26,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.counts import checked_counts
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.privacy.divergence import double_up
@@ -199,10 +200,7 @@ class MixedRows(AttributeReports):
         Raises:
             ValueError: counts of another mechanism.
         """
-        counts = np.asarray(counts)
-        if counts.shape != (self.codes,):
-            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
-        return np.split(counts, self.offsets[1:])
+        return np.split(checked_counts(counts, self.codes), self.offsets[1:])
 
     def users(self, counts: Counts) -> float:
         """How many users the messages stand for; not an integer if some were lost."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import distinct
@@ -47,8 +48,5 @@ def largest_scaled(mechanism: ScalarMean, scale: float) -> float:
     Returns:
         The most that scale (variance(x) + x^2) - x^2 comes to, in squared units of the value.
     """
-    moments = scale * mechanism.second_moment(np.arange(mechanism.cells + 1))
-    left, step = mechanism.grid[:-1], 2 / mechanism.cells
-    rise = np.diff(moments)
-    share = np.clip((rise / (2 * step) - left) / step, 0, 1)  # the top of each parabola
-    return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
+    moments = scale * mechanism.second_moment(np.arange(mechanism.inputs))
+    return Grid(mechanism.cells).largest_variance(moments)

@@ -15,42 +15,29 @@ averages out; it is stated, and shrinks with the number of codebooks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mechanisms.channel import (
-    Counts,
-    Floats,
-    Guarantee,
-    Kinds,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
-from mechanisms.mean.scalar import LARGEST_ALPHABET, rise
-from mechanisms.privacy.coordinate_laws import one_law
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.channel import Counts, Floats, Messages, require_epsilon, require_integer
+from mechanisms.counts import checked_counts, reporters
+from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.randomness import RandomSource
-from mechanisms.vector.base import VectorMean
+from mechanisms.vector.cap_channel import CapChannel
 from mechanisms.vector.cap_law import CapLaw
+from mechanisms.vector.cap_moments import CapMoments, best_cap_size
+from mechanisms.vector.codebooks import Codebooks
 from mechanisms.vector.directions import PublicDirections
-from mechanisms.vector.rows import require_dimension, require_listed, rows_of_numbers
-from mechanisms.vector.sphere import largest_projections
+from mechanisms.vector.rows import lifted, require_dimension, require_radius, rows_of_numbers
 
-_NUMBERS = 1 << 22  # of directions treated at a time
-_SLACK = 1e-9  # by which rounding may make a row longer than the radius
 _CODES = 1 << 20
 _MOST_LINES = 1 << 15
 
 
 @dataclass(frozen=True)
-class PrivUnit(VectorMean):
+class PrivUnit(CapChannel):
     """A random direction of a public codebook, likelier one of the K nearest to the row.
 
     Rows are made unit vectors in one dimension more: (row, sqrt(radius^2 - |row|^2)) / radius.
@@ -84,8 +71,7 @@ class PrivUnit(VectorMean):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
-        if not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be a positive, finite number, not {self.radius}")
+        require_radius(self.radius)
         for name in ("lines", "codebooks", "seed"):
             require_integer(name, getattr(self, name))
         if not 1 <= self.lines <= _MOST_LINES:
@@ -105,26 +91,20 @@ class PrivUnit(VectorMean):
         """D = d + 1, the dimension of the directions."""
         return self.dimension + 1
 
-    @property
-    def ends(self) -> int:
-        """2 H, how many directions a codebook has."""
-        return 2 * self.lines
-
-    @property
-    def codes(self) -> int:
-        return self.codebooks * self.ends
-
     @cached_property
+    def books(self) -> Codebooks:
+        """The lines of all codebooks."""
+        return Codebooks(self.seed, self.sphere, self.lines)
+
+    @property
     def directions(self) -> PublicDirections:
         """The positive ends of all lines of all codebooks."""
-        return PublicDirections(self.seed, self.sphere)
+        return self.books.directions
 
     @cached_property
     def cap_size(self) -> int:
         """K, the number of likelier directions at which a report points best."""
-        k, growth = np.arange(1, self.lines + 1), rise(self.epsilon)
-        sums = largest_projections(self.sphere, self.lines)[0]
-        return int(k[np.argmax(growth / (k * growth + self.ends) * sums)])
+        return best_cap_size(self.epsilon, self.sphere, self.lines)
 
     @cached_property
     def law(self) -> CapLaw:
@@ -132,32 +112,14 @@ class PrivUnit(VectorMean):
         return CapLaw.within(self.epsilon, self.lines, self.cap_size)
 
     @cached_property
-    def length(self) -> float:
-        """m, the mean of a report's component along the row, over seeds; reports are divided by it.
-
-        Outside the cap are the far ends of its lines, and both ends of all others, which cancel.
-        """
-        near = largest_projections(self.sphere, self.lines)[0][self.cap_size - 1]
-        return float((self.law.inside - self.law.outside) / self.law.total * near)
-
-    @cached_property
-    def along(self) -> float:
-        """The mean square of a report's component along the row."""
-        near = largest_projections(self.sphere, self.lines)[1][self.cap_size - 1]
-        every = self.lines / self.sphere
-        squares = self.law.inside * near + self.law.outside * (2 * every - near)
-        return float(squares / self.law.total)
+    def moments(self) -> CapMoments:
+        """How well a report points at the row, over seeds."""
+        return CapMoments(self.law, self.sphere)
 
     @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
-            self.epsilon,
-            0.0,
-            "report",
-            "closed form: whatever the row, K of a codebook's directions have one probability and "
-            "the others another, whose ratio in integers is at most e^epsilon",
-        )
+    def length(self) -> float:
+        """m, the mean of a report's component along the row; reports are divided by it."""
+        return self.moments.length
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {
@@ -185,94 +147,14 @@ class PrivUnit(VectorMean):
             ValueError: rows of another dimension, too long, or of what is no number. The message
                 never holds them.
         """
-        units = self._lifted(rows_of_numbers(values, self.dimension))
+        units = lifted(rows_of_numbers(values, self.dimension), self.radius)
         books = rng.integers(self.codebooks, len(units)).view(np.int64)
         messages = np.empty(len(units), np.uint64)
-        step = max(1, _NUMBERS // (self.lines * self.sphere))
-        for start in range(0, len(units), step):
-            part = slice(start, start + step)
-            ranked = self._ranked(units[part], books[part])
-            messages[part] = self._picked(ranked, books[part], rng)
+        for start in range(0, len(units), self.books.at_once):
+            part = slice(start, start + self.books.at_once)
+            ranked = self.books.ranked(units[part], books[part])
+            messages[part] = self.picked(ranked, books[part], rng)
         return messages
-
-    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
-        """The channel behind the ranking, for tests and audits.
-
-        Args:
-            cells: (n, lines) directions of a codebook, of whichever codebook will be drawn: those
-                of the cap, then an end of each other line.
-            rng: the generator of this process.
-
-        Returns:
-            (n,) uint64.
-        """
-        ranked = np.asarray(cells)
-        shaped = ranked.ndim == 2 and ranked.shape[1] == self.lines and ranked.dtype.kind in "iu"
-        if not (shaped and np.all(np.sort(ranked // 2, axis=1) == np.arange(self.lines))):
-            raise ValueError(f"cells must be rows of an end of each of {self.lines} lines")
-        books = rng.integers(self.codebooks, len(ranked)).view(np.int64)
-        return self._picked(ranked.astype(np.int64), books, rng)
-
-    def _lifted(self, rows: NDArray[Any]) -> Floats:
-        """(n, sphere) rows as unit vectors, or a ValueError that tells how many are too long."""
-        rows = rows / self.radius
-        squares = np.einsum("ij,ij->i", rows, rows)
-        admitted = np.count_nonzero(squares <= (1 + _SLACK) ** 2)
-        if admitted < len(rows):
-            raise ValueError(
-                f"{len(rows) - admitted} of {len(rows)} rows are longer than radius, or hold what "
-                "is no number"
-            )
-        rest = np.sqrt(np.maximum(1 - squares, 0))
-        return np.concatenate([rows, rest[:, None]], axis=1)
-
-    def _ranked(self, units: Floats, books: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n, lines) for each unit vector the near ends of a codebook's lines, nearest first."""
-        numbers = (books * self.lines)[:, None] + np.arange(self.lines)
-        lines = self.directions.rows(numbers.ravel()).reshape(len(units), self.lines, -1)
-        projections = np.einsum("nhd,nd->nh", lines, units)
-        order = np.argsort(-np.abs(projections), axis=1, kind="stable")
-        return 2 * order + (np.take_along_axis(projections, order, axis=1) < 0)
-
-    def _picked(
-        self, ranked: NDArray[np.int64], books: NDArray[np.int64], rng: RandomSource
-    ) -> Messages:
-        """Messages, given the codebooks and each one's directions, those of the cap first."""
-        ends = self.law.pick(rng.integers(self.law.total, len(ranked)), ranked)
-        return (books * self.ends + ends).view(np.uint64)
-
-    # ---- the exact law of a report -----------------------------------------------------------
-
-    @property
-    def inputs(self) -> int:
-        """How many caps there are: sets of K lines, and an end of each."""
-        return self.law.caps
-
-    def weights(self, cell: int) -> tuple[NDArray[Any], int]:
-        require_listed(self.codes)
-        table = self.law.weights(self.law.cap(cell))
-        return np.tile(table, self.codebooks), self.law.total * self.codebooks
-
-    def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
-        cap = self.law.cap(cell)
-        others = np.setdiff1d(np.arange(self.lines), cap // 2) * 2
-        return self.count(self.perturb(np.tile(np.append(cap, others), (size, 1)), rng))
-
-    def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
-        shared = np.intersect1d(self.law.cap(one), self.law.cap(other)).size
-        kinds = {pair: self.codebooks * n for pair, n in self.law.kinds(shared).items()}
-        return kinds, (self.law.total * self.codebooks,) * 2
-
-    def pairs(self) -> Iterable[tuple[int, int]]:
-        """One pair: a cap and the one opposite, which share no direction; others share some."""
-        return [(0, (1 << self.cap_size) - 1)]
-
-    def shuffle_laws(self) -> ShuffleLaws:
-        """What a shuffled batch reveals: every direction is as likely as one outside the cap."""
-        law = self.law
-        ratio = Fraction(law.inside, law.outside)
-        mass = Fraction(law.outside * law.ends, law.total)
-        return one_law(mass, ratio)
 
     # ---- the collector -----------------------------------------------------------------------
 
@@ -285,19 +167,9 @@ class PrivUnit(VectorMean):
             counts: (codes,) from `count`.
             n: the number of users; by default as many as there are reports.
         """
-        counts = np.asarray(counts)
-        if counts.shape != (self.codes,):
-            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
-        n = int(counts.sum()) if n is None else n
-        if not n > 0:
-            raise ValueError("there is no report to estimate from")
-        surplus = counts[::2] - counts[1::2]
-        lines, total = np.flatnonzero(surplus), np.zeros(self.sphere)
-        step = max(1, _NUMBERS // self.sphere)
-        for start in range(0, lines.size, step):
-            part = lines[start : start + step]
-            total += surplus[part].astype(np.float64) @ self.directions.rows(part)
-        return total[: self.dimension] * (self.radius / (n * self.length))
+        counts = checked_counts(counts, self.codes)
+        n = reporters(counts, n)
+        return self.books.total(counts)[: self.dimension] * (self.radius / (n * self.length))
 
     def estimated_variance(self, counts: Counts) -> Floats:
         n = int(np.sum(counts))
@@ -322,8 +194,7 @@ class PrivUnit(VectorMean):
         x = np.asarray(value, np.float64)
         if not np.all(np.abs(x) <= self.radius):
             raise ValueError(f"value must lie in [-radius, radius], radius being {self.radius}")
-        own = (x / self.radius) ** 2
-        square = self.along * own + (1 - self.along) * (1 - own) / (self.sphere - 1)
+        square = self.moments.coordinate((x / self.radius) ** 2)
         return np.asarray(square * (self.radius / self.length) ** 2 - x * x)
 
     @property
@@ -337,10 +208,7 @@ class PrivUnit(VectorMean):
         That is attained if all users hold one row. Two users share a codebook with probability
         1 / S, and then reports that point astray do so together.
         """
-        k, (sums, squares) = self.cap_size, largest_projections(self.sphere, self.lines)
-        astray = k + (k - 1) * squares[k - 1]  # no less than |sum of the cap's directions|^2
-        ratio = float(astray / sums[k - 1] ** 2) - 1
-        return ratio * self.radius**2 / (self.codebooks * self.dimension)
+        return self.moments.astray * self.radius**2 / (self.codebooks * self.dimension)
 
 
 def privunit(
@@ -376,11 +244,5 @@ def privunit(
         require_integer("lines", lines)
     if codebooks is None:
         codebooks = max(1, _CODES // (2 * max(1, lines)))
-    return PrivUnit(
-        epsilon,
-        dimension,
-        math.sqrt(dimension) if radius is None else radius,
-        lines,
-        codebooks,
-        seed,
-    )
+    radius = math.sqrt(dimension) if radius is None else radius
+    return PrivUnit(epsilon, dimension, radius, lines, codebooks, seed)

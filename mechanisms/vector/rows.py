@@ -1,4 +1,4 @@
-"""Rows of numbers and how many there may be: what vector mechanisms refuse."""
+"""Rows of numbers: what vector mechanisms refuse, and what they say of their batches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,27 @@ from mechanisms.channel import Floats, require_integer
 LARGEST_DIMENSION = 1 << 20
 LARGEST_LISTED = 1 << 20  # reports of which `weights` makes a table
 
+_SLACK = 1e-9  # by which rounding may make a row longer than the radius
+
+ACCOUNTING = (
+    "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
+    "what a user reports, whichever coordinates differ, tails added; all users are taken to follow "
+    "the protocol"
+)
+"""How shuffled batches of rows are accounted for, as a statement says it."""
+
 
 def require_dimension(dimension: int) -> None:
     """Refuse a dimension that is not an integer number of coordinates, or of too many."""
     require_integer("dimension", dimension)
     if not 1 <= dimension <= LARGEST_DIMENSION:
         raise ValueError(f"dimension must lie in 1 .. {LARGEST_DIMENSION}, not {dimension}")
+
+
+def require_radius(radius: float) -> None:
+    """Refuse a length that is not a positive, finite number (NaN included)."""
+    if not 0 < radius < math.inf:
+        raise ValueError(f"radius must be a positive, finite number, not {radius}")
 
 
 def require_listed(reports: int) -> None:
@@ -98,8 +113,35 @@ def shortened(values: ArrayLike, radius: float) -> Floats:
     >>> shortened([[3.0, 4.0], [0.3, 0.4]], radius=1.0).round(2).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
-    if not 0 < radius < math.inf:
-        raise ValueError(f"radius must be a positive, finite number, not {radius}")
+    require_radius(radius)
     rows = np.asarray(values, np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return np.asarray(rows * (radius / np.maximum(lengths, radius))[:, None])
+
+
+def lifted(rows: NDArray[Any], radius: float) -> Floats:
+    """Rows as unit vectors in one dimension more: (row, sqrt(radius^2 - |row|^2)) / radius.
+
+    Args:
+        rows: (n, d) numbers.
+        radius: a length that no row exceeds.
+
+    Returns:
+        (n, d + 1) float64.
+
+    Raises:
+        ValueError: rows are longer, or hold what is no number. The message tells how many.
+
+    >>> lifted(np.array([[3.0, 0.0]]), 5.0).tolist()
+    [[0.6, 0.0, 0.8]]
+    """
+    rows = rows / radius
+    squares = np.einsum("ij,ij->i", rows, rows)
+    admitted = np.count_nonzero(squares <= (1 + _SLACK) ** 2)
+    if admitted < len(rows):
+        raise ValueError(
+            f"{len(rows) - admitted} of {len(rows)} rows are longer than radius, or hold what "
+            "is no number"
+        )
+    rest = np.sqrt(np.maximum(1 - squares, 0))
+    return np.concatenate([rows, rest[:, None]], axis=1)

@@ -29,6 +29,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.counts import checked_counts
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.divergence import double_up
@@ -250,10 +251,7 @@ class SampledCoordinates(CubeMean):
         Raises:
             ValueError: counts of another mechanism.
         """
-        counts = np.asarray(counts)
-        if counts.shape != (self.codes,):
-            raise ValueError(f"counts must be of shape ({self.codes},), not {counts.shape}")
-        table = counts.reshape(self.dimension, -1).astype(np.float64)
+        table = checked_counts(counts, self.codes).reshape(self.dimension, -1).astype(np.float64)
         return np.asarray(table @ self.mechanism.decoded**power)
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:

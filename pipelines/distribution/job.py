@@ -13,18 +13,11 @@ from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean_planner import MeanTarget
 from mechanisms.randomness import SecureRandom
-from mechanisms.target import default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import (
-    NumberOptions,
-    least_reports,
-    open_numbers,
-    read_bounds,
-    require_proven,
-)
+from pipelines.numbers import NumberOptions, open_numbers, read_bounds
 from pipelines.requests import Whole
-from pipelines.wording import large_delta
+from pipelines.terms import cautioned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
 from transforms.encode_numbers import Bounds
 
@@ -74,9 +67,8 @@ class DistributionJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta = self.guarantees[0].delta
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        return [large_delta(delta, reports)] if delta * reports >= 1 else []
+        return cautioned(self.guarantees[0].delta, reports)
 
 
 def prepare(
@@ -91,18 +83,10 @@ def prepare(
     """
     bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
     telemetry = open_numbers(options, given)
-    least = least_reports(options, telemetry.rows)
+    least = least_reports(options, options.model, telemetry.rows)
     expected = _expected_reports(options, telemetry.rows)
-    default = default_delta(options.model, least)
     try:
-        target = MeanTarget(
-            model=options.model,
-            epsilon=options.epsilon,
-            delta=default if options.delta is None else options.delta,
-            n=least,
-            epsilon_local=options.epsilon_local,
-            unit=options.unit,
-        )
+        target = MeanTarget(**target_terms(options, options.model, least, options.unit))
         bins = options.bins or fitting.default_bins(expected)
         fitted = fitting.design(target, bins, expected, options.mechanism)
     except ValueError as error:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import html
-import io
-import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines import pages
+from pipelines import facts, pages
+from pipelines.pictures import DARK, PALE, frame, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROWS = 1100  # all bins that there can be, and a few more
+_WIDE = 60  # characters of a column below the picture
 
 
 def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> bytes:
@@ -43,11 +46,11 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         mean_upper=number(mean["upper"]),
         mean_of_shares=number(mean["of_the_estimated_shares"]),
         covers=html.escape(statement["error"]["covers"]),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        promises=facts.promises(statement),
         exactly=html.escape(statement["published_exactly"]),
         quantiles="".join(_quantile(row) for row in quantiles.to_pylist()),
         rows="".join(_bin(row) for row in table.slice(0, _ROWS).to_pylist()),
-        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        facts=facts.table(_facts(statement)),
     )
 
 
@@ -67,36 +70,16 @@ def percent(probability: float) -> str:
 
 def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> str:
     """The histogram above the cumulative shares with their intervals, as inline SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # the object interface: no global state, no display
 
-    style = rc_context(
-        {
-            "font.family": "sans-serif",
-            "svg.fonttype": "none",
-            "svg.hashsalt": "hushbeam",  # equal releases give equal pictures
-            "text.parse_math": False,  # column names may hold dollar signs
-            "text.usetex": False,
-        }
-    )
-    with style, warnings.catch_warnings():
-        # Glyphs that are missing here do not matter: the reader's browser draws the text.
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=(8.4, 6.4), layout="constrained")
+    def draw(figure: Figure) -> None:
         above, below = figure.subplots(2, 1, sharex=True)
         _histogram(above, table)
         _cumulative(below, table, quantiles, statement["asked"]["confidence"])
-        below.set_xlabel(_shortened(statement["asked"]["column"]))
+        below.set_xlabel(facts.shortened(statement["asked"]["column"], _WIDE))
         for axes in (above, below):
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-            axes.set_axisbelow(True)
-        buffer = io.StringIO()
-        # No metadata: the page says when it was made and by what, and needs no addresses.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
+            frame(axes)
+
+    return picture(6.4, draw)
 
 
 def _histogram(axes: Any, table: pa.Table) -> None:
@@ -105,7 +88,7 @@ def _histogram(axes: Any, table: pa.Table) -> None:
     widths = high / 2 - low / 2
     edges = np.append(low, high[-1])
     heights = 100 * table["estimate"].to_numpy() * widths.max() / np.maximum(widths, 1e-300)
-    axes.stairs(heights, edges, fill=True, color="#8fb3d9")
+    axes.stairs(heights, edges, fill=True, color=PALE)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("share of numbers, % a bin")
 
@@ -114,12 +97,12 @@ def _cumulative(axes: Any, table: pa.Table, quantiles: pa.Table, confidence: flo
     high = table["high"].to_numpy()
     lower, upper = table["cumulative_lower"].to_numpy(), table["cumulative_upper"].to_numpy()
     axes.fill_between(
-        high, 100 * lower, 100 * upper, color="#8fb3d9", alpha=0.5, linewidth=0,
+        high, 100 * lower, 100 * upper, color=PALE, alpha=0.5, linewidth=0,
         label=f"{100 * confidence:g} % interval of each point",
     )  # fmt: skip
-    axes.plot(high, 100 * table["cumulative"].to_numpy(), color="#1c3f66", linewidth=1.2)
+    axes.plot(high, 100 * table["cumulative"].to_numpy(), color=DARK, linewidth=1.2)
     axes.plot(
-        quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy(), "o", color="#1c3f66",
+        quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy(), "o", color=DARK,
         markersize=3, label="quantiles",
     )  # fmt: skip
     axes.set_ylim(0, 100)
@@ -151,32 +134,15 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     mechanism, asked = statement["mechanism"], statement["asked"]
     estimation = statement["estimation"]
-    constants = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in mechanism["constants"].items()
-    )
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     rest = "" if estimation["converged"] else ", not at rest"
     return [
-        ("mechanism", f"{mechanism['name']} ({constants})"),
-        ("published in", mechanism["source"]),
+        *facts.mechanism(statement),
         ("bits of a report", str(mechanism["bits_per_message"])),
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        *facts.counted(statement),
         ("bounds", f"{number(asked['bounds'][0])} to {number(asked['bounds'][1])}, declared"),
         ("bins", str(estimation["bins"])),
         ("estimate", f"{estimation['method']} ({estimation['iterations']} iterations{rest})"),
         ("cumulative intervals", f"by averages over {estimation['span']} bins"),
         ("neighbours", statement["neighbours"]),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
-
-
-def _shortened(label: str, width: int = 60) -> str:
-    return label if len(label) <= width else label[: width - 1] + "…"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from scipy import special
 
 from mechanisms import planner
 from mechanisms.channel import Counts, Floats
 from pipelines.errors import RequestError
+from pipelines.evaluate.sources import kind_of, numbers, once, parquet
 
 _MADE = re.compile(r"(normal|zipf):(.*)")
 _WIDTH = 4.0  # standard deviations on either side of the mean that the bins of `normal` span
@@ -65,13 +64,7 @@ def read_all(texts: Sequence[str]) -> tuple[Data, ...]:
     Raises:
         RequestError: one of them cannot be read, or two have one name.
     """
-    found: dict[str, Data] = {}
-    for text in dict.fromkeys(texts):
-        data = read(text)
-        if data.name in found:
-            raise RequestError(f"--data: two data sets are called {data.name}; rename a file")
-        found[data.name] = data
-    return tuple(found.values())
+    return once(texts, lambda text: [read(text)])
 
 
 def read(text: str) -> Data:
@@ -93,14 +86,14 @@ def read(text: str) -> Data:
     made = _MADE.fullmatch(text)
     if made is None:
         return _of_column(text)
-    family, numbers = made[1], _numbers(text, made[2])
-    if len(numbers) not in ((2,) if family == "normal" else (2, 3)):
+    family, given = made[1], _numbers(text, made[2])
+    if len(given) not in ((2,) if family == "normal" else (2, 3)):
         raise RequestError(f"--data: {text} is not of the form {_FORMS}")
-    n, d = int(numbers[0]), int(numbers[1])
+    n, d = int(given[0]), int(given[1])
     _require_size(text, n, d)
     if family == "normal":
         return Data(f"normal:{n},{d}", apportioned(_normal(d), n))
-    exponent = numbers[2] if len(numbers) == 3 else _EXPONENT
+    exponent = given[2] if len(given) == 3 else _EXPONENT
     if not 0 <= exponent <= 10:
         raise RequestError(f"--data: the exponent of {text} must lie between 0 and 10")
     return Data(f"zipf:{n},{d},{exponent:g}", apportioned(planner.zipf(d, exponent), n))
@@ -132,14 +125,9 @@ def _normal(d: int) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _numbers(text: str, numbers: str) -> list[float]:
+def _numbers(text: str, given: str) -> list[float]:
     """N, D and perhaps S."""
-    try:
-        found = [float(number) for number in numbers.split(",")]
-    except ValueError:
-        found = []
-    if not all(math.isfinite(number) for number in found):
-        found = []
+    found = numbers(given)
     if not (len(found) >= 2 and all(number.is_integer() for number in found[:2])):
         raise RequestError(f"--data: {text} is not of the form {_FORMS}, with whole N and D")
     return found
@@ -191,17 +179,9 @@ def value_counts(path: str, column: str) -> pa.Table:
     Raises:
         RequestError: there is no such file or column, or its type has no histogram.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            _require_countable(path, column, file.schema_arrow)
-            batches = file.iter_batches(columns=[column])
-            pieces = [_counted(batch.column(0)) for batch in batches]
-    except FileNotFoundError:
-        raise RequestError(f"--data: there is no file {path}") from None
-    except (pa.ArrowException, OSError):
-        raise RequestError(
-            f"--data: {path} is not a readable Parquet file (cut off, or another format)"
-        ) from None
+    with parquet(path) as file:
+        _require_countable(column, kind_of(path, column, file.schema_arrow))
+        pieces = [_counted(batch.column(0)) for batch in file.iter_batches(columns=[column])]
     if not pieces:
         raise RequestError(f"--data: {path} has no rows")
     together = pa.concat_tables(pieces).group_by("value").aggregate([("count", "sum")])
@@ -209,12 +189,8 @@ def value_counts(path: str, column: str) -> pa.Table:
     return named.sort_by("value")
 
 
-def _require_countable(path: str, column: str, schema: pa.Schema) -> None:
-    """Refuse a column that is not there, or whose values are no categories."""
-    if schema.get_field_index(column) < 0:  # none, or more than one
-        known = ", ".join(schema.names)
-        raise RequestError(f"--data: {path} has no one column {column!r}; it has: {known}")
-    kind = schema.field(column).type
+def _require_countable(column: str, kind: pa.DataType) -> None:
+    """Refuse a column whose values are no categories."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not any(
         fits(kind)

@@ -12,10 +12,10 @@ import numpy as np
 from scipy import special
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.evaluate.data import Data, column_name
 from pipelines.evaluate.mean_columns import distinct
+from pipelines.evaluate.sources import dice, numbers, once
 
 FORMS = (
     "gauss:N,MEAN,SD, exponential:N,RATE, uniform:N, beta:N,A,B, spike:N,X or "
@@ -77,13 +77,7 @@ def read_all_numbers(texts: Sequence[str], ns: Sequence[int]) -> tuple[Numbers, 
     Raises:
         RequestError: one of them cannot be read, or two have one name.
     """
-    found: dict[str, Numbers] = {}
-    for text in dict.fromkeys(texts):
-        for numbers in read_numbers(text, ns):
-            if numbers.name in found:
-                raise RequestError(f"--data: two data sets are called {numbers.name}")
-            found[numbers.name] = numbers
-    return tuple(found.values())
+    return once(texts, lambda text: read_numbers(text, ns))
 
 
 def read_numbers(text: str, ns: Sequence[int] = ()) -> list[Numbers]:
@@ -106,31 +100,31 @@ def read_numbers(text: str, ns: Sequence[int] = ()) -> list[Numbers]:
     made = _MADE.fullmatch(text)
     if made is None:
         return _of_column(text, ns)
-    n, *numbers = _numbers(text, made[2])
+    n, *given = _numbers(text, made[2])
     family = made[1]
-    if len(numbers) != _PARAMETERS[family] or not n.is_integer():
+    if len(given) != _PARAMETERS[family] or not n.is_integer():
         raise RequestError(f"--data: {text} is not of the form {FORMS}")
     wanted = sorted(set(ns)) or [int(n)]
     for each in wanted:
         _require_users(text, each)
-    base = ":".join([family, ",".join(f"{number:g}" for number in numbers)]).rstrip(":")
-    return [_made(text, family, numbers, base, each) for each in wanted]
+    base = ":".join([family, ",".join(f"{number:g}" for number in given)]).rstrip(":")
+    return [_made(text, family, given, base, each) for each in wanted]
 
 
-def _made(text: str, family: str, numbers: Sequence[float], base: str, n: int) -> Numbers:
+def _made(text: str, family: str, given: Sequence[float], base: str, n: int) -> Numbers:
     """The quantiles of a law, cut to [-1, 1]."""
-    name = f"{family}:" + ",".join([f"{n}", *(f"{number:g}" for number in numbers)])
+    name = f"{family}:" + ",".join([f"{n}", *(f"{number:g}" for number in given)])
     if family == "spike":
-        (place,) = numbers
+        (place,) = given
         if not -1 <= place <= 1:
             raise RequestError(f"--data: the spike of {text} must lie in [-1, 1]")
         return Numbers(name, np.array([n]), np.array([place]), base)
-    if family != "gauss" and not all(number > 0 for number in numbers):
+    if family != "gauss" and not all(number > 0 for number in given):
         raise RequestError(f"--data: the parameters of {text} must be positive")
-    if family == "gauss" and not numbers[1] > 0:
+    if family == "gauss" and not given[1] > 0:
         raise RequestError(f"--data: the standard deviation of {text} must be positive")
     edges = np.linspace(-1, 1, _FINE + 1)
-    below = np.concatenate([[0.0], _LAWS[family](edges, *numbers), [1.0]])
+    below = np.concatenate([[0.0], _LAWS[family](edges, *given), [1.0]])
     counts = np.diff(np.rint(below * n)).astype(np.int64)
     values = np.concatenate([[-1.0], (edges[:-1] + edges[1:]) / 2, [1.0]])
     held = counts > 0
@@ -164,13 +158,10 @@ _LAWS: dict[str, Callable[..., Floats]] = {
 _PARAMETERS = {"gauss": 2, "exponential": 1, "uniform": 0, "beta": 2, "spike": 1}
 
 
-def _numbers(text: str, numbers: str) -> list[float]:
+def _numbers(text: str, given: str) -> list[float]:
     """What follows the name of a law: N and its parameters."""
-    try:
-        found = [float(number) for number in numbers.split(",")]
-    except ValueError:
-        found = []
-    if not (found and all(math.isfinite(number) for number in found)):
+    found = numbers(given)
+    if not found:
         raise RequestError(f"--data: {text} is not of the form {FORMS}")
     return found
 
@@ -212,7 +203,6 @@ def _bounds(text: str, parts: Sequence[str]) -> tuple[float, float]:
 
 def _chosen(counts: Counts, n: int, name: str) -> Counts:
     """How often each value is among n users who are chosen by a name alone."""
-    key = hashlib.sha256(f"{name} {n}".encode()).digest()
-    users = SeededRandom(int.from_bytes(key, "big")).choice(int(counts.sum()), n)
+    users = dice(f"{name} {n}").choice(int(counts.sum()), n)
     places = np.searchsorted(np.cumsum(counts), users.astype(np.int64), side="right")
     return np.bincount(places, minlength=counts.size).astype(np.int64)

@@ -129,11 +129,7 @@ class _Sheet:
         (epsilon,), (delta,) = self.results.epsilons, self.results.deltas
         panels = self._panels(self.about.data, [(epsilon, delta)])
         name = f"{self.measure.column}-epsilon-{epsilon:g}-delta-{delta:g}"
-        return name, figures.draw_points(panels, self._y, _at(epsilon, delta))
-
-    @property
-    def _y(self) -> figures.Axis:
-        return figures.Axis(self.measure.label, self.measure.log)
+        return name, figures.draw_points(panels, self.measure.axis, _at(epsilon, delta))
 
     def _panels(self, group: Sequence[Numbers], targets: Sequence[Target]) -> list[figures.Panel]:
         """A panel for each population, along some (epsilon, delta)."""
@@ -168,7 +164,7 @@ class _Sheet:
     ) -> Drawn:
         """One figure, or none where nothing varies."""
         if len(values) > 1 and panels:
-            drawn = figures.draw(panels, values, x, self._y, title)
+            drawn = figures.draw(panels, values, x, self.measure.axis, title)
             yield f"{self.measure.column}-{name}", drawn
 
 

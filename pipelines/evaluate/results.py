@@ -40,6 +40,11 @@ class Measure:
     label: str
     log: bool = True
 
+    @property
+    def axis(self) -> figures.Axis:
+        """Where it is drawn."""
+        return figures.Axis(self.label, self.log)
+
 
 @dataclass(frozen=True)
 class Results:
@@ -140,31 +145,20 @@ def draw(results: Results, measure: Measure) -> Iterator[tuple[str, Figure]]:
     if len(epsilons) == len(deltas) == 1:
         panels = _panels(results, measure, [(epsilons[0], deltas[0])])
         title = f"epsilon = {epsilons[0]:g}, delta = {deltas[0]:g}"
-        axis = figures.Axis(measure.label, measure.log)
         name = f"{column}-epsilon-{epsilons[0]:g}-delta-{deltas[0]:g}"
-        yield name, figures.draw_points(panels, axis, title)
+        yield name, figures.draw_points(panels, measure.axis, title)
     if len(epsilons) > 1:
         for delta in deltas:
             panels = _panels(results, measure, [(epsilon, delta) for epsilon in epsilons])
             x = figures.Axis("epsilon of the release (nats)")
-            drawn = _drawn(panels, epsilons, x, measure, f"delta = {delta:g}")
+            drawn = figures.draw(panels, epsilons, x, measure.axis, f"delta = {delta:g}")
             yield f"{column}-by-epsilon-delta-{delta:g}", drawn
     if len(deltas) > 1:
         for epsilon in epsilons:
             panels = _panels(results, measure, [(epsilon, delta) for delta in deltas])
             x = figures.Axis("delta of the release (a probability)")
-            drawn = _drawn(panels, deltas, x, measure, f"epsilon = {epsilon:g}")
+            drawn = figures.draw(panels, deltas, x, measure.axis, f"epsilon = {epsilon:g}")
             yield f"{column}-by-delta-epsilon-{epsilon:g}", drawn
-
-
-def _drawn(
-    panels: Sequence[figures.Panel],
-    values: Sequence[float],
-    x: figures.Axis,
-    measure: Measure,
-    title: str,
-) -> Figure:
-    return figures.draw(panels, values, x, figures.Axis(measure.label, measure.log), title)
 
 
 def _panels(

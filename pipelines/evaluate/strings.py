@@ -13,6 +13,7 @@ from mechanisms.heavy_hitters.prefix_code import alphabet
 from pipelines.errors import RequestError
 from pipelines.evaluate import data as evaluate_data
 from pipelines.evaluate.data import Data
+from pipelines.evaluate.sources import once
 
 _HEXADECIMAL = "0123456789abcdef"
 _SHORTEST, _LENGTHS = 8, 5  # made strings have 8 to 12 digits
@@ -45,10 +46,7 @@ def read_all_strings(texts: Sequence[str]) -> tuple[Strings, ...]:
     Raises:
         RequestError: one of them cannot be read or holds no strings, or two have one name.
     """
-    found = {each.name: each for each in map(read_strings, dict.fromkeys(texts))}
-    if len(found) < len(dict.fromkeys(texts)):
-        raise RequestError("--data: two data sets have one name; rename a file")
-    return tuple(found.values())
+    return once(texts, lambda text: [read_strings(text)])
 
 
 def read_strings(text: str) -> Strings:

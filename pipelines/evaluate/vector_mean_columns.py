@@ -9,10 +9,10 @@ import re
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
+from pipelines.evaluate.sources import is_number, kind_of, parquet
 
 _FILE = re.compile(r"(?P<path>.+?\.parquet):(?P<columns>.+)")
 _COLUMN = re.compile(r"(?P<name>.+)=(?P<low>[^,=]+),(?P<high>[^,=]+)")
@@ -77,28 +77,18 @@ def _bounded(text: str) -> tuple[str, float, float] | None:
 
 def _table(path: str, columns: list[str]) -> pa.Table:
     """Columns of a file, each of which it has once."""
-    try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            for column in columns:
-                if names.count(column) != 1 or columns.count(column) != 1:
-                    raise RequestError(
-                        f"--data: {path} has no one column {column!r}, or it is named twice; it "
-                        f"has: {', '.join(names)}"
-                    )
-            return file.read(columns=columns)
-    except FileNotFoundError:
-        raise RequestError(f"--data: there is no file {path}") from None
-    except (pa.ArrowException, OSError):
-        raise RequestError(
-            f"--data: {path} is not a readable Parquet file (cut off, or another format)"
-        ) from None
+    with parquet(path) as file:
+        for column in columns:
+            kind_of(path, column, file.schema_arrow)
+            if columns.count(column) > 1:
+                raise RequestError(f"--data: column {column!r} of {path} is named twice")
+        return file.read(columns=columns)
 
 
 def _numbers(path: str, name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """(rows, width) numbers of a column, NaN where there is none."""
     kind = column.type
-    if _is_number(kind):
+    if is_number(kind):
         return _floats(column)[:, None]
     several = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
@@ -106,7 +96,7 @@ def _numbers(path: str, name: str, column: pa.ChunkedArray) -> NDArray[np.float6
         column, several = column.cast(pa.binary()), True
     if pa.types.is_fixed_size_list(kind):
         column, listed = column.cast(pa.list_(kind.value_type)), True
-    if not (several or (listed and _is_number(column.type.value_type))):
+    if not (several or (listed and is_number(column.type.value_type))):
         raise RequestError(f"--data: {name!r} holds {kind}; numbers, lists of them or bytes do")
     lengths = pc.binary_length(column) if several else pc.list_value_length(column)
     span = pc.min_max(lengths).as_py()
@@ -129,9 +119,3 @@ def _bytes(column: pa.ChunkedArray) -> NDArray[np.uint8]:
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Numbers as doubles; nulls become NaN."""
     return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    """Whether a type has a mean."""
-    fits = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(each(kind) for each in fits)

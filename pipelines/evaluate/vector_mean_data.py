@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from mechanisms.channel import Floats
-from mechanisms.randomness import SeededRandom
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
 from pipelines.evaluate.data import Data
+from pipelines.evaluate.sources import dice, numbers, once
 from pipelines.evaluate.vector_mean_columns import file_name, read_columns
 
 FORMS = "gauss:N,D,MEAN,SD, gauss:N,D,MEAN,SD,APART or FILE.parquet:COLUMN=L,U:COLUMN=L,U..."
@@ -56,8 +55,7 @@ class MadeRows:
 
     def block(self, index: int, start: int, stop: int) -> Floats:
         size = (stop - start) * self.centres.size
-        key = hashlib.sha256(f"{self.name} block {index}".encode()).digest()
-        words = SeededRandom(int.from_bytes(key, "big")).words(-(-size // 4))
+        words = dice(f"{self.name} block {index}").words(-(-size // 4))
         rows = _normal_quantiles()[words.view(np.uint16)[:size]].reshape(-1, self.centres.size)
         rows *= self.deviation
         rows += self.centres
@@ -159,14 +157,12 @@ def read_all_rows(
     >>> rows.n, rows.d, round(rows.mean_square, 2)
     (1000, 20, 0.17)
     """
-    found: dict[str, Rows] = {}
-    for text in dict.fromkeys(texts):
+
+    def read(text: str) -> Iterator[Rows]:
         made = re.fullmatch(r"gauss:(.*)", text)
-        for rows in _made(text, made[1], ns, dimensions) if made else _stored(text, ns):
-            if rows.name in found:
-                raise RequestError(f"--data: two data sets are called {rows.name}")
-            found[rows.name] = rows
-    return tuple(found.values())
+        return _made(text, made[1], ns, dimensions) if made else _stored(text, ns)
+
+    return once(texts, read)
 
 
 def _made(text: str, given: str, ns: Sequence[int], dimensions: Sequence[int]) -> Iterator[Rows]:
@@ -217,16 +213,12 @@ def _blocks(source: RowSource, n: int, d: int) -> Iterator[Floats]:
 
 def _numbers(text: str, given: str) -> list[float]:
     """N, D, MEAN, SD and APART, which is 0 where it is not named."""
-    try:
-        numbers = [float(number) for number in given.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) == 4:
-        numbers.append(0.0)
-    finite = all(math.isfinite(number) for number in numbers)
-    if not (len(numbers) == 5 and finite and all(x.is_integer() for x in numbers[:2])):
+    found = numbers(given)
+    if len(found) == 4:
+        found.append(0.0)
+    if not (len(found) == 5 and all(x.is_integer() for x in found[:2])):
         raise RequestError(f"--data: {text} is not of the form {FORMS}")
-    return numbers
+    return found
 
 
 def _require_size(text: str, n: int, d: int) -> None:
@@ -240,8 +232,7 @@ def _require_size(text: str, n: int, d: int) -> None:
 
 def _chosen(total: int, n: int, name: str) -> NDArray[np.int64]:
     """(n,) the places of rows chosen by a name alone."""
-    key = hashlib.sha256(f"{name} {n}".encode()).digest()
-    return np.sort(SeededRandom(int.from_bytes(key, "big")).choice(total, n).astype(np.int64))
+    return np.sort(dice(f"{name} {n}").choice(total, n).astype(np.int64))
 
 
 @lru_cache(maxsize=1)

@@ -109,12 +109,8 @@ class _Sheet:
         """All there is, where there is one of everything."""
         (epsilon,) = self.results.epsilons
         panels = [self._panel(each.title, [(each, epsilon)]) for each in self.about.data]
-        drawn = figures.draw_points(panels, self._y, f"epsilon = {epsilon:g}")
+        drawn = figures.draw_points(panels, self.measure.axis, f"epsilon = {epsilon:g}")
         return f"{self.measure.column}-epsilon-{epsilon:g}", drawn
-
-    @property
-    def _y(self) -> figures.Axis:
-        return figures.Axis(self.measure.label, self.measure.log)
 
     def _along(self, fixed: str, varied: str) -> dict[tuple[str, int], dict[int, Rows]]:
         """The populations that differ in n or in d alone, where there are several."""
@@ -146,7 +142,7 @@ class _Sheet:
     ) -> tuple[str, Figure]:
         """What was measured, and dotted what was expected."""
         filled = [self._panel(*panel) for panel in panels]
-        drawn = figures.draw(filled, values, x, self._y, title)
+        drawn = figures.draw(filled, values, x, self.measure.axis, title)
         with matplotlib.rc_context(figures.STYLE):
             for axis, (_, places) in zip(drawn.axes, panels, strict=False):
                 for order, line in enumerate(self.about.systems):

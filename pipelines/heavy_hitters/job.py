@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mechanisms.channel import Guarantee
 from mechanisms.heavy_hitters.fitting import Plan, fit
@@ -15,16 +15,16 @@ from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.randomness import SecureRandom
 from mechanisms.systems import AUTO
-from mechanisms.target import Target, default_delta
+from mechanisms.target import Target
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.road import bucket_count
-from pipelines.wording import large_delta, upward
+from pipelines.terms import ReleaseOptions, cautioned, least_batch, require_proven, target_terms
+from pipelines.wording import upward
 from transforms.blocks import Generator
 from transforms.encode_prefixes import accepts
 
-_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
 
@@ -34,27 +34,16 @@ _BY_LEVELS = (
 )
 
 
-class HeavyHittersOptions(BaseModel):
+class HeavyHittersOptions(ReleaseOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    input: tuple[str, ...] = Field(min_length=1)
-    column: str
-    output: str = Field(min_length=1)
-    user_column: str | None = None
     alphabet: tuple[str, ...] | None = None
     max_length: Whole | None = Field(None, ge=1)
     model: Literal["local", "shuffle"] = "shuffle"
-    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
-    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    min_reports: Whole | None = Field(None, ge=1)
     system: Literal["pem", "treehist"] = "pem"
     oracle: str = AUTO
     top: Whole | None = Field(None, ge=1, le=10_000)
     false_strings: float = Field(0.01, gt=0, le=1000)
-    confidence: float = Field(0.95, gt=0, lt=1)
 
 
 @dataclass(frozen=True)
@@ -107,9 +96,7 @@ class HeavyHittersJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta, found = self.plan.design.release.delta, []
-        if delta * self.min_reports >= 1:
-            found.append(large_delta(delta, self.min_reports))
+        found = cautioned(self.plan.design.release.delta, self.min_reports)
         if self.plan.detection_limit == math.inf:
             found.append(self.prospect)
         return found
@@ -138,17 +125,11 @@ def prepare(
         )
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)
-    expected = _expected_reports(options, telemetry.rows)
-    default = default_delta(options.model, expected)
+    expected = least_batch(options, telemetry.rows, "the search is planned for that number")
     try:
         target = Target(
-            model=options.model,
-            epsilon=options.epsilon,
-            delta=default if options.delta is None else options.delta,
-            n=expected,
+            **target_terms(options, options.model, expected, options.unit),
             domain_size=2,  # the plan says how many buckets there are
-            epsilon_local=options.epsilon_local,
-            unit="row" if options.user_column is None else "user",
         )
         beam_ = max(Search.beam, _BEAM_PER_STRING * (options.top or 0))
         plan = fit(
@@ -162,12 +143,7 @@ def prepare(
         )
     except ValueError as error:
         raise RequestError(str(error)) from None
-    proven = plan.design.release.epsilon
-    if options.epsilon is not None and not proven <= options.epsilon:
-        raise RequestError(
-            f"--epsilon: {options.epsilon:g} is less than what can be proven of these reports, "
-            f"{upward(proven, 3):g}; ask for that much, or have more of them"
-        )
+    require_proven(options, plan.design.release)
     least = 1 if options.model == "local" and options.min_reports is None else expected
     return HeavyHittersJob(options, telemetry, plan, least, open_rng)
 
@@ -180,16 +156,3 @@ def _code(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
     names = options.alphabet or (("digits",) if whole else ("bytes",))
     length = options.max_length or (_INTEGER_LENGTH if whole else _TEXT_LENGTH)
     return PrefixCode(alphabet(names), length)
-
-
-def _expected_reports(options: HeavyHittersOptions, rows: int) -> int:
-    """For how many reports the search is planned; by default nine tenths of the rows."""
-    if options.min_reports is not None:
-        return options.min_reports
-    if options.user_column is not None or not rows:
-        raise RequestError(
-            "--min-reports is missing: with --user-column, say how many users at the least the "
-            "release must stand on (the search is planned for that number)"
-        )
-    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
-    return max(2, int(0.9 * rows) // unit * unit)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines import pages
+from pipelines import facts, pages
 
 _ROWS = 200
 _WIDE = 48  # characters of a string that are shown
-_CUT, _LONGER = "…", "… (and longer)"
+_LONGER = "… (and longer)"
 _SCALE = 320  # width of a full bar, in pixels
 
 
@@ -31,7 +31,7 @@ def _readable(value: str) -> str:
     if not value:
         return "(empty)"
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
-    return text if len(text) <= _WIDE else text[: _WIDE - 1] + _CUT
+    return facts.shortened(text, _WIDE)
 
 
 def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
@@ -56,8 +56,8 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         false_strings=f"{asked['false_strings']:g}",
         candidates=f"{statement['search']['candidates']:,}",
         prospect=html.escape(statement["search"]["prospect"]),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
-        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        promises=facts.promises(statement),
+        facts=facts.table(_facts(statement)),
         rows="".join(_row(label, row, largest) for label, row in rows),
         listed=len(top),
     )
@@ -81,27 +81,14 @@ def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, asked, search = statement["mechanism"], statement["asked"], statement["search"]
-    constants = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in mechanism["constants"].items()
-    )
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    asked, search = statement["asked"], statement["search"]
     steps = "+".join(map(str, search["steps"]))
     return [
         ("system", f"{asked['system']}, levels of {steps} symbols"),
-        ("reports of the buckets", f"{mechanism['name']} ({constants})"),
-        ("published in", mechanism["source"]),
+        *facts.mechanism(statement, "reports of the buckets"),
         ("alphabet", asked["alphabet"]),
         ("symbols looked at", str(asked["max_length"])),
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        *facts.counted(statement),
         ("seed of the public hash", str(search["public_seed"])),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"

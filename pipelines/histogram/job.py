@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mechanisms import planner, systems
 from mechanisms.channel import Guarantee
 from mechanisms.randomness import SecureRandom
-from mechanisms.target import Target, default_delta
+from mechanisms.target import Target
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.road import bucket_count
-from pipelines.wording import large_delta, many_messages, upward
+from pipelines.terms import (
+    ReleaseOptions,
+    cautioned,
+    least_reports,
+    require_proven,
+    target_terms,
+)
+from pipelines.wording import many_messages
 from transforms.blocks import Generator
 from transforms.encode import Domain
 
-_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 # At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
 _BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
 _LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
@@ -27,28 +32,17 @@ _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
 
 
-class HistogramOptions(BaseModel):
+class HistogramOptions(ReleaseOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    input: tuple[str, ...] = Field(min_length=1)
-    column: str
     domain: str = Field(min_length=1)
-    output: str = Field(min_length=1)
-    user_column: str | None = None
     model: Literal["local", "shuffle", "central"] | None = None
-    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
-    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    min_reports: int | None = Field(None, ge=1)
     mechanism: str = systems.AUTO
     max_messages: float = Field(1.0, ge=1)
     honest_share: float = Field(0.9, gt=0, le=1)
     bound: Literal["exact", "published"] = "exact"
     out_of_domain: Literal["drop", "other"] = "drop"
     postprocess: Literal["pop", "none"] | None = None
-    confidence: float = Field(0.95, gt=0, lt=1)
 
 
 @dataclass(frozen=True)
@@ -94,9 +88,7 @@ class HistogramJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta, found = self.design.release.delta, []
-        if delta * self.min_reports >= 1:
-            found.append(large_delta(delta, self.min_reports))
+        found = cautioned(self.design.release.delta, self.min_reports)
         if self.design.messages >= _MANY_MESSAGES:
             found.append(many_messages(self.design.name, self.design.messages))
         return found
@@ -124,16 +116,10 @@ def prepare(
     domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
     try:
         model = options.model or systems.default_model(options.mechanism)
-        min_reports = _min_reports(options, model, telemetry.rows)
-        default = default_delta(model, min_reports)
+        min_reports = least_reports(options, model, telemetry.rows)
         target = Target(
-            model=model,
-            epsilon=options.epsilon,
-            delta=default if options.delta is None else options.delta,
-            n=min_reports,
+            **target_terms(options, model, min_reports, options.unit),
             domain_size=domain.size,
-            epsilon_local=options.epsilon_local,
-            unit="row" if options.user_column is None else "user",
             max_messages=options.max_messages,
             honest_share=options.honest_share,
             bound=options.bound,
@@ -144,12 +130,7 @@ def prepare(
         raise RequestError(str(error)) from None
     _require_memory(domain.size, design)
     _require_few_messages(options, design)
-    proven = design.release.epsilon
-    if options.epsilon is not None and not proven <= options.epsilon:
-        raise RequestError(
-            f"--epsilon: {options.epsilon:g} is less than what can be proven of these reports, "
-            f"{upward(proven, 3):g}; ask for that much, or have more of them"
-        )
+    require_proven(options, design.release)
     return HistogramJob(options, telemetry, domain, design, min_reports, open_rng)
 
 
@@ -174,18 +155,3 @@ def _require_few_messages(options: HistogramOptions, design: planner.Design) -> 
             f"--max-messages: {design.name} sends {design.messages:,.4g} messages a user on "
             f"average here, more than {most:,.6g}; a larger epsilon or more reports need fewer"
         )
-
-
-def _min_reports(options: HistogramOptions, model: str, rows: int) -> int:
-    """The least batch; by default nine tenths of the rows, to two figures."""
-    if options.min_reports is not None:
-        return options.min_reports
-    if model != "shuffle":
-        return 1
-    if options.user_column is not None or not rows:
-        raise RequestError(
-            "--min-reports is missing: with --user-column, say how many users at the least the "
-            "release must stand on (each client's epsilon is chosen for that number)"
-        )
-    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
-    return max(2, int(0.9 * rows) // unit * unit)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import html
-import io
-import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines import pages
+from pipelines import facts, pages
+from pipelines.pictures import DARK, PALE, frame, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OTHER_LABEL = "(any other value)"
 
@@ -31,6 +33,7 @@ _POSTPROCESSED = {
 
 _BARS = 30  # more than these cannot be told apart in a picture
 _ROWS = 50
+_WIDE = 28  # characters of a value beside its bar
 
 
 def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
@@ -56,8 +59,8 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         drawn=drawn,
         covers=html.escape(statement["error"]["covers"]),
         advice=advice,
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
-        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        promises=facts.promises(statement),
+        facts=facts.table(_facts(statement)),
         rows="".join(_row(row) for row in top.to_pylist()),
         listed=len(top),
     )
@@ -76,80 +79,45 @@ def _largest(table: pa.Table, rows: int) -> pa.Table:
 
 def _chart(top: pa.Table, confidence: float) -> str:
     """Bars with error bars, as inline SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # the object interface: no global state, no display
+    y, unbiased = np.arange(len(top)), top["unbiased"].to_numpy()
+    lower, upper = top["lower"].to_numpy(), top["upper"].to_numpy()
 
-    height = 0.6 + 0.24 * len(top)
-    style = rc_context(
-        {
-            "font.family": "sans-serif",
-            "svg.fonttype": "none",
-            "svg.hashsalt": "hushbeam",  # equal releases give equal pictures
-            "text.parse_math": False,  # values may hold dollar signs
-            "text.usetex": False,
-        }
-    )
-    with style, warnings.catch_warnings():
-        # Glyphs that are missing here do not matter: the reader's browser draws the text.
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=(8.4, height), layout="constrained")
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        y = np.arange(len(top))
-        unbiased = top["unbiased"].to_numpy()
-        lower, upper = top["lower"].to_numpy(), top["upper"].to_numpy()
-        axes.barh(y, top["estimate"].to_numpy() * 100, color="#8fb3d9", height=0.7)
+        axes.barh(y, top["estimate"].to_numpy() * 100, color=PALE, height=0.7)
         # Intervals are cut to [0, 1], estimates are not: one of the two arms may have no length.
         reach = np.maximum(np.vstack([unbiased - lower, upper - unbiased]), 0) * 100
         axes.errorbar(
-            unbiased * 100, y, xerr=reach, fmt="o", color="#1c3f66", markersize=3, linewidth=1.2,
+            unbiased * 100, y, xerr=reach, fmt="o", color=DARK, markersize=3, linewidth=1.2,
             capsize=2, label=f"unbiased estimate, {100 * confidence:g} % interval",
         )  # fmt: skip
-        axes.set_yticks(y, [_shortened(label) for label in labels(top)])
+        axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels(top)])
         axes.set_ylim(len(top) - 0.4, -0.6)
         axes.set_xlim(left=0)
         axes.set_xlabel("share of reports, %")
         axes.legend(loc="lower right", frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        buffer = io.StringIO()
-        # No metadata: the page says when it was made and by what, and needs no addresses.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
+        frame(axes, grid="x")
+
+    return picture(0.6 + 0.24 * len(top), draw)
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     mechanism, asked = statement["mechanism"], statement["asked"]
-    parameters = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in mechanism["constants"].items()
-    )
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     return [
-        ("mechanism", f"{mechanism['name']} ({parameters})"),
-        ("published in", mechanism["source"]),
+        *facts.mechanism(statement),
         (
             "messages",
             f"{mechanism['messages_per_user']:.4g} a user on average, "
             f"{mechanism['bits_per_message']} bits each",
         ),
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        *facts.counted(statement),
         ("declared domain", asked["domain"]),
         ("values outside it", asked["out_of_domain"]),
         ("after decoding", asked["postprocess"]),
         ("standard error of a rare value", f"{statement['error']['standard_error_at_0']:.3g}"),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
 
 
 def _row(row: Mapping[str, Any]) -> str:
@@ -158,8 +126,3 @@ def _row(row: Mapping[str, Any]) -> str:
     cells = "".join(f"<td>{100 * share:.4f}</td>" for share in shares)
     interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
     return f"<tr><th>{html.escape(label)}</th>{cells}{interval}</tr>\n"
-
-
-def _shortened(label: str, width: int = 28) -> str:
-    """A label that fits beside a bar."""
-    return label if len(label) <= width else label[: width - 1] + "…"

@@ -19,14 +19,8 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import (
-    NumberOptions,
-    least_reports,
-    open_numbers,
-    read_bounds,
-    require_proven,
-)
-from pipelines.wording import large_delta
+from pipelines.numbers import NumberOptions, open_numbers, read_bounds
+from pipelines.terms import cautioned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
 from transforms.encode import Domain
 from transforms.encode_numbers import Bounds, GroupColumn, Rounding
@@ -119,9 +113,8 @@ class MeanJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta = self.guarantees[0].delta
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        return [large_delta(delta, reports)] if delta * reports >= 1 else []
+        return cautioned(self.guarantees[0].delta, reports)
 
 
 def _larger(rounds: tuple[Guarantee, ...]) -> Guarantee:
@@ -155,7 +148,7 @@ def prepare(
     _require_sense(options)
     telemetry = open_numbers(options, given)
     groups = _groups(options, telemetry)
-    whole = least_reports(options, telemetry.rows)
+    whole = least_reports(options, options.model, telemetry.rows)
     least, scouts = whole, None
     try:
         if options.choose_bounds:
@@ -217,15 +210,8 @@ def _require_memory(codes: int) -> None:
 def _design(
     options: MeanOptions, least: int, groups: GroupColumn | None
 ) -> mean_planner.MeanDesign:
-    default = default_delta(options.model, least)
     target = MeanTarget(
-        model=options.model,
-        epsilon=options.epsilon,
-        delta=default if options.delta is None else options.delta,
-        n=least,
-        epsilon_local=options.epsilon_local,
-        unit=options.unit,
-        cells=options.cells,
+        **target_terms(options, options.model, least, options.unit), cells=options.cells
     )
     if groups is None or options.groups_public:
         return mean_planner.design(target, options.mechanism)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines import pages
+from pipelines import facts, pages
 
 _ROWS = 500
 _SCALE = 420  # width of the whole range between the bounds, in pixels
@@ -37,13 +37,13 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         how=html.escape(bounds["how"]),
         confidence=f"{100 * asked['confidence']:g} %",
         covers=html.escape(statement["error"]["covers"]),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        promises=facts.promises(statement),
         exactly=html.escape(statement["published_exactly"]),
         last=html.escape(_last(table)),
         rows="".join(_row(label, row, bounds) for label, row in rows),
         listed=len(top),
         all=f"{len(table):,}",
-        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        facts=facts.table(_facts(statement)),
     )
 
 
@@ -51,7 +51,7 @@ def labels(table: pa.Table) -> list[str]:
     """What each row is the mean of."""
     if "group" not in table.column_names:
         return ["mean"]
-    return [_shortened(str(group)) for group in table["group"].to_pylist()]
+    return [facts.shortened(str(group), _WIDE) for group in table["group"].to_pylist()]
 
 
 def number(value: float | None) -> str:
@@ -107,33 +107,16 @@ def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     mechanism, asked, bounds = statement["mechanism"], statement["asked"], statement["bounds"]
-    constants = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in mechanism["constants"].items()
-    )
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
-    facts = [
-        ("mechanism", f"{mechanism['name']} ({constants})"),
-        ("published in", mechanism["source"]),
+    found = [
+        *facts.mechanism(statement),
         ("bits of a report", str(mechanism["bits_per_message"])),
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        *facts.counted(statement),
         ("bounds", f"{bounds['low']:g} to {bounds['high']:g}, {bounds['how']}"),
         ("neighbours", statement["neighbours"]),
         ("intervals", "of the worst case" if asked["interval"] == "worst" else "plug-in"),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
     if asked["groups"] is not None:
         public = "public" if asked["groups_public"] else "as private as the numbers"
-        facts.insert(7, ("groups", f"{asked['groups']}, {public}"))
-    return facts
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= _WIDE else label[: _WIDE - 1] + "…"
+        found.insert(7, ("groups", f"{asked['groups']}, {public}"))
+    return found

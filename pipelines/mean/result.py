@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts
+from mechanisms.mean.group_means import group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
@@ -98,7 +99,7 @@ def _row(found: MeanEstimate, bounds: Bounds) -> dict[str, float]:
 def _private(job: MeanJob, mechanism: KeyValue, bounds: Bounds, counts: Counts) -> pa.Table:
     """The table of private groups."""
     options = job.options
-    found = mechanism.group_means(counts, options.confidence, options.interval == "worst")
+    found = group_means(mechanism, counts, options.confidence, options.interval == "worst")
 
     def scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(bounds.low + (values + 1) * bounds.half)
@@ -175,9 +176,11 @@ def _constants(job: MeanJob) -> dict[str, Any]:
 def _neighbours(job: MeanJob) -> str:
     unit = job.options.unit
     if job.groups is None:
-        return f"one {unit}'s number is replaced by any other number"
+        return f"one {unit}'s number is replaced by any other finite number"
     if job.options.groups_public:
-        return f"one {unit}'s number is replaced by any other number; the group stays as it is"
+        return (
+            f"one {unit}'s number is replaced by any other finite number; the group stays as it is"
+        )
     return f"one {unit}'s group and number are replaced by any other group and number"
 
 

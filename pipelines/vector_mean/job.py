@@ -14,7 +14,6 @@ from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.randomness import SecureRandom
 from mechanisms.rows_planner import RowsDesign
-from mechanisms.target import default_delta
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.laplace_vector import LaplaceVector
 from mechanisms.vector.mixed_rows import MixedRows
@@ -24,10 +23,10 @@ from mechanisms.vector_planner import VectorDesign
 from mechanisms.vector_target import VectorTarget
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import NumberOptions, least_reports, require_proven
+from pipelines.numbers import NumberOptions
 from pipelines.row_attributes import read_attributes
+from pipelines.terms import cautioned, least_reports, require_proven, target_terms
 from pipelines.vector_mean.prior import read_prior
-from pipelines.wording import large_delta
 from transforms.attributes import Attribute, categorical, numeric, width
 from transforms.blocks import Generator
 
@@ -139,9 +138,8 @@ class VectorMeanJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        delta = self.guarantees[0].delta
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        told = [large_delta(delta, reports)] if delta * reports >= 1 else []
+        told = cautioned(self.guarantees[0].delta, reports)
         return told + ([_OUTSIDE_SUBSPACE] if isinstance(self.mechanism, MultiRphm) else [])
 
 
@@ -162,7 +160,7 @@ def prepare(
         inputs.check_user_column(telemetry, options.user_column)
     _require_numbers(options, attributes)
     prior = None if options.prior is None else read_prior(options.prior, width(attributes))
-    least = least_reports(options, telemetry.rows)
+    least = least_reports(options, options.model, telemetry.rows)
     try:
         design = _design(options, least, attributes)
         job = VectorMeanJob(options, telemetry, attributes, design, least, prior, open_rng)
@@ -202,15 +200,9 @@ def _design(
     options: VectorMeanOptions, least: int, attributes: tuple[Attribute, ...]
 ) -> VectorDesign | RowsDesign:
     categories = categorical(attributes)
-    default = default_delta(options.model, least)
     target = VectorTarget(
-        model=options.model,
-        epsilon=options.epsilon,
-        delta=default if options.delta is None else options.delta,
-        n=least,
+        **target_terms(options, options.model, least, options.unit),
         dimension=width(attributes) + len(categories),
-        epsilon_local=options.epsilon_local,
-        unit=options.unit,
         radius=options.radius,
     )
     if categories:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import html
-import io
-import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines import pages
+from pipelines import facts, pages
 from pipelines.mean.report import number
+from pipelines.pictures import DARK, frame, picture
 from pipelines.vector_mean.result import FREQUENCIES, TABLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROWS = 500
 _POINTS = 1000  # that a picture shows; more would lie upon one another
@@ -39,14 +41,14 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         order=_order(len(table)),
         covers=html.escape(statement["error"]["covers"]),
         shrunk=html.escape(_of_shrinking(statement)),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        promises=facts.promises(statement),
         exactly=html.escape(statement["published_exactly"]),
         heading="<th>shrunk</th>" if shrunk else "",
         rows="".join(_row(row) for row in top.to_pylist()),
         listed=f"{len(top):,}",
         all=f"{len(table):,}",
         shares="" if shares is None else _shares(shares),
-        facts="".join(_fact(name, text) for name, text in _facts(statement)),
+        facts=facts.table(_facts(statement)),
     )
 
 
@@ -59,9 +61,6 @@ def _order(rows: int) -> str:
 
 def _chart(table: pa.Table, confidence: float) -> str:
     """Sorted estimates within the band of their intervals, as inline SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # the object interface: no global state, no display
-
     order = np.argsort(table["estimate"].to_numpy(), kind="stable")
     order = order[np.linspace(0, len(order) - 1, min(_POINTS, len(order))).astype(np.int64)]
     drawn = {
@@ -69,15 +68,10 @@ def _chart(table: pa.Table, confidence: float) -> str:
         for name in table.column_names
         if name != "coordinate"
     }
-    x = np.arange(len(order))
-    style = rc_context(
-        {"font.family": "sans-serif", "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
-    )
-    with style, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    x, told = np.arange(len(order)), f"{100 * confidence:g} %"
+
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        told = f"{100 * confidence:g} %"
         for ends, colour, said in (
             (("lower_of_all", "upper_of_all"), "#e3edf7", f"{told} interval of all together"),
             (("lower", "upper"), "#b9d1e8", f"{told} interval of each"),
@@ -87,22 +81,16 @@ def _chart(table: pa.Table, confidence: float) -> str:
                 axes.vlines(x, low, high, colors=colour, linewidth=12, label=said)
             else:
                 axes.fill_between(x, low, high, color=colour, step="mid", linewidth=0, label=said)
-        axes.plot(x, drawn["estimate"], ".", color="#1c3f66", markersize=3, label="estimate")
+        axes.plot(x, drawn["estimate"], ".", color=DARK, markersize=3, label="estimate")
         if "shrunk" in drawn:
             axes.plot(x, drawn["shrunk"], ".", color="#b5651d", markersize=2, label="shrunk")
         axes.set_xticks([])
         axes.set_xlabel("coordinates, by their estimates")
         axes.set_ylabel("mean")
         axes.legend(loc="upper left", frameon=False, fontsize="small")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        buffer = io.StringIO()
-        # No metadata: the page says when it was made and by what, and needs no addresses.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
+        frame(axes)
+
+    return picture(3.6, draw)
 
 
 def _of_shrinking(statement: Mapping[str, Any]) -> str:
@@ -158,31 +146,18 @@ def _row(row: Mapping[str, Any]) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, asked = statement["mechanism"], statement["asked"]
-    constants = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in mechanism["constants"].items()
-    )
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    mechanism = statement["mechanism"]
     told = f"{mechanism['messages_per_user']:.4g} of {mechanism['bits_per_message']} bits"
     return [
-        ("mechanism", f"{mechanism['name']} ({constants})"),
-        ("published in", mechanism["source"]),
+        *facts.mechanism(statement),
         ("messages of a user", told),
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        *facts.counted(statement),
         ("bounds", "; ".join(_bounds(each) for each in statement["bounds"])),
         ("neighbours", statement["neighbours"]),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
 
 
 def _bounds(told: Mapping[str, Any]) -> str:
     columns = told["from"] if told["from"] == told["to"] else f"{told['from']} … {told['to']}"
     return f"{columns}: {told['low']:g} to {told['high']:g}, {told['how']}"
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"

@@ -36,10 +36,6 @@ STEPS = [
 ]
 
 
-def listing(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
 def request(log: str, domain: str, **changes: object) -> list[str]:
     asked = {"domain": domain, "user_column": "user", "min_reports": 100}
     return canaries.request(log, **(asked | changes))
@@ -49,15 +45,12 @@ def request(log: str, domain: str, **changes: object) -> list[str]:
 def test_a_crash_leaves_nothing_and_says_nothing(
     step: str, run, log, domain, workspace, monkeypatch
 ) -> None:
-    def crash(*_: object, **__: object) -> None:
-        raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
-
-    before = listing(workspace)
+    before = canaries.names(workspace)
     owner, _, name = step.rpartition(".")
     if owner == "mechanism":
-        monkeypatch.setattr(type(build("grr", epsilon=1.0, domain_size=4)), name, crash)
+        monkeypatch.setattr(type(build("grr", epsilon=1.0, domain_size=4)), name, canaries.crash)
     else:
-        monkeypatch.setattr(step, crash)
+        monkeypatch.setattr(step, canaries.crash)
     outcome = run(request(log, domain, mechanism="grr"))
     assert outcome.code == 3
     assert outcome.out == ""
@@ -65,7 +58,7 @@ def test_a_crash_leaves_nothing_and_says_nothing(
     assert outcome.err.count("\n") == 1
     assert "there is a release only if the output folder holds statement.json" in outcome.err
     assert not canaries.found(outcome.said)
-    assert listing(workspace) == before
+    assert canaries.names(workspace) == before
 
 
 def test_a_crash_shows_its_traceback_to_who_asks_for_it(

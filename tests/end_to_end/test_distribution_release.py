@@ -79,13 +79,7 @@ def request(log: str, **changes: object) -> list[str]:
         "confidence": CERTAIN,
         "output": "out",
     }
-    words = ["distribution"]
-    for name, value in (asked | changes).items():
-        if value is True:
-            words.append(f"--{name.replace('_', '-')}")
-        elif value is not None:
-            words.append(f"--{name.replace('_', '-')}={value}")
-    return words
+    return canaries.words("distribution", asked | changes, joined=True)
 
 
 ASKED: dict[str, dict[str, Any]] = {
@@ -330,14 +324,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_request_is_refused_in_one_line(name: str, run, real: str, workspace) -> None:
+def test_a_wrong_request_is_refused_in_one_line(name: str, refused, real: str) -> None:
     changes, told = WRONG[name]
-    outcome = run(request(real, **changes))
-    assert outcome.code == 2
-    assert outcome.err.count("\n") == 1
-    assert told in outcome.err
-    assert not canaries.found(outcome.said)
-    assert not (workspace / "out").exists()
+    refused(request(real, **changes), told)
 
 
 @pytest.mark.parametrize(
@@ -396,10 +385,7 @@ STEPS = [
 def test_a_crash_leaves_nothing_and_says_nothing(
     step: str, run, real: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(*_: object, **__: object) -> None:
-        raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
-
-    monkeypatch.setattr(step, crash)
+    monkeypatch.setattr(step, canaries.crash)
     outcome = run(request(real, model="local"))
     assert outcome.code == 3
     assert not canaries.found(outcome.said)

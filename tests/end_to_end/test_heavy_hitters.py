@@ -67,12 +67,7 @@ def request(log: str, **changes: object) -> list[str]:
         "false_strings": "1e-10",  # these releases are not seeded
         "output": "out",
     }
-    words = ["heavy-hitters"]
-    for name, value in (asked | changes).items():
-        if value is not None:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return words
+    return canaries.words("heavy-hitters", asked | changes)
 
 
 # Several kinds of request; whatever holds for every release is tested on all of them.
@@ -345,19 +340,15 @@ def test_help_teaches(run) -> None:
 # ---- what goes wrong -----------------------------------------------------------------------------
 
 
-def snapshot(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
-
-
 def test_withholds_a_batch_that_is_too_small(run, strings, workspace) -> None:
-    before = snapshot(workspace)
+    before = canaries.names(workspace)
     outcome = run(request(strings, min_reports=USABLE + 1))
     assert outcome.code == 1
     assert outcome.err.startswith(
         f"hushbeam: withheld: {USABLE:,} reports came, fewer than --min-reports {USABLE + 1:,}"
     )
     assert not leaked(outcome.said)
-    assert snapshot(workspace) == before
+    assert canaries.names(workspace) == before
 
 
 @pytest.mark.parametrize(
@@ -389,7 +380,7 @@ def test_withholds_a_batch_that_is_too_small(run, strings, workspace) -> None:
     ],
 )
 def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]) -> None:
-    before = snapshot(workspace)
+    before = canaries.names(workspace)
     outcome = run(request(strings, **changes))
     assert outcome.code == 2, outcome.said
     assert outcome.out == ""
@@ -397,7 +388,7 @@ def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]
     assert outcome.err.count("\n") == 1
     assert expected in outcome.err
     assert not leaked(outcome.said)
-    assert snapshot(workspace) == before
+    assert canaries.names(workspace) == before
 
 
 @pytest.mark.parametrize(
@@ -411,17 +402,14 @@ def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]
 def test_a_crash_leaves_nothing_and_says_nothing(
     step: str, run, strings, workspace, monkeypatch
 ) -> None:
-    def crash(*_: object, **__: object) -> None:
-        raise ValueError("cannot handle 'CANARY-VALUE' of CANARY-USER")
-
-    before = snapshot(workspace)
-    monkeypatch.setattr(step, crash)
+    before = canaries.names(workspace)
+    monkeypatch.setattr(step, canaries.crash)
     outcome = run(request(strings))
     assert outcome.code == 3
     assert outcome.err.startswith("hushbeam: the run failed with ")
     assert outcome.err.count("\n") == 1
     assert not leaked(outcome.said)
-    assert snapshot(workspace) == before
+    assert canaries.names(workspace) == before
 
 
 def test_nothing_raw_is_logged(run, strings) -> None:

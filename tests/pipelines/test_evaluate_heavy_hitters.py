@@ -53,7 +53,7 @@ def test_what_makes_no_strings_is_refused(tmp_path) -> None:
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
         pq.write_table(pa.table({"x": ["a", folder]}), tmp_path / folder / "log.parquet")
-    with pytest.raises(RequestError, match="one name"):
+    with pytest.raises(RequestError, match="two data sets are called log:x"):
         read_all_strings([f"{tmp_path}/{folder}/log.parquet:x" for folder in ("one", "other")])
 
 

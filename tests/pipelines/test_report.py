@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines import facts
 from pipelines.histogram import report
 
 NASTY = [
@@ -127,7 +128,7 @@ def test_values_are_text_wherever_they_stand(nasty: bytes) -> None:
     assert "<img" not in source.lower()
     for value in NASTY:
         assert value in text  # in the table, whole
-        label = html.escape(report._shortened(value), quote=False)
+        label = html.escape(facts.shortened(value, report._WIDE), quote=False)
         assert re.sub(r"\s", " ", label) in re.sub(r"\s", " ", source)  # beside its bar
     assert "<b>$city</b>" in text
     assert "It is <promised> & proven." in text

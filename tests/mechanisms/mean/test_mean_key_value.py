@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.mean.group_means import group_means
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
@@ -154,7 +155,7 @@ def test_intervals_cover_as_often_as_they_say(epsilon, cells):
     covered, off = 0, []
     for _ in range(runs):
         cell = groups * mechanism.points + mechanism.rounding.encode(values, rng)
-        found = mechanism.group_means(mechanism.count(mechanism.perturb(cell, rng)), 0.95)
+        found = group_means(mechanism, mechanism.count(mechanism.perturb(cell, rng)), 0.95)
         covered += int(((found.lower <= means) & (means <= found.upper)).sum())
         off.append((found.share - [0.6, 0.3, 0.1]) / found.share_error)
     assert 0.93 < covered / (3 * runs) < 0.992
@@ -165,7 +166,7 @@ def test_intervals_cover_as_often_as_they_say(epsilon, cells):
 def test_a_group_that_may_be_empty_can_have_any_mean():
     mechanism, rng = KeyValue(1.0, groups=3), SeededRandom(4)
     cells = mechanism.rounding.encode(np.full(2000, 0.5), rng)  # all in group 0
-    found = mechanism.group_means(mechanism.count(mechanism.perturb(cells, rng)), 1 - 1e-9)
+    found = group_means(mechanism, mechanism.count(mechanism.perturb(cells, rng)), 1 - 1e-9)
     assert found.lower[0] < 0.5 < found.upper[0]
     assert found.lower[1:].tolist() == [-1, -1]
     assert found.upper[1:].tolist() == [1, 1]
@@ -181,7 +182,7 @@ def test_a_handful_of_reports_is_no_reason_to_be_sure(n):
     values, missed = np.full(n, 0.3), 0
     for _ in range(300):
         cells = mechanism.rounding.encode(values, rng)
-        found = mechanism.group_means(mechanism.count(mechanism.perturb(cells, rng)), 0.95)
+        found = group_means(mechanism, mechanism.count(mechanism.perturb(cells, rng)), 0.95)
         missed += int(not found.lower[0] <= 0.3 <= found.upper[0])
     assert missed <= 40
 
@@ -190,7 +191,7 @@ def test_the_worst_case_is_wider():
     mechanism, rng = KeyValue(6.0, groups=2, cells=16), SeededRandom(4)
     cells = mechanism.rounding.encode(np.full(5000, 0.1), rng)
     counts = mechanism.count(mechanism.perturb(cells, rng))
-    plain, worst = (mechanism.group_means(counts, 0.95, worst=w) for w in (False, True))
+    plain, worst = (group_means(mechanism, counts, 0.95, worst=w) for w in (False, True))
     assert worst.standard_error[0] > 1.2 * plain.standard_error[0]
     assert worst.upper[0] - worst.lower[0] > plain.upper[0] - plain.lower[0]
 

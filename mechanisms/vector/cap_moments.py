@@ -1,0 +1,78 @@
+"""How well a report of PrivUnit's finite code points at the row, on average over public seeds.
+
+What is computed here decides accuracy alone; no privacy rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mechanisms.channel import Floats
+from mechanisms.mean.scalar import rise
+from mechanisms.vector.cap_law import CapLaw
+from mechanisms.vector.sphere import largest_projections
+
+
+def best_cap_size(epsilon: float, sphere: int, lines: int) -> int:
+    """K, the number of likelier directions at which a report points best.
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        sphere: D, the dimension of the directions.
+        lines: H, how many lines a codebook has.
+    """
+    k, growth = np.arange(1, lines + 1), rise(epsilon)
+    sums = largest_projections(sphere, lines)[0]
+    return int(k[np.argmax(growth / (k * growth + 2 * lines) * sums)])
+
+
+@dataclass(frozen=True)
+class CapMoments:
+    """Moments of a reported direction's components along the row and across it.
+
+    Attributes:
+        law: of the directions of a codebook.
+        sphere: D, the dimension of the directions.
+
+    >>> moments = CapMoments(CapLaw(lines=2, size=1, inside=5, outside=1), sphere=3)
+    >>> round(moments.length, 3), round(moments.along, 3)  # the nearest of two lines: 2/3, 1/2
+    (0.333, 0.417)
+    """
+
+    law: CapLaw
+    sphere: int
+
+    @cached_property
+    def length(self) -> float:
+        """m, the mean of a report's component along the row.
+
+        Outside the cap are the far ends of its lines, and both ends of all others, which cancel.
+        """
+        near = largest_projections(self.sphere, self.law.lines)[0][self.law.size - 1]
+        return float((self.law.inside - self.law.outside) / self.law.total * near)
+
+    @cached_property
+    def along(self) -> float:
+        """The mean square of a report's component along the row."""
+        near = largest_projections(self.sphere, self.law.lines)[1][self.law.size - 1]
+        every = self.law.lines / self.sphere
+        squares = self.law.inside * near + self.law.outside * (2 * every - near)
+        return float(squares / self.law.total)
+
+    def coordinate(self, own: Floats) -> Floats:
+        """The mean square of a coordinate of a report.
+
+        Args:
+            own: the square of the unit row's own number there, in [0, 1]; any shape.
+        """
+        return np.asarray(self.along * own + (1 - self.along) * (1 - own) / (self.sphere - 1))
+
+    @property
+    def astray(self) -> float:
+        """By how much, of the squared row, two reports from one codebook point astray together."""
+        k, (sums, squares) = self.law.size, largest_projections(self.sphere, self.law.lines)
+        most = k + (k - 1) * squares[k - 1]  # no less than |sum of the cap's directions|^2
+        return float(most / sums[k - 1] ** 2) - 1

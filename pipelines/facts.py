@@ -1,0 +1,69 @@
+"""What the statements of all releases hold, for the tables of their pages."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Fact = tuple[str, str]
+
+
+def table(facts: Iterable[Fact]) -> str:
+    """The rows of a table of facts, as HTML.
+
+    >>> table([("bounds", "0 < x")])
+    '<tr><th>bounds</th><td>0 &lt; x</td></tr>\\n'
+    """
+    return "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
+        for name, text in facts
+    )
+
+
+def promises(statement: Mapping[str, Any]) -> str:
+    """What is promised in words, as HTML."""
+    return "".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"])
+
+
+def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fact]:
+    """Which mechanism was at work, with its constants, and who published it."""
+    told = statement["mechanism"]
+    constants = ", ".join(
+        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
+        for k, v in told["constants"].items()
+    )
+    return [(name, f"{told['name']} ({constants})"), ("published in", told["source"])]
+
+
+def counted(statement: Mapping[str, Any]) -> list[Fact]:
+    """In which model, and how many reports and rows there were."""
+    asked = statement["asked"]
+    return [
+        ("model", asked["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        *rows(statement),
+    ]
+
+
+def rows(statement: Mapping[str, Any]) -> list[Fact]:
+    """How many rows were read, and why some could not be used."""
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    return [
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+    ]
+
+
+def made_with(statement: Mapping[str, Any]) -> Fact:
+    """The versions of what made it."""
+    return "made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())
+
+
+def shortened(label: str, width: int) -> str:
+    """A label that fits.
+
+    >>> shortened("a long label", 7)
+    'a long…'
+    """
+    return label if len(label) <= width else label[: width - 1] + "…"

@@ -1,0 +1,76 @@
+"""What every kind of `hushbeam plan` asks, and how it prints what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mechanisms.design import ReleaseDesign
+from pipelines.errors import RequestError
+from pipelines.requests import Whole
+from pipelines.terms import target_terms
+from pipelines.wording import one_line, upward
+
+
+class PlanRequest(BaseModel):
+    """What a person asks any plan for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: Literal["local", "shuffle", "central"] = "shuffle"
+    epsilon: float | None = Field(None, gt=0)
+    delta: float | None = Field(None, ge=0, lt=1)
+    reports: Whole | None = Field(None, ge=1, le=1 << 40)
+    epsilon_local: float | None = Field(None, gt=0)
+
+    def asked(self, reports: int | None = None) -> dict[str, Any]:
+        """What `ReleaseTarget`s have in common.
+
+        Args:
+            reports: a stand-in for a number that is being looked for.
+
+        Raises:
+            RequestError: it is not known how many to expect.
+        """
+        n = self.reports or reports
+        if n is None:
+            raise RequestError("--reports is missing: say how many reports to expect at the least")
+        return target_terms(self, self.model, n, unit="user")
+
+
+def designs_table(title: str, caption: str, numbers: Sequence[str]) -> Table:
+    """An empty table, a row a mechanism.
+
+    Args:
+        title: above it.
+        caption: what its columns are.
+        numbers: headings of the columns after those of a mark and of the mechanism's name.
+    """
+    table = Table(
+        title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    for heading in ("", "mechanism"):
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def losses(design: ReleaseDesign) -> list[str]:
+    """The two epsilons of a design, rounded up: of one report, and of the release."""
+    local = design.local
+    return [
+        "none" if local.model == "none" else f"{upward(local.epsilon, 4):g}",
+        f"{upward(design.release.epsilon, 4):g}",
+    ]
+
+
+def promise(screen: Console, design: ReleaseDesign) -> None:
+    """Print the guarantee of a design, and how it is known."""
+    for line in (one_line(design.release), f"how it is known: {design.release.how}"):
+        screen.print(line, highlight=False)

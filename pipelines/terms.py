@@ -1,0 +1,127 @@
+"""The terms that every release of a column is asked for, whatever is made of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mechanisms.channel import Guarantee
+from mechanisms.target import default_delta
+from pipelines.errors import RequestError
+from pipelines.requests import Whole
+from pipelines.wording import large_delta, upward
+
+LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
+
+
+class ReleaseOptions(BaseModel):
+    """What a person asks of any column; every number is checked before anything is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    input: tuple[str, ...] = Field(min_length=1)
+    column: str
+    output: str = Field(min_length=1)
+    user_column: str | None = None
+    epsilon: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
+    delta: float | None = Field(None, ge=0, lt=1)
+    epsilon_local: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
+    min_reports: Whole | None = Field(None, ge=1)
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+    @property
+    def unit(self) -> str:
+        """Whose value is protected."""
+        return "row" if self.user_column is None else "user"
+
+
+class Losses(Protocol):
+    """How much may be lost."""
+
+    @property
+    def epsilon(self) -> float | None: ...
+    @property
+    def delta(self) -> float | None: ...
+    @property
+    def epsilon_local(self) -> float | None: ...
+
+
+class Crowd(Protocol):
+    """Among how many."""
+
+    @property
+    def user_column(self) -> str | None: ...
+    @property
+    def min_reports(self) -> int | None: ...
+
+
+def target_terms(asked: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
+    """What the targets of all planners have in common.
+
+    Args:
+        asked: how much may be lost.
+        model: in which it is to hold.
+        n: the least number of reports.
+        unit: whose value is protected.
+    """
+    return {
+        "model": model,
+        "epsilon": asked.epsilon,
+        "delta": default_delta(model, n) if asked.delta is None else asked.delta,
+        "n": n,
+        "epsilon_local": asked.epsilon_local,
+        "unit": unit,
+    }
+
+
+def least_batch(options: Crowd, rows: int, why: str) -> int:
+    """The least number of reports: as asked, or nine tenths of the rows, to two figures.
+
+    Args:
+        options: what was asked.
+        rows: of the input; 0 if nobody has counted them.
+        why: it has to be known, for a refusal.
+
+    Raises:
+        RequestError: users are protected and nobody says how many there are at the least.
+    """
+    if options.min_reports is not None:
+        return options.min_reports
+    if options.user_column is not None or not rows:
+        raise RequestError(
+            "--min-reports is missing: with --user-column, say how many users at the least the "
+            f"release must stand on ({why})"
+        )
+    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
+    return max(2, int(0.9 * rows) // unit * unit)
+
+
+def least_reports(options: Crowd, model: str, rows: int) -> int:
+    """The least batch that is published; any at all where nothing is shuffled.
+
+    Raises:
+        RequestError: as `least_batch`.
+    """
+    if options.min_reports is None and model != "shuffle":
+        return 1
+    return least_batch(options, rows, "each client's epsilon is chosen for that number")
+
+
+def require_proven(asked: Losses, released: Guarantee) -> None:
+    """Refuse to begin a release above the epsilon asked for.
+
+    Raises:
+        RequestError: what can be proven is more.
+    """
+    if asked.epsilon is not None and not released.epsilon <= asked.epsilon:
+        raise RequestError(
+            f"--epsilon: {asked.epsilon:g} is less than what can be proven of these reports, "
+            f"{upward(released.epsilon, 3):g}; ask for that much, or have more of them"
+        )
+
+
+def cautioned(delta: float, reports: int) -> list[str]:
+    """What a large delta calls for, or nothing."""
+    return [large_delta(delta, reports)] if delta * reports >= 1 else []

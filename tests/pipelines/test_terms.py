@@ -1,0 +1,88 @@
+"""The terms of a release: what planners are asked, and what is refused before anything is read."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mechanisms.channel import Guarantee
+from mechanisms.target import Target
+from pipelines.errors import RequestError
+from pipelines.requests import request
+from pipelines.terms import (
+    LARGEST_EPSILON,
+    ReleaseOptions,
+    cautioned,
+    least_batch,
+    least_reports,
+    require_proven,
+    target_terms,
+)
+
+ASKED = {"input": ["log.parquet"], "column": "v", "output": "out", "epsilon": "1"}
+
+
+def options(**changes: object) -> ReleaseOptions:
+    return request(ReleaseOptions, ASKED | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"epsilon": "nan"}, "--epsilon must be a finite number"),
+        ({"epsilon": "0"}, "--epsilon must be a number greater than 0"),
+        (
+            {"epsilon_local": str(LARGEST_EPSILON * 2)},
+            "--epsilon-local must be a number of at most",
+        ),
+        ({"delta": "1"}, "--delta must be a number less than 1"),
+        ({"min_reports": "0"}, "--min-reports must be a number of at least 1"),
+        ({"min_reports": "1.5"}, "--min-reports must be a whole number"),
+        ({"confidence": "1"}, "--confidence must be a number less than 1"),
+        ({"output": ""}, "--output must be at least 1 character long"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(changes, told):
+    with pytest.raises(RequestError, match=told):
+        options(**changes)
+
+
+def test_targets_get_what_was_asked():
+    asked = options(delta="1e-5", epsilon_local="3", user_column="u")
+    target = Target(**target_terms(asked, "shuffle", 1000, asked.unit), domain_size=4)
+    assert target == Target("shuffle", 1.0, 1e-5, 1000, 4, epsilon_local=3.0, unit="user")
+    assert options().unit == "row"
+    assert target_terms(options(), "shuffle", 10**8, "row")["delta"] == 1e-9
+    assert target_terms(options(), "local", 10**8, "row")["delta"] == 0.0
+
+
+def test_the_least_batch_is_nine_tenths_of_the_rows_to_two_figures():
+    assert least_reports(options(), "shuffle", 48_842) == 43_000
+    assert least_reports(options(), "shuffle", 1) == 2
+    assert least_reports(options(), "local", 48_842) == 1
+    assert least_reports(options(user_column="u"), "central", 0) == 1
+    assert least_reports(options(min_reports="1e3"), "local", 5) == 1000
+    assert least_batch(options(), 48_842, "") == 43_000
+
+
+@pytest.mark.parametrize(("changes", "rows"), [({"user_column": "u"}, 100), ({}, 0)])
+def test_nobody_guesses_how_many_users_there_are(changes, rows):
+    with pytest.raises(RequestError, match=r"--min-reports is missing.*\(because\)"):
+        least_batch(options(**changes), rows, "because")
+
+
+def test_a_release_above_what_was_asked_is_refused():
+    def proven(epsilon: float) -> Guarantee:
+        return Guarantee("shuffle", epsilon, 1e-6, "row", "")
+
+    require_proven(options(), proven(1.0))
+    require_proven(options(epsilon=None), proven(9.0))
+    for epsilon in (1.0030001, math.inf):
+        with pytest.raises(RequestError, match="--epsilon: 1 is less than what can be proven"):
+            require_proven(options(), proven(epsilon))
+
+
+def test_a_large_delta_is_remarked_on():
+    assert cautioned(1e-6, 999_999) == []
+    assert len(cautioned(1e-6, 1_000_000)) == 1
