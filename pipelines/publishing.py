@@ -11,12 +11,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms.channel import Guarantee
 from pipelines import console, release
+from pipelines.claims import TAKEN
 from pipelines.console import rejects
-from pipelines.errors import Caution, FailedError, WithheldError
+from pipelines.errors import Caution, FailedError, RequestError, WithheldError
 from pipelines.inputs import Telemetry
 from pipelines.run import run_beam
 from pipelines.wording import one_line
-from transforms.progress import CHANGED, REPORTS, ROWS
+from transforms.progress import CHANGED, REPORTS, ROWS, live
 
 
 class Job(Protocol):
@@ -68,12 +69,21 @@ def carry_out(
         Whether there is a release now; False if the run was handed over to a service.
 
     Raises:
+        RequestError: another run has taken the folder meanwhile.
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
-    counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
+    try:
+        counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
+    except Exception:
+        if TAKEN not in live():
+            raise
+        raise RequestError(
+            f"--output: another run has taken {job.options.output} meanwhile; this one has "
+            "published nothing"
+        ) from None
     if counted is None:
         screen.print(
             "handed over; the release will appear in the output folder once the job has run"

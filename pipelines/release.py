@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.claims import TAKEN, Claim, TakenError, claims, told
 from pipelines.errors import RequestError, reason
+from transforms.progress import tally
 
 # Readers take a folder without a statement for no release, so it is written last.
 STATEMENT = "statement.json"
@@ -34,6 +36,8 @@ def require_vacant(folder: str) -> None:
             _try_to_make(folder)
     except (OSError, ValueError, ImportError) as error:
         raise RequestError(f"--output: cannot publish in {folder}: {reason(error)}") from None
+    if taken and not local and held == "files" and any(claims(folder)):
+        raise RequestError(told(folder))
     if taken:
         raise RequestError(
             f"--output: {folder} already holds {held}; name a new folder (a release is never "
@@ -72,11 +76,12 @@ def holds_release(folder: str) -> bool:
 
 
 def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any]) -> None:
-    """Write a release so that no reader ever sees a part of it.
+    """Write a release so that no reader ever sees a part of it, and no two runs mix theirs.
 
     Locally the folder is filled under another name and renamed. In an object store, which has no
-    renaming of folders, the statement comes last and makes the rest a release. A worker that is
-    retried after it had published finds its own statement and stops.
+    renaming of folders, the folder is claimed first, and the statement comes last and makes the
+    rest a release. A worker that is retried after it had published finds its own statement and
+    stops; one that had begun finds its own claim and goes on.
 
     Args:
         folder: where; must be vacant.
@@ -84,16 +89,17 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
         statement: becomes statement.json; its "release_id" tells jobs apart.
 
     Raises:
-        RequestError: someone else published there meanwhile.
+        TakenError: someone else published there meanwhile, or is about to; it is counted, too.
     """
     content = {**files, STATEMENT: written(statement)}
-    if holds_release(folder) and _published_id(folder) == statement["release_id"]:
-        return
-    require_vacant(folder)
-    if _is_local(folder):
-        _write_local(folder, content)
-    else:
-        _write_objects(folder, content)
+    try:
+        if _is_local(folder):
+            _publish_local(folder, content, statement["release_id"])
+        else:
+            _publish_objects(folder, content, statement["release_id"])
+    except TakenError:
+        tally(TAKEN, 1)
+        raise
 
 
 def written(statement: Mapping[str, Any]) -> bytes:
@@ -116,36 +122,79 @@ def _published_id(folder: str) -> str | None:
     return json.loads(read(folder, STATEMENT)).get("release_id")
 
 
-def _write_local(folder: str, content: Mapping[str, bytes]) -> None:
+def _require_mine(folder: str) -> None:
+    """`require_vacant`, of a folder that was vacant when the run began."""
+    try:
+        require_vacant(folder)
+    except RequestError as error:
+        raise TakenError(str(error)) from None
+
+
+def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -> None:
+    if holds_release(folder) and _published_id(folder) == release_id:
+        return
+    _require_mine(folder)
     target = os.path.realpath(folder)  # behind a link, it is the folder itself that is replaced
     parent, name = os.path.split(target)
     os.makedirs(parent, exist_ok=True)
     partial = tempfile.mkdtemp(prefix=_partial(name), dir=parent)
     try:
         for file, data in content.items():
-            path = os.path.join(partial, file)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+            _write_through(os.path.join(partial, file), data)
         os.chmod(partial, 0o755)  # mkdtemp keeps others out; a release is to be read
-        os.rename(partial, target)  # fails if someone put files there meanwhile
+        try:
+            os.rename(partial, target)  # fails if someone put files there meanwhile
+        except OSError:
+            _require_mine(folder)
+            raise
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
 
 
-def _write_objects(folder: str, content: Mapping[str, bytes]) -> None:
-    written = []
+def _write_through(path: str, data: bytes) -> None:
+    """One file, to the disk."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _publish_objects(folder: str, content: Mapping[str, bytes], release_id: str) -> None:
+    claim = Claim(folder, release_id)
+    begun = claim.stands()
+    if holds_release(folder) and _published_id(folder) == release_id:
+        if begun:
+            claim.give_back()
+        return
+    if not begun:
+        _require_mine(folder)
+    claim.take()
+    written: list[str] = []
     try:
-        for file, data in content.items():
-            written.append(_join(folder, file))
-            with FileSystems.create(written[-1]) as stream:
-                stream.write(data)
+        # Between the look and the claim another run may have come to its end.
+        _require_own(folder, claim, content if begun else {})
+        _write_objects(folder, content, written)
     except BaseException:
         FileSystems.delete([path for path in written if FileSystems.exists(path)])
+        claim.give_back()
         raise
+    claim.give_back()
+
+
+def _require_own(folder: str, claim: Claim, begun: Mapping[str, bytes]) -> None:
+    """Refuse a folder in which there is more than a claim, and what its run may have written."""
+    own = {claim.path, *(_join(folder, file) for file in begun if file != STATEMENT)}
+    if not own.issuperset(each.path for each in _objects(folder)):
+        raise TakenError(f"--output: {folder} holds files of another run; name a new folder")
+
+
+def _write_objects(folder: str, content: Mapping[str, bytes], written: list[str]) -> None:
+    for file, data in content.items():
+        written.append(_join(folder, file))
+        with FileSystems.create(written[-1]) as stream:
+            stream.write(data)
 
 
 def _is_local(folder: str) -> bool:

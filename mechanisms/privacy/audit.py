@@ -26,7 +26,7 @@ class Audit:
     """A mechanism's claim beside what its channel does.
 
     Attributes:
-        claim: what the mechanism says of itself.
+        claim: what is said of the mechanism, also where its paper is wrong.
         epsilon: the exact loss of the channel at delta 0, rounded up; infinite if unbounded.
         delta: the exact delta at the claimed epsilon, rounded up.
         pair: the ordered pair of inputs that delta is attained at.
@@ -52,7 +52,7 @@ def audit(mechanism: Mechanism) -> Audit:
     Returns:
         The comparison, over every pair of inputs.
     """
-    claim = mechanism.guarantee
+    claim = mechanism.claimed
     # Without a claim there is nothing to hold delta against; 0 shows the worst.
     at = claim.epsilon if claim.epsilon < math.inf else 0.0
     spectrum = Spectrum.of(mechanism)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.signal import lfilter
+from scipy.linalg import solve_banded
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import DummyLaw, negative_binomial
@@ -96,7 +96,9 @@ def _closed(decay: float, mask: DummyLaw) -> BinLaw:
     """The bin's law for geometric A and B, over "u > w" and the values of u where u <= w."""
     reach = math.ceil(48 / -math.log(decay))  # a^(2 reach) < 10^-41
     with_end = np.append(mask.pmf, np.zeros(reach))
-    level = lfilter([1.0], [1.0, -decay * decay], with_end)  # a^(2u) G(u)
+    # level[u] = mask[u] + a^2 level[u - 1], which is a^(2u) G(u)
+    bands = np.stack([np.ones(with_end.size), np.full(with_end.size, -decay * decay)])
+    level = solve_banded((1, 0), bands, with_end)
     above = 1 / (1 + decay)
     held = np.append(above, (1 - decay) * decay * np.append(0.0, level[:-1]))
     free = np.append(decay * above, (1 - decay) * level)

@@ -39,11 +39,30 @@ def fingerprint(plan: Json) -> bytes:
     return hashlib.sha256(canonical(plan)).digest()[:SIZE]
 
 
+def of_design(plan: bytes, design: Json) -> bytes:
+    """A plan together with what a planner has made of it.
+
+    Args:
+        plan: its fingerprint.
+        design: of each metric, in the order of the plan; from `mechanisms.wire.design`.
+
+    Returns:
+        16 bytes.
+
+    Raises:
+        ValueError: see `canonical`.
+
+    >>> of_design(fingerprint({"epsilon": 1}), [{"is": "Grr", "codes": "9"}]).hex()
+    '63c0751ecd2ed9b5daaf43524e297347'
+    """
+    return hashlib.sha256(plan + canonical(design)).digest()[:SIZE]
+
+
 def of_window(plan: bytes, window: str) -> bytes:
     """What the reports of one window of a plan carry.
 
     Args:
-        plan: its fingerprint.
+        plan: its fingerprint, with its design.
         window: its name; "all" where the plan has no windows, "stream" for a stream.
 
     Returns:

@@ -43,7 +43,7 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    accounts = [_account(group) for group in _accounts(_asked(arguments, rest))]
+    accounts = [_account(*each) for each in _accounts(_asked(arguments, rest))]
     if arguments.json:
         _print_json(screen, accounts)
         return DONE
@@ -77,18 +77,20 @@ def _asked(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
     return found
 
 
-def _accounts(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
-    """The counted entries that compose with each other, account by account."""
-    accounts = []
+def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
+    """(window, the counted entries that compose in it), account by account."""
+    accounts: dict[tuple[str, ...], tuple[str, tuple[Entry, ...]]] = {}
     for collection in dict.fromkeys(entry.collection for entry in entries):
-        own = [entry for entry in entries if entry.collection == collection]
-        windows = [entry.window for entry in own if entry.scope != "user"] or [own[0].window]
-        for window in dict.fromkeys(windows):
-            accounts.append(together(own, window, own[0].scope))
-    return [account for account in accounts if account]
+        own = [entry for entry in entries if entry.collection == collection and entry.counted]
+        for entry in own:
+            account = together(own, entry, entry.scope)
+            accounts.setdefault(tuple(each.id for each in account), (entry.window, account))
+            if entry.scope == "user":  # all windows make one account
+                break
+    return list(accounts.values())
 
 
-def _account(entries: Sequence[Entry]) -> dict[str, Any]:
+def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
     """What an account comes to, in numbers."""
     last = max(entries, key=lambda entry: (entry.version, entry.reserved_at))
     spent, budget = losses_of(entries), last.budget
@@ -97,7 +99,7 @@ def _account(entries: Sequence[Entry]) -> dict[str, Any]:
     return {
         "collection": last.collection,
         "scope": last.scope,
-        "window": None if last.scope == "user" else last.window,
+        "window": None if last.scope == "user" else window,
         "unit": last.unit,
         "budget": budget.model_dump(),
         "releases": dict(Counter(entry.state for entry in entries)),

@@ -110,14 +110,15 @@ def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) 
         return fits([*before.elements(), *(_shrunk(loss, share) for loss in asked)], budget)
 
     def excess(logarithm: float) -> float:
-        """Beyond 0 if the share does not fit."""
+        """Beyond 0 if the accountant says that the share does not fit."""
         more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in asked)
         together = _composed(before + more).delta(budget.epsilon)  # 0 where their sum already fits
         return math.log(max(together, sys.float_info.min) / budget.delta)
 
     by_sum = _share_by_sum(before, asked, budget)
     low, found = max(_LEAST, by_sum), 0.0
-    if 0 < budget.delta and low < 1 and fitting(low) and not fitting(1.0):
+    # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
+    if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
         found = math.exp(crossing - 2 * _NEAR)
     candidates = [_downward(share, 3) for share in (found, by_sum, 0.999 * by_sum)]

@@ -154,6 +154,7 @@ def _decoded(content: bytes, where: str) -> tuple[Entry, ...]:
         raise RequestError(f"{damaged(where)} ({len(content)} bytes)") from None
     if ours and isinstance(version, int) and version > VERSION:
         raise RequestError(newer(where, version))
-    if not (ours and version == VERSION and isinstance(listed, list) and count == len(listed)):
+    known = version in range(1, VERSION + 1)
+    if not (ours and known and isinstance(listed, list) and count == len(listed)):
         raise RequestError(damaged(where))
     return tuple(decoded(json.dumps(each), where) for each in listed)

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
+from pipelines.ledger.spans import Span
 
-VERSION = 1  # of entries in a ledger; a reader refuses a newer one
+VERSION = 2  # of entries in a ledger; a reader refuses a newer one. 2: span and design
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost.
@@ -145,6 +146,8 @@ class Entry(_Record):
         changed_at: when the state last changed.
         operations: a random word for every change of this entry, by which a writer that was cut
             off learns whether its change arrived.
+        span: the time of its window, if that is known.
+        design: the fingerprint of the plan and of the mechanisms it had come to, if that is known.
     """
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
@@ -164,6 +167,8 @@ class Entry(_Record):
     reserved_at: str
     changed_at: str
     operations: tuple[str, ...] = Field(min_length=1)
+    span: Span | None = None
+    design: str | None = None
 
     @property
     def counted(self) -> bool:

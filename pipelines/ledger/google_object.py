@@ -23,18 +23,20 @@ class GoogleObject:
     Attributes:
         name: gs://bucket/object.
         timeout: for one request, in seconds.
+        flag: what named it, for messages.
     """
 
     name: str
     timeout: float = _TIMEOUT
+    flag: str = "--ledger"
 
     def __post_init__(self) -> None:
         bucket, _, path = self.name.removeprefix("gs://").partition("/")
         if not (self.name.startswith("gs://") and bucket and path and not path.endswith("/")):
             raise RequestError(
-                f"--ledger: {self.name} names no object; write gs://BUCKET/FOLDER/ledger.json"
+                f"{self.flag}: {self.name} names no object; write gs://BUCKET/FOLDER/ledger.json"
             )
-        _google("google.cloud.storage")
+        self._google("google.cloud.storage")
 
     def fetch(self) -> tuple[bytes, int]:
         """See `StoredObject`."""
@@ -68,7 +70,7 @@ class GoogleObject:
         try:
             next(iter(listing), None)
         except self._errors.NotFound:
-            raise RequestError(f"--ledger: there is no bucket {bucket.name}") from None
+            raise RequestError(f"{self.flag}: there is no bucket {bucket.name}") from None
 
     @contextmanager
     def _plain_words(self) -> Iterator[None]:
@@ -81,42 +83,41 @@ class GoogleObject:
         except errors.GoogleAPICallError as error:
             if error.code in _LATER:
                 raise Unavailable from None
-            raise RequestError(f"--ledger: {self.name} was refused ({error.code})") from None
+            raise RequestError(f"{self.flag}: {self.name} was refused ({error.code})") from None
         except (*self._cut_off, errors.RetryError):
             raise Unavailable from None
         except self._credentials as error:
             raise RequestError(
-                f"--ledger: {self.name}: no credentials ({type(error).__name__}); "
+                f"{self.flag}: {self.name}: no credentials ({type(error).__name__}); "
                 "run `gcloud auth application-default login`"
             ) from None
 
     @cached_property
     def _client(self) -> Any:
-        return _google("google.cloud.storage").Client()
+        return self._google("google.cloud.storage").Client()
 
     @property
     def _errors(self) -> Any:
-        return _google("google.api_core.exceptions")
+        return self._google("google.api_core.exceptions")
 
     @property
     def _cut_off(self) -> tuple[type[Exception], ...]:
         """What a request ends in that is not answered, or whose answer is cut short."""
         stream = importlib.import_module("requests.exceptions").RequestException
-        transport = _google("google.auth.exceptions").TransportError
+        transport = self._google("google.auth.exceptions").TransportError
         return stream, transport, OSError
 
     @property
     def _credentials(self) -> type[Exception]:
-        error: type[Exception] = _google("google.auth.exceptions").GoogleAuthError
+        error: type[Exception] = self._google("google.auth.exceptions").GoogleAuthError
         return error
 
-
-def _google(module: str) -> Any:
-    """A module of the optional package."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise RequestError(
-            "--ledger: a ledger in a bucket needs the package google-cloud-storage "
-            "(pip install 'hushbeam[gcp]')"
-        ) from None
+    def _google(self, module: str) -> Any:
+        """A module of the optional package."""
+        try:
+            return importlib.import_module(module)
+        except ImportError:
+            raise RequestError(
+                f"{self.flag}: {self.name}: an object in a bucket needs the package "
+                "google-cloud-storage (pip install 'hushbeam[gcp]')"
+            ) from None

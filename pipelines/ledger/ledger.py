@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from mechanisms.randomness import RandomSource, SecureRandom
@@ -14,14 +13,14 @@ from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.bucket_store import BucketStore
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.google_object import GoogleObject
-from pipelines.ledger.outcomes import in_progress, settled
-from pipelines.ledger.owner import may_run, this_process
+from pipelines.ledger.outcomes import after_failure, in_progress, settled
+from pipelines.ledger.owner import began, ended, is_lost, is_ours
 from pipelines.ledger.patience import Patience
 from pipelines.ledger.publication import publication
-from pipelines.ledger.reservation import Reservation, caution
+from pipelines.ledger.reservation import Reservation, begun, caution, now
 from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
 from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.store import Snapshot, Store
+from pipelines.ledger.store import Store
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Ledger:
         Raises:
             RequestError: none or several begin so.
         """
-        return _one(self.store.read(), id, self.store.where)
+        return self.store.read().named(id, self.store.where)
 
     def published(self, fingerprint: str, window: str) -> Entry | None:
         """The release of a window that was made before, if there is one.
@@ -150,12 +149,12 @@ class Ledger:
         word = self._word()
         for _ in self.patience.attempts():
             snapshot = self.store.read()
-            entry = _one(snapshot, id, self.store.where)
+            entry = snapshot.named(id, self.store.where)
             changed = facts(entry)
             if changed is None:
                 return entry
             new = entry.model_copy(
-                update={**changed, "changed_at": _now(), "operations": (*entry.operations, word)}
+                update={**changed, "changed_at": now(), "operations": (*entry.operations, word)}
             )
             if self.store.write(new, snapshot.revision):
                 return new
@@ -163,17 +162,31 @@ class Ledger:
 
     def _reserve(self, request: Spend) -> Reservation:
         """Decide on what the ledger holds; if it changed meanwhile, decide again."""
-        entry = None
+        entry = begun(request, self._word)
+        began(entry)  # before others of this process can see it, and take it for lost
+        try:
+            reservation = self._decided(request, entry)
+        except BaseException:
+            ended(entry)
+            raise
+        if reservation.published:
+            ended(entry)
+        return reservation
+
+    def _decided(self, request: Spend, entry: Entry) -> Reservation:
+        vacant = False
         for _ in self.patience.attempts():
             snapshot = self.store.read()
             account = [e for e in snapshot.entries if e.collection == request.collection]
             earlier = self._earlier(request, account)
             if earlier is not None:
                 return Reservation(self, earlier, published=True)
+            if self._tidied(request, account):
+                continue
             require_continuing(request, account)
-            if entry is None:
+            if not vacant:
                 release.require_vacant(request.output)
-                entry = self._begun(request)
+                vacant = True
             require_affordable(request, account)
             if self.store.write(entry, snapshot.revision):
                 return Reservation(self, entry, published=False)
@@ -190,9 +203,18 @@ class Ledger:
         if made is not None:
             return made
         for entry in runs:
-            if entry.state == "reserved" and (entry.handed_over or may_run(entry.owner)):
+            if entry.state == "reserved" and (entry.handed_over or not is_lost(entry)):
                 raise InProgressError(in_progress(entry))
         return None
+
+    def _tidied(self, request: Spend, account: list[Entry]) -> bool:
+        """Give back what failed runs of this process left in a ledger that was out of reach then.
+
+        They publish no more, so their folders tell. Whether there was something.
+        """
+        runs = _runs(account, request.fingerprint, request.window)
+        left = [entry for entry in runs if entry.state == "reserved" and is_ours(entry)]
+        return any(self.change(e.id, after_failure).state != "reserved" for e in left)
 
     def _published(self, runs: Sequence[Entry]) -> Entry | None:
         """That one of several runs of a window which has published.
@@ -208,16 +230,6 @@ class Ledger:
                 return self.change(entry.id, lambda _: {"state": "committed"})
         return made
 
-    def _begun(self, request: Spend) -> Entry:
-        return Entry(
-            id=self._word(), collection=request.collection, version=request.version,
-            fingerprint=request.fingerprint, window=request.window, scope=request.scope,
-            metrics=request.metrics, losses=request.records, budget=request.budget,
-            output=request.output, release_id=self._word() + self._word(), state="reserved",
-            owner=this_process(), reserved_at=_now(), changed_at=_now(),
-            operations=(self._word(),),
-        )  # fmt: skip
-
     def _word(self) -> str:
         return f"{int(self.rng.words(1)[0]):016x}"
 
@@ -232,18 +244,3 @@ class Ledger:
 def _runs(entries: Iterable[Entry], fingerprint: str, window: str) -> list[Entry]:
     """The entries about one window of one plan."""
     return [e for e in entries if (e.fingerprint, e.window) == (fingerprint, window)]
-
-
-def _one(snapshot: Snapshot, id: str, where: str) -> Entry:
-    """The entry whose id begins so."""
-    found = [entry for entry in snapshot.entries if id and entry.id.startswith(id)]
-    if len(found) != 1:
-        raise RequestError(
-            f"{len(found) or 'no'} entries of {where} begin with {id!r}; "
-            "`hushbeam ledger show` lists them"
-        )
-    return found[0]
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.ledger.entries import Entry
-from pipelines.ledger.owner import may_run, this_process
+from pipelines.ledger.owner import is_lost, this_process
 from pipelines.ledger.publication import publication
 from pipelines.ledger.rules import InProgressError
 
@@ -32,7 +32,7 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
                 "settle it with --spent"
             )
         return {"state": "committed"}
-    if not entry.handed_over and entry.owner.host == this_process().host and may_run(entry.owner):
+    if not entry.handed_over and entry.owner.host == this_process().host and not is_lost(entry):
         raise InProgressError(in_progress(entry))
     return {"state": "spent" if spent else "not run"}
 

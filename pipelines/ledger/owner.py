@@ -6,7 +6,11 @@ import hashlib
 import os
 import platform
 
-from pipelines.ledger.entries import Owner
+from pipelines.ledger.entries import Entry, Owner
+
+# The reservations whose runs go on in this process: a worker that lives for weeks is not at work on
+# all that it ever began.
+_at_work: set[str] = set()
 
 
 def this_process() -> Owner:
@@ -25,6 +29,31 @@ def may_run(owner: Owner) -> bool:
     except OSError:
         pass  # it exists, and belongs to another user
     return _started(owner.process) == owner.started
+
+
+def began(entry: Entry) -> None:
+    """This process is at work on a release."""
+    _at_work.add(entry.id)
+
+
+def ended(entry: Entry) -> None:
+    """It is no more."""
+    _at_work.discard(entry.id)
+
+
+def is_lost(entry: Entry) -> bool:
+    """Whether the process that began a release is surely no longer at work on it.
+
+    It may have handed the work over.
+    """
+    if entry.owner == this_process():
+        return entry.id not in _at_work
+    return not may_run(entry.owner)
+
+
+def is_ours(entry: Entry) -> bool:
+    """Whether this process has begun a release."""
+    return entry.owner == this_process()
 
 
 def _host() -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import after_failure
+from pipelines.ledger.owner import ended, this_process
+from pipelines.ledger.rules import Spend
 
 
 class Account(Protocol):
@@ -47,7 +50,7 @@ class Reservation:
         """
         now = self._ledger.entry(self.entry.id)
         if now.state != "reserved":
-            self._ended = True
+            self._end()
             raise FailedError(
                 f"entry {now.id} of the ledger was settled as {now.state!r} while this run went "
                 "on; nothing was published: run again"
@@ -63,7 +66,7 @@ class Reservation:
         Raises:
             FailedError: the ledger does not answer; the reservation stays and counts.
         """
-        self._ended = True
+        self._end()
         facts = {"state": "committed", "output": release_folder, "release_id": release_id}
         if self._ledger.entry(self.entry.id).state not in ("reserved", "committed"):
             caution(f"entry {self.entry.id} of the ledger had been settled; it counts again")
@@ -71,14 +74,14 @@ class Reservation:
 
     def hand_over(self) -> None:
         """The run goes on elsewhere: the reservation stays when this process leaves."""
-        self._ended = True
+        self._end()
         self.entry = self._ledger.change(self.entry.id, lambda _: {"handed_over": True})
 
     def close(self) -> None:
         """Give the budget back unless something was published; in doubt it stays reserved."""
         if self._ended:
             return
-        self._ended = True
+        self._end()
         try:
             self.entry = self._ledger.change(self.entry.id, after_failure)
         except (RequestError, FailedError) as error:
@@ -90,7 +93,34 @@ class Reservation:
                 "has been looked at"
             )
 
+    def _end(self) -> None:
+        """This process is no longer at work on it."""
+        self._ended = True
+        ended(self.entry)
+
 
 def caution(line: str) -> None:
     """Say something that ends nothing."""
     warnings.warn(line, Caution, stacklevel=3)
+
+
+def begun(request: Spend, word: Callable[[], str]) -> Entry:
+    """The entry of a release that this process is about to make.
+
+    Args:
+        request: what is to be spent.
+        word: draws 16 hexadecimal digits.
+    """
+    return Entry(
+        id=word(), collection=request.collection, version=request.version,
+        fingerprint=request.fingerprint, window=request.window, scope=request.scope,
+        metrics=request.metrics, losses=request.records, budget=request.budget,
+        output=request.output, release_id=word() + word(), state="reserved",
+        owner=this_process(), reserved_at=now(), changed_at=now(), operations=(word(),),
+        span=request.span, design=request.design,
+    )  # fmt: skip
+
+
+def now() -> str:
+    """The time, as entries have it."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -10,6 +10,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Scope
+from pipelines.ledger.spans import Placed, Span, meet
 from pipelines.wording import upward
 
 
@@ -29,7 +30,8 @@ class Spend:
         collection: what is collected; budgets belong to collections.
         version: of the plan; a change of plan is a new version.
         fingerprint: of the plan. The same window of the same fingerprint is the same release.
-        window: the part of the time it is about; windows of different names must not overlap.
+        window: the part of the time it is about; of one plan, windows of different names must not
+            overlap.
         scope: "user" if the same users come in every window, "user per window" if a unit is a
             user's contribution to one window.
         budget: the most that a unit may lose.
@@ -38,6 +40,8 @@ class Spend:
         output: the folder to publish in.
         metrics: their names.
         profiles: none, or for each loss the whole curve behind it.
+        span: the time of the window, if that is known.
+        design: the fingerprint of the plan and of the mechanisms it has come to.
 
     Raises:
         ValueError: there is no loss, one is unbounded, or their units differ.
@@ -59,6 +63,8 @@ class Spend:
     output: str
     metrics: tuple[str, ...] = ()
     profiles: tuple[PrivacyLoss, ...] = ()
+    span: Span | None = None
+    design: str | None = None
 
     def __post_init__(self) -> None:
         if not self.losses or len({loss.unit for loss in self.losses}) != 1:
@@ -79,16 +85,38 @@ class Spend:
         return tuple(map(Loss.of, self.losses, profiles))
 
 
-def together(entries: Iterable[Entry], window: str, scope: Scope) -> tuple[Entry, ...]:
-    """Those entries of a collection that count, and whose losses fall on the same units.
+def together(entries: Iterable[Entry], release: Placed, scope: Scope) -> tuple[Entry, ...]:
+    """Those entries of a collection that count, and whose losses fall on a release's units.
 
     Args:
         entries: of one collection.
-        window: of a release.
-        scope: of the collection.
+        release: whose units.
+        scope: of the collection. Where a unit is a user's part in one window, those windows count
+            that overlap the release's: versions of a plan may cut time into other lengths.
     """
     counted = (entry for entry in entries if entry.counted)
-    return tuple(entry for entry in counted if scope == "user" or entry.window == window)
+    return tuple(entry for entry in counted if scope == "user" or meet(entry, release))
+
+
+def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
+    """The accounts that a release is booked on; each must hold it.
+
+    It falls on the units of its own window, and of every earlier one that overlaps it: an earlier
+    window may be longer, and overlap others besides.
+
+    Args:
+        entries: of the collection.
+        request: to spend.
+
+    Returns:
+        For each of those windows the entries that count in it, the request's own first.
+    """
+    own = together(entries, request, request.scope)
+    if request.scope == "user":
+        return [own]
+    theirs = [together(entries, each, request.scope) for each in own]
+    accounts = {tuple(entry.id for entry in account): account for account in (own, *theirs)}
+    return list(accounts.values())
 
 
 def losses_of(entries: Iterable[Entry]) -> list[Loss]:
@@ -135,10 +163,11 @@ def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
     Raises:
         BudgetExceeded: with what would fit.
     """
-    counted = together(entries, request.window, request.scope)
-    spent, asked = losses_of(counted), request.records
-    if not fits([*spent, *asked], request.budget):
-        raise BudgetExceeded(_refusal(request, counted, spent, asked))
+    asked = request.records
+    for counted in units(entries, request):
+        spent = losses_of(counted)
+        if not fits([*spent, *asked], request.budget):
+            raise BudgetExceeded(_refusal(request, counted, spent, asked))
 
 
 def _refusal(
@@ -153,6 +182,9 @@ def _refusal(
         f"{len(counted)} releases: {_said(spent, budget)}; with it: "
         f"{_said([*spent, *asked], budget)}; {_would_fit(spent, asked, budget)}"
     )
+    others = sum(entry.window != window for entry in counted)
+    if within and others:
+        told += f"; {others} of them in windows of other names that overlap it, or may do so"
     open_ones = sum(entry.state == "reserved" for entry in counted)
     if open_ones:
         told += f"; {open_ones} of them unsettled, see `hushbeam ledger show`"

@@ -100,6 +100,8 @@ class SqliteStore:
         with self._open() as database:
             self._require_ours(database)
             database.execute("BEGIN IMMEDIATE")
+            # What this version adds, readers of an earlier one must not take for damage.
+            database.execute(f"PRAGMA user_version = {VERSION}")
             last = database.execute(
                 "SELECT digest FROM changes WHERE revision = ?", (revision,)
             ).fetchone()

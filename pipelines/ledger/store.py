@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipelines.errors import RequestError
 from pipelines.ledger.entries import Entry
 
 
@@ -23,6 +24,24 @@ class Snapshot:
     def entry(self, id: str) -> Entry | None:
         """The entry of that id, if there is one."""
         return next((entry for entry in self.entries if entry.id == id), None)
+
+    def named(self, id: str, where: str) -> Entry:
+        """The entry whose id begins so.
+
+        Args:
+            id: or the beginning of one.
+            where: the ledger's name.
+
+        Raises:
+            RequestError: none or several begin so.
+        """
+        found = [entry for entry in self.entries if id and entry.id.startswith(id)]
+        if len(found) != 1:
+            raise RequestError(
+                f"{len(found) or 'no'} entries of {where} begin with {id!r}; "
+                "`hushbeam ledger show` lists them"
+            )
+        return found[0]
 
     def holds(self, entry: Entry) -> bool:
         """Whether this very change of an entry has arrived, even if others came after it."""

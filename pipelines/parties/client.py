@@ -24,7 +24,7 @@ from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
 from pipelines.parties.split import Split, split
-from pipelines.parties.submit import Report
+from pipelines.parties.submit import Report, unfinished
 from pipelines.plan.clients import mechanism_of
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
@@ -92,6 +92,8 @@ def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
     job = Report(parted.fingerprint, ready, telemetry.files, asked.output, pem)
     counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
     if counted is not None:
+        if FileSystems.exists(unfinished(asked.output)):
+            FileSystems.delete([unfinished(asked.output)])
         _say(asked.output, {name: size for name, size in counted.items() if name != ROWS})
     return DONE
 

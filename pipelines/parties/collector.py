@@ -14,24 +14,26 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.report import Form
+from mechanisms.wire.screening import OTHER_PLAN
 from mechanisms.wire.sealing import KeyRing
 from pipelines.errors import RequestError
+from pipelines.parties.batches import COPY, PREFIX, Chosen, once_each, require_disjoint
 from pipelines.parties.keys import read_ring
-from pipelines.parties.report_files import ReadAll, Sizes, find
+from pipelines.parties.report_files import ReadAll, Sizes, find, warn_of_strangers
 from pipelines.parties.split import Split, split
-from pipelines.parties.summary import Summary, read
+from pipelines.parties.summary import Summary, beside, read
 from pipelines.plan.clients import mechanism_of
 from pipelines.plan.doubts import Doubt, retold
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import Prepared
+from pipelines.plan.metrics import Prepared, mark
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.road import Content, Reports
 from pipelines.run import beam_options
 from pipelines.wording import RAW_ROWS
-from transforms.progress import ROWS
+from transforms.progress import ROWS, ever
 from transforms.reports import MessagesOf
 from transforms.unseal import Unseal
 
@@ -84,42 +86,57 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
     open_ring = functools.partial(read_ring, asked.keys) if asked.keys else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
-    files = _files(asked.inputs, parted, open_ring is not None)
+    chosen = _chosen(asked.inputs, parted, open_ring is not None)
 
     def pipeline(_: Sequence[Prepared], target: Target) -> CollectPlan:
-        return CollectPlan(parted, files, target, open_ring)
+        return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies)
 
     def prepared(*_: Any) -> PlanJob:
         return parted.job
 
-    return release_window(plan, window, prepared, pipeline, for_beam)
+    before = ever()
+    try:
+        return release_window(plan, window, prepared, pipeline, for_beam)
+    finally:
+        warn_of_strangers((ever() - before)[OTHER_PLAN])
 
 
-def _files(inputs: Sequence[str], parted: Split, sealed: bool) -> tuple[str, ...]:
-    """The files of shuffled reports; of folders, those of shuffles of this window that are done.
+def _chosen(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
+    """The files of shuffled reports, each once; of folders, those of this window that are done.
 
     Raises:
-        RequestError: a folder holds another shuffle, or one that did not finish, or one twice.
+        RequestError: a folder holds another shuffle, or one that did not finish; or two were made
+            of the same reports.
     """
-    seen: set[str] = set()
+    summaries: dict[str, Summary] = {}
     patterns = []
     for name in inputs:
         said = read(name)
-        patterns.append(name if said is None else FileSystems.join(name, "reports*"))
-        if said is None:
-            continue
-        _require_same(name, said, parted, sealed)
-        if said.shuffle_id in seen:
-            raise RequestError(f"--input: {name} is a copy of a shuffle that is named as well")
-        seen.add(said.shuffle_id)
-    return find(patterns).files
+        patterns.append(name if said is None else FileSystems.join(name, f"{PREFIX}*"))
+        if said is not None:
+            _require_same(name, said, parted, sealed)
+            summaries[said.shuffle_id] = said
+    chosen = once_each(find(patterns).files)
+    for batch, file in chosen.batches.items():
+        if batch not in summaries:
+            said = beside(file)
+            summaries |= {} if said is None else {said.shuffle_id: said}
+    require_disjoint(chosen.batches, summaries)
+    return chosen
 
 
 def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
     """Refuse a shuffle of something else, for its reports would all be dropped."""
-    if said.window != parted.job.window:
+    job = parted.job
+    if said.window != job.window:
         raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
     if said.fingerprint != parted.fingerprint.hex():
+        if said.plan == mark(job.plan).hex():
+            raise RequestError(
+                f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "
+                f"design {said.design}, and this one comes to {job.design.hex()}: clients, "
+                "shuffler and collector need versions that agree (`hushbeam check` prints it)"
+            )
         raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
     if said.sealed and not sealed:
         raise RequestError(f"--key is missing: the reports in {folder} are sealed")
@@ -136,12 +153,14 @@ class CollectPlan(beam.PTransform):
         files: what the shuffler has sent on.
         target: where the release goes.
         open_ring: reads the private keys on each worker, if reports are sealed.
+        copies: how many reports were in files that were left out, being copies of others.
     """
 
     parted: Split
     files: tuple[str, ...]
     target: Target
     open_ring: Callable[[], KeyRing] | None = None
+    copies: int = 0
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
@@ -159,7 +178,7 @@ class CollectPlan(beam.PTransform):
             | "Contents" >> beam.Flatten()
         )
         names = tuple(metric.name for metric in self.parted.metrics)
-        step = ReleaseCollectedDoFn(_of_reports(self.target), names, form.sealed)
+        step = ReleaseCollectedDoFn(_of_reports(self.target), names, form.sealed, self.copies)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -207,9 +226,9 @@ def _of_messages(content: Content) -> Content:
 class ReleaseCollectedDoFn(ReleasePlanDoFn):
     """Writes the release, with what became of the reports that were not used."""
 
-    def __init__(self, target: Target, names: tuple[str, ...], sealed: bool) -> None:
+    def __init__(self, target: Target, names: tuple[str, ...], sealed: bool, copies: int) -> None:
         super().__init__(target, names)
-        self._sealed = sealed
+        self._sealed, self._copies = sealed, copies
 
     def process(  # type: ignore[override]
         self,
@@ -221,8 +240,9 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         came, unusable = sizes.get("read", 0), 0
         if self._sealed:
             unusable = came - sizes.get("opened", 0)
-        told = Counter(dropped) + Counter({_UNUSABLE: unusable})
+        told = Counter(dropped) + Counter({_UNUSABLE: unusable, COPY: self._copies})
+        came += sum(dropped.values()) + self._copies
         self._target = self._target.telling(
-            reports={"came": came + sum(dropped.values()), "dropped": dict(sorted(told.items()))}
+            reports={"came": came, "dropped": dict(sorted(told.items()))}
         )
         super().process(once, contents)

@@ -131,7 +131,8 @@ class ClientReports:
     def _memoised(self, mechanism: Any) -> MemoisedClient:
         if self.secret is None:
             raise ValueError("there is no secret to draw permanent noise from")
-        return MemoisedClient(self.secret, self.parted.plan_fingerprint, self.place, mechanism)
+        noise = self.parted.noise_fingerprint(self.place)
+        return MemoisedClient(self.secret, noise, self.place, mechanism)
 
 
 # (job, rounding, generator) -> the DoFn that the kind's own road begins with; users are told apart

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.report import Reports
 from mechanisms.wire.screening import UNKNOWN_KEY, Expected, Screened, tallied
-from pipelines.errors import RequestError, reason
+from pipelines.errors import Caution, RequestError, reason
 from transforms.progress import REPORTS, tally
 from transforms.reports import read
 
@@ -143,6 +144,20 @@ class Sizes(beam.PTransform):
 
 def _sized(block: Sized, name: str) -> tuple[str, int]:
     return name, len(block)
+
+
+def warn_of_strangers(dropped: int) -> None:
+    """Say of reports that carry another fingerprint what may be the matter.
+
+    Args:
+        dropped: how many there were.
+    """
+    if dropped:
+        told = (
+            f"{dropped:,} reports were dropped: of another plan, version or window, or of a "
+            "hushbeam that resolves this plan to another design (`hushbeam check` prints it)"
+        )
+        warnings.warn(told, Caution, stacklevel=2)
 
 
 def is_parquet(path: str) -> bool:

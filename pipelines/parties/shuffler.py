@@ -16,11 +16,12 @@ from apache_beam.io.filesystems import FileSystems
 from rich.table import Table
 
 from mechanisms.wire.report import Form
+from mechanisms.wire.screening import OTHER_PLAN
 from pipelines import release
 from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.parties.keys import ids
-from pipelines.parties.report_files import find
+from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.split import split
 from pipelines.parties.summary import SUMMARY, Summary, read
@@ -94,6 +95,7 @@ def _conclude(output: str, screen: Screen) -> int:
     said = read(output)
     if said is None:
         raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
+    warn_of_strangers(said.dropped.get(OTHER_PLAN, 0))
     dropped = "".join(f"; {size:,} dropped: {name}" for name, size in said.dropped.items())
     if not any(metric.sent_on for metric in said.metrics.values()):
         told = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"

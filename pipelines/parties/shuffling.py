@@ -11,16 +11,18 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.pvalue import AsDict, AsList
+from apache_beam.pvalue import AsDict, AsList, AsSingleton
 
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
+from pipelines.parties.batches import WriteBatch, tidy
 from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.parties.samples import SampleIds
 from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
+from pipelines.plan.metrics import mark
 from transforms.duplicates import DropDuplicates
-from transforms.reports import MessagesOf, WriteReports
+from transforms.reports import MessagesOf
 from transforms.shuffle import Shuffle
 from transforms.unseal import ShuffleSealed
 
@@ -64,13 +66,14 @@ class ShuffleReports(beam.PTransform):
             ]
             shuffled.append(mixed)
         shuffled_form = Form(sealed=form.sealed, shuffled=True)
-        prefix = FileSystems.join(self.output, "reports")
+        facts = self._facts()
         written = (
             tuple(shuffled)
             | "Together" >> beam.Flatten()
-            | "Write" >> WriteReports(prefix, plan, shuffled_form)
+            | "Write" >> WriteBatch(self.output, facts["shuffle_id"], shuffled_form)
         )
-        summarise = SummariseDoFn(self.output, self._facts())
+        sample = once | "Sample" >> beam.CombineGlobally(SampleIds())
+        summarise = SummariseDoFn(self.output, facts)
         return (
             begin
             | "Once" >> beam.Create([None])
@@ -81,6 +84,7 @@ class ShuffleReports(beam.PTransform):
                 AsDict(
                     tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
                 ),
+                AsSingleton(sample),
                 AsList(written),
             )
         )
@@ -103,6 +107,8 @@ class ShuffleReports(beam.PTransform):
             "version": job.plan.version,
             "fingerprint": self.parted.fingerprint.hex(),
             "window": job.window,
+            "plan": mark(job.plan).hex(),
+            "design": job.design.hex(),
             "sealed": bool(self.keys),
             "metrics": {
                 metric.name: {"min_reports": metric.job.min_reports} for metric in job.metrics
@@ -165,6 +171,7 @@ class SummariseDoFn(beam.DoFn):
         _: None,
         dropped: Mapping[str, int],
         sizes: Mapping[str, int],
+        sample: tuple[str, ...],
         written: Sequence[str],
     ) -> None:
         copies = sizes.get(_ALL, 0) - sizes.get(_ONCE, 0)
@@ -179,4 +186,5 @@ class SummariseDoFn(beam.DoFn):
         }
         came = sizes.get(_ALL, 0) + sum(dropped.values())
         counted = {"reports": came, "dropped": dict(sorted(told.items())), "metrics": metrics}
-        write(self._output, Summary(**(self._facts | counted)))
+        tidy(self._output)
+        write(self._output, Summary(**(self._facts | counted | {"sample": sample})))

@@ -10,9 +10,10 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import Metric, Plan
 from pipelines.plan.job import PlanJob, unread_job
-from pipelines.plan.metrics import Prepared, mark, mark_of_window
+from pipelines.plan.metrics import Prepared
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,15 @@ class Split:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Of the plan and the window: 16 bytes that every report carries."""
-        return mark_of_window(self.job.plan, self.job.window)
+        """Of the plan, what it has come to, and the window: 16 bytes that every report carries."""
+        return mark_of_reports(self.job.plan, self.job.window, self.metrics)
 
-    @cached_property
-    def plan_fingerprint(self) -> bytes:
-        """Of the plan alone: 16 bytes that permanent noise depends on, day after day."""
-        return mark(self.job.plan)
+    def noise_fingerprint(self, place: int) -> bytes:
+        """What permanent noise of a metric depends on, day after day: 16 bytes.
+
+        Another mechanism needs other noise: two that shared theirs would not simply add up.
+        """
+        return mark_of_design(self.job.plan, self.metrics[place : place + 1])
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

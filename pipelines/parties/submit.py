@@ -13,6 +13,7 @@ from apache_beam import typehints
 from apache_beam.io import fileio
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.parquetio import WriteToParquetBatched
+from apache_beam.options.value_provider import StaticValueProvider
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from mechanisms.randomness import SecureRandom
@@ -65,7 +66,13 @@ class Report(beam.PTransform):
             sink=lambda _: BinarySink(form, self.fingerprint),
             file_naming=lambda *_: name,
             shards=1,
+            temp_directory=StaticValueProvider(str, unfinished(self.output)),
         )
+
+
+def unfinished(output: str) -> str:
+    """Where a binary file is written before it has its name; empty when it has."""
+    return f"{output}.unfinished"
 
 
 @dataclass

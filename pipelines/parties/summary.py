@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Annotated, Literal
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines import release
 from pipelines.errors import RequestError
+from pipelines.parties.samples import SIZE
 
 SUMMARY = "shuffle.json"  # written last: a folder without it is of a shuffle that did not finish
 
@@ -36,13 +37,17 @@ class Summary(BaseModel):
 
     Attributes:
         summary_version: of this form.
-        shuffle_id: tells shuffles apart, so that a copy is not collected as another.
+        shuffle_id: the id of the batch, which its files name: a copy is not counted as another.
         created: when, in UTC.
-        collection, version, fingerprint, window: of which plan, and which part of the time.
+        collection, version, fingerprint, window: of which plan, and which part of the time; the
+            fingerprint is what the reports carry.
+        plan: the fingerprint of the plan alone.
+        design: of the plan and of what it has come to.
         sealed: whether the shuffler could not read the messages.
         reports: how many came, counting also those that were dropped.
         dropped: reason -> how many.
         metrics: by name.
+        sample: of the reports that came, each once; see `samples`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,6 +63,9 @@ class Summary(BaseModel):
     reports: int
     dropped: dict[str, int]
     metrics: dict[str, OfMetric]
+    plan: str = ""
+    design: str = ""
+    sample: tuple[Annotated[str, Field(pattern="^[0-9a-f]{16}$")], ...] = Field((), max_length=SIZE)
 
 
 def write(folder: str, summary: Summary) -> None:
@@ -86,6 +94,14 @@ def read(folder: str) -> Summary | None:
             "another's; to collect single files, name them"
         )
     return None
+
+
+def beside(file: str) -> Summary | None:
+    """What the shuffle that has left a file says of itself, if it lies beside the file."""
+    try:
+        return read(FileSystems.split(file)[0] or os.curdir)
+    except RequestError:
+        return None
 
 
 def _objects(folder: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from pipelines.plan.metrics import Prepared
 from transforms.encode import IntegerRange
 
 _BLOCK = 1 << 16  # lines made a table at a time
+_LARGEST_BLOCK = 1 << 22  # bytes, beyond which a table is made of fewer
 _LARGEST_LINE = 1 << 20  # bytes
 
 
@@ -24,7 +26,7 @@ def tables(metric: Prepared) -> Iterator[pa.Table]:
         metric: whose values they are.
 
     Raises:
-        RequestError: the metric needs more than one column, or the input is not text.
+        RequestError: the metric needs more than one column, or a line is longer than 1 MiB.
     """
     column = str(metric.job.options.column)
     if getattr(metric.job.options, "group_by", None) is not None:
@@ -33,10 +35,28 @@ def tables(metric: Prepared) -> Iterator[pa.Table]:
             "Parquet file"
         )
     kind = _kind(metric)
-    while lines := sys.stdin.buffer.readlines(_LARGEST_LINE):
-        for start in range(0, len(lines), _BLOCK):
-            texts = [_text(line) for line in lines[start : start + _BLOCK]]
-            yield pa.table({column: pa.array([_value(text, kind) for text in texts], kind)})
+    for lines in _blocks(sys.stdin.buffer):
+        texts = map(_text, lines)
+        yield pa.table({column: pa.array([_value(text, kind) for text in texts], kind)})
+
+
+def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Some lines at a time, in bounded memory: nobody says that a stream ever ends a line."""
+    block, size, number = list[bytes](), 0, 0
+    while line := stream.readline(_LARGEST_LINE + 1):
+        number += 1
+        if len(line) > _LARGEST_LINE:
+            raise RequestError(
+                f"--input: line {number:,} is longer than {_LARGEST_LINE >> 20} MiB: values come "
+                "one a line"
+            )
+        block.append(line)
+        size += len(line)
+        if len(block) >= _BLOCK or size >= _LARGEST_BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
 
 def _kind(metric: Prepared) -> pa.DataType:

@@ -38,8 +38,11 @@ def check(path: str) -> int:
     plan = load(path)
     job = unread_job(plan, _PLACEHOLDER if plan.windowed else "all")
     screen = Screen()
-    told = f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}"
-    screen.print(told, highlight=False, markup=False)
+    for told in (
+        f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
+        f"resolved to design {job.design.hex()}: clients, shuffler and collector must agree on it",
+    ):
+        screen.print(told, highlight=False, markup=False, soft_wrap=True)
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)

@@ -13,6 +13,7 @@ from mechanisms.channel import Guarantee, Model
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import versions
+from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.metrics import Prepared, mark, prepare
 from pipelines.wording import RAW_ROWS, meaning
@@ -55,6 +56,11 @@ class PlanJob:
         return min(int(metric.job.min_reports) for metric in self.metrics)
 
     @property
+    def design(self) -> bytes:
+        """The fingerprint of the plan and of the mechanisms it has come to."""
+        return mark_of_design(self.plan, self.metrics)
+
+    @property
     def losses(self) -> tuple[Guarantee, ...]:
         """What each metric's release reveals."""
         return tuple(metric.job.guarantees[0] for metric in self.metrics)
@@ -91,6 +97,7 @@ class PlanJob:
                 "collection": plan.collection,
                 "version": plan.version,
                 "fingerprint": mark(plan).hex(),
+                "design": self.design.hex(),
                 "window": self.window,
                 "unit": plan.unit,
             },

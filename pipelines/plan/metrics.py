@@ -30,11 +30,13 @@ class Prepared:
         name: in the plan.
         kind: of metric.
         job: what was asked, held against the input.
+        window: for which its public randomness was drawn.
     """
 
     name: str
     kind: Kind
     job: Any
+    window: str
 
     @property
     def road(self) -> Road:
@@ -66,13 +68,15 @@ def _prepared(plan: Plan, metric: Metric, window: str, given: Given) -> Prepared
         # In a plan, options have no dashes.
         told = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), str(error))
         raise RequestError(f"metric {metric.name}: {told}") from None
-    return Prepared(metric.name, kind, job)
+    return Prepared(metric.name, kind, job, window)
 
 
 def mark(plan: Plan) -> bytes:
-    """The plan's fingerprint: what its reports mean, and nothing of where they are kept.
+    """The plan's fingerprint: what it says that its reports mean, and nothing of where they are.
 
-    Files of declared values count with what is in them: another list gives codes another meaning.
+    What a planner makes of it is not in it (`design.mark_of_design`): the same window of the same
+    plan is the same release, whichever version of hushbeam has made it. Files of declared values
+    count with what is in them: another list gives codes another meaning.
 
     Returns:
         16 bytes.
@@ -115,22 +119,10 @@ def _digest(file: str) -> str | None:
         return None
 
 
-def mark_of_window(plan: Plan, window: str) -> bytes:
-    """What reports of one window carry: a report of another is dropped like one of another plan.
-
-    A client and a shuffler that speak of different windows would draw different hashes, and a
-    report of yesterday must not be sent again today.
-
-    Returns:
-        16 bytes.
-    """
-    return of_window(mark(plan), window)
-
-
 def public_seed(plan: Plan, window: str) -> int:
     """What hashes and sketches of a window are drawn from, alike for clients and collector.
 
     Returns:
         0 .. 2^63 - 1: public, and settled before any value is looked at.
     """
-    return int.from_bytes(mark_of_window(plan, window)[:8], "big") >> 1
+    return int.from_bytes(of_window(mark(plan), window)[:8], "big") >> 1

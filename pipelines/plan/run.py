@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -20,7 +21,8 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import Spend
-from pipelines.plan.document import Plan
+from pipelines.ledger.spans import Span, span_of
+from pipelines.plan.document import Plan, seconds_of
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -63,6 +65,7 @@ def release_window(
     prepare: Callable[[Plan, str], PlanJob],
     pipeline: Callable[..., beam.PTransform],
     for_beam: PipelineOptions,
+    span: Span | None = None,
 ) -> int:
     """Publish a window of a plan by some road, unless that was done before by any.
 
@@ -72,6 +75,7 @@ def release_window(
         prepare: (plan, window) -> what is decided before a row is read.
         pipeline: (metrics, target) -> from nothing to the release.
         for_beam: Beam's options.
+        span: the time of the window, if it is not what the window's name says.
 
     Returns:
         The exit code.
@@ -83,7 +87,7 @@ def release_window(
     if _stands(plan, window, screen):
         return DONE
     job = prepare(plan, window)
-    with _reserved(job) as right:
+    with _reserved(job, span) as right:
         if right.published:
             _say_where(screen, right.output)
         elif _published(job, right, pipeline, for_beam, screen):
@@ -150,18 +154,22 @@ class Right:
 
 
 @contextmanager
-def _reserved(job: PlanJob) -> Iterator[Right]:
+def _reserved(job: PlanJob, span: Span | None) -> Iterator[Right]:
     """The price is set aside before a row is read."""
     output, plan = job.options.output, job.plan
     if plan.ledger is None or plan.budget is None:
         yield Right(output, uuid.uuid4().hex)
         return
-    with Ledger.open(plan.ledger).spend(price(job)) as reservation:
+    with Ledger.open(plan.ledger).spend(price(job, span)) as reservation:
         yield Right(output, reservation.release_id, reservation)
 
 
-def price(job: PlanJob) -> Spend:
+def price(job: PlanJob, span: Span | None = None) -> Spend:
     """What a window costs, as the ledger counts it.
+
+    Args:
+        job: the window, and what its metrics reveal.
+        span: its time, if it is not what its name says.
 
     Raises:
         RequestError: it has no price, for a metric of it promises nothing.
@@ -174,9 +182,20 @@ def price(job: PlanJob) -> Spend:
             plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
             job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
+            span=span or time_of(plan, job.window), design=job.design.hex(),
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None
+
+
+def time_of(plan: Plan, window: str) -> Span | None:
+    """The time of a window, by its name; None if the name is no date."""
+    named = span_of(window)
+    if named is None or plan.stream is None:
+        return named
+    # A stream's windows are named after their beginning, however long they are.
+    length = timedelta(seconds=seconds_of(plan.stream.window))
+    return Span(start=named.start, until=max(named.until, named.start + length))
 
 
 def _published(

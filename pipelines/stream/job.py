@@ -20,7 +20,7 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.parquetio import ReadAllFromParquetBatched
 from numpy.typing import NDArray
 
-from pipelines.errors import RequestError
+from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.plan.metrics import Prepared
 from pipelines.run import beam_options
@@ -152,7 +152,13 @@ def _users(count: int, metric: str) -> Part:
 
 
 class ReleaseDoFn(beam.DoFn):
-    """Makes the release of a window, or counts why there is none."""
+    """Makes the release of a window, or counts why there is none.
+
+    Whatever else goes wrong (a ledger that does not answer, or is damaged, a folder that is taken)
+    is raised, and its one line stands in the runner's log: the runner keeps the window and hands it
+    out again, or stops. An attempt that failed has published nothing, or all: then the next one
+    finds the release.
+    """
 
     def __init__(self, streamed: Streamed, windows: ToWindows) -> None:
         self._streamed, self._windows = streamed, windows
@@ -175,6 +181,11 @@ class ReleaseDoFn(beam.DoFn):
         except BudgetExceeded:
             tally(NO_BUDGET, 1)  # raised, it would make the runner try again for ever
             return
+        except (RequestError, WithheldError, FailedError):
+            raise  # nothing, or all, was published; in our own words, so that a log may have them
+        except Exception as error:
+            name = self._streamed.windows.name(start)
+            raise FailedError(f"window {name} failed with {type(error).__name__}") from None
         if not published:
             tally(WITHHELD, max((each.reports for each in held.values()), default=0))
 

@@ -117,6 +117,7 @@ class Memory:
             raise RequestError(f"stream.state: {self.folder} was written by a newer hushbeam")
         if self.said("plan", plan) != plan:
             raise RequestError(
-                f"stream.state: {self.folder} is of another plan, or of one with other windows; "
-                "name a new folder, and let the old plan's stream end first (--drain)"
+                f"stream.state: {self.folder} is of another plan, or of one with other windows, or "
+                "of a hushbeam that resolves the plan to other mechanisms; let the old stream end "
+                "first, as it was (--drain), and name a new folder"
             )

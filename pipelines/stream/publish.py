@@ -13,6 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from pipelines.ledger.spans import Span
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
@@ -64,8 +65,9 @@ def publish(
         # What a single run shows is too much for a stream.
         with contextlib.redirect_stdout(io.StringIO()):
             release_window(
-                streamed.plan, name, lambda _, window: streamed.job(window), pipeline, for_beam
-            )
+                streamed.plan, name, lambda _, window: streamed.job(window), pipeline, for_beam,
+                Span(start=_moment(first), until=_moment(start + streamed.windows.length)),
+            )  # fmt: skip
     except (BudgetExceeded, InProgressError):
         raise
     except WithheldError:
@@ -83,5 +85,8 @@ def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
 
 def _iso(moment: int) -> str:
     """A moment, to the second."""
-    told = datetime.fromtimestamp(moment // SECOND, timezone.utc)
-    return told.isoformat(timespec="seconds")
+    return _moment(moment).isoformat(timespec="seconds")
+
+
+def _moment(moment: int) -> datetime:
+    return datetime.fromtimestamp(moment // SECOND, timezone.utc)

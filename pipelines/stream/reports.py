@@ -17,9 +17,8 @@ from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.plan.clients import mechanism_of
-from pipelines.plan.metrics import mark_of_window
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
-from pipelines.stream.windows import SEED, Streamed
+from pipelines.stream.windows import Streamed
 from transforms.count_late import CountLate
 from transforms.duplicates import DropDuplicates
 from transforms.progress import REPORTS, tally
@@ -44,8 +43,7 @@ class ServeReports(beam.PTransform):
         mechanisms = tuple(mechanism_of(metric) for metric in plan.metrics)
         if any(mechanism.messages != 1 for mechanism in mechanisms):
             raise RequestError("reports of several messages a user do not tell how many users sent")
-        fingerprint = mark_of_window(plan.plan, SEED)
-        expected = Expected(fingerprint, mechanisms, Form())
+        expected = Expected(plan.fingerprint, mechanisms, Form())
         reports = (
             sent
             | "Screen" >> beam.ParDo(ScreenDoFn(expected))
@@ -53,7 +51,7 @@ class ServeReports(beam.PTransform):
             | "Window" >> beam.WindowInto(windows.beam_windows)
         )
         reports | "Late" >> CountLate()
-        once = reports | "Once each" >> DropDuplicates(fingerprint, Form())
+        once = reports | "Once each" >> DropDuplicates(plan.fingerprint, Form())
         parts = tuple(
             once
             | f"{metric.name} only" >> MessagesOf(place)

@@ -17,7 +17,6 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import mark
 from pipelines.plan.run import runs_here
 from pipelines.run import beam_options, run_beam
 from pipelines.stream.driver import Driver
@@ -132,9 +131,12 @@ def _go_on(driver: Driver, stop: threading.Event, once: bool, every: float) -> N
 
 
 def _identity(plan: Streamed) -> str:
-    """What state belongs to: the plan, and how it is cut into windows."""
+    """What state belongs to: the plan, what it has come to, and how it is cut into windows.
+
+    Messages that one mechanism has drawn are not to be decoded by another one.
+    """
     said = f"{plan.stream.window} {plan.stream.time}"
-    return mark(plan.plan).hex() + hashlib.sha256(said.encode()).hexdigest()[:16]
+    return plan.fingerprint.hex() + hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mechanisms.channel import Mechanism
 from pipelines.errors import RequestError
 from pipelines.inputs import UNREAD
 from pipelines.plan.clients import mechanism_of
+from pipelines.plan.design import mark_of_reports
 from pipelines.plan.document import WINDOW, Plan, Stream, seconds_of
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.metrics import Prepared
@@ -37,6 +39,11 @@ class Streamed:
     def windows(self) -> Tumbling:
         """Of time."""
         return Tumbling(seconds_of(self.stream.window) * SECOND)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Of the plan and what it has come to: 16 bytes that every report to a stream carries."""
+        return mark_of_reports(self.plan, SEED, self.metrics)
 
     @property
     def lateness(self) -> int:

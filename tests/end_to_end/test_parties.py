@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms import planner
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
@@ -156,6 +157,7 @@ def test_the_statement_speaks_of_reports_and_not_of_rows(road) -> None:
 
 def test_what_the_shuffler_sends_on_holds_no_id_and_no_canary(road) -> None:
     (file,) = (road / "mixed").glob("reports*")
+    assert {path.name for path in (road / "mixed").iterdir()} == {file.name, "shuffle.json"}
     held = pq.ParquetFile(file)
     assert held.schema_arrow.names == ["version", "fingerprint", "metric", "message"]
     raw = b"".join(path.read_bytes() for path in [road / "sent.parquet", file])
@@ -261,8 +263,6 @@ def test_a_shuffle_of_something_else_is_refused(small, run, workspace) -> None:
     path, mixed = str(small / "plan.yaml"), str(small / "mixed")
     shutil.copytree(mixed, "copy")
     words = ["collect", path, "--output", "out", "--input"]
-    outcome = run([*words, mixed, "copy"])
-    assert (outcome.code, "is a copy of a shuffle" in outcome.err) == (2, True)
     Path("copy/shuffle.json").unlink()
     outcome = run([*words, "copy"])
     assert (outcome.code, "holds no shuffle.json" in outcome.err) == (2, True)
@@ -271,8 +271,93 @@ def test_a_shuffle_of_something_else_is_refused(small, run, workspace) -> None:
     outcome = run(["collect", str(other), "--output", "out", "--input", mixed])
     assert (outcome.code, "for another plan" in outcome.err) == (2, True)
     outcome = run(["collect", str(other), "--output", "out", "--input", f"{mixed}/reports*"])
-    assert (outcome.code, "reports" in outcome.err) == (1, True)
+    assert (outcome.code, "1,900 reports were dropped: of another plan" in outcome.err) == (1, True)
     assert not Path("out").exists()
+
+
+def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
+    """A folder and its copy, and one of the files once more under another name."""
+    path, mixed = str(small / "plan.yaml"), str(small / "mixed")
+    shutil.copytree(mixed, "copy")
+    (file,) = Path("copy").glob("reports*")
+    shutil.copy(file, "again.parquet")
+    outcome = run(["collect", path, "--output", "out", "--input", mixed, "copy", "again.parquet"])
+    assert outcome.code == 0, outcome.err
+    assert "warning: --input: 2 files are copies of others, and their 3,800 reports count once" in (
+        outcome.err
+    )
+    said = json.loads(Path("out/statement.json").read_text())["reports"]
+    assert said == {"came": 5700, "dropped": {"copy of a shuffled file": 3800}}
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1900
+
+
+def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
+    """The same reports in another shuffle, and with others besides: neither ids nor names tell."""
+    path, sent = str(small / "plan.yaml"), str(small / "sent.bin")
+    of_plan = parted(small / "plan.yaml")
+    words = of_plan.mechanisms[0].perturb(np.arange(1900) % 4, SeededRandom(5))
+    more = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(6))
+    Path("more.bin").write_bytes(binary.encode(more))
+    for folder, files in (("both", [sent, "more.bin"]), ("more", ["more.bin"])):
+        assert run([*_shuffle(small, *files)[:-1], folder]).code == 0
+    collect = ["collect", path, "--output", "out", "--input"]
+    for inputs in ([str(small / "mixed"), "both"], ["both/reports*", "more"]):
+        outcome = run([*collect, *inputs])
+        assert (outcome.code, outcome.out) == (2, ""), outcome.err
+        assert "about 100 % of the reports behind" in outcome.err
+        assert (
+            "they were shuffled twice; leave one out, or shuffle the inputs of both" in outcome.err
+        )
+    outcome = run([*collect, str(small / "mixed"), "more"])
+    assert (outcome.code, outcome.err) == (0, "")
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 3800
+
+
+AUTO = """\
+collection: parties
+version: 1
+input: {log}
+output: released
+epsilon: 3
+model: local
+min_reports: 1500
+metrics:
+  - {{name: which, kind: histogram, column: value, domain: {domain}}}
+"""
+
+
+def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, monkeypatch) -> None:
+    """Reports that mean something else are counted and dropped, and it is said."""
+    Path("plan.yaml").write_text(AUTO.format(log=log, domain=domain))
+    design = planner.design
+
+    def plans_by(system: str) -> None:
+        chosen = functools.partial(design, name=system)
+        monkeypatch.setattr(planner, "design", lambda target, name: chosen(target))
+
+    plans_by("grr")
+    assert run(["client", "plan.yaml", "--input", log, "--output", "sent.bin"]).code == 0
+    assert run([*SHUFFLED, "mixed"]).code == 0
+    assert {path.name for path in Path().iterdir()} == {"mixed", "plan.yaml", "sent.bin", "tmp"}
+    plans_by("hadamard")
+    outcome = run([*SHUFFLED, "other"])
+    assert outcome.code == 1
+    dropped = (
+        "1,900 reports were dropped: of another plan, version or window, or of a hushbeam that"
+    )
+    assert f"warning: {dropped} resolves this plan to another design" in outcome.err
+    assert "1,900 dropped: other plan" in outcome.err
+    outcome = run(["collect", "plan.yaml", "--input", "mixed"])
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "mixed was shuffled by a hushbeam that resolves the same plan to design" in outcome.err
+    outcome = run(["collect", "plan.yaml", "--input", "mixed/reports*"])
+    assert (outcome.code, dropped in outcome.err) == (1, True)
+    assert not Path("released").exists()
+    plans_by("grr")
+    assert run(["collect", "plan.yaml", "--input", "mixed"]).code == 0
+
+
+SHUFFLED = ["shuffle", "plan.yaml", "--input", "sent.bin", "--output"]
 
 
 def test_files_of_rubbish_are_counted_and_quoted_nowhere(small, run, workspace) -> None:

@@ -10,6 +10,11 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from pipelines import release
+from pipelines.claims import Claim, TakenError
+from pipelines.errors import FailedError
+from pipelines.ledger.bucket_store import Changed, Unavailable
+from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
 from tests import canaries
 from tests.cloud_storage import BUCKET, emulated
@@ -121,3 +126,101 @@ def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
     (entry,) = Ledger.open(LEDGER, begin=False).entries()
     assert (entry.state, entry.handed_over) == ("reserved", True)
     assert names("out") == []
+
+
+# ---- without a ledger --------------------------------------------------------------------------
+
+ALONE = SMALL.replace(f"ledger: {LEDGER}\nbudget: {{epsilon: 2.0, delta: 1.0e-5}}\n", "")
+
+
+@pytest.fixture
+def inputs(log: str) -> None:
+    """The log, the list and a plan without a ledger."""
+    for file in sorted(Path(log).parent.glob("*.parquet")):
+        put(f"gs://{BUCKET}/in/{file.name}", file.read_bytes())
+    put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
+    put(PLAN, ALONE.encode())
+
+
+@pytest.mark.parametrize("when", ["before its claim", "while it writes"])
+def test_of_two_schedulers_one_publishes_and_the_other_says_so(
+    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Both have found the folder empty; their files would be mixed."""
+    publish, create = release.publish, FileSystems.create
+    folder, statement = f"gs://{BUCKET}/out", {"release_id": "theirs"}
+
+    def first(*_: object) -> None:
+        monkeypatch.setattr(release, "publish", publish)
+        release.publish(folder, {"table": b"theirs"}, statement)
+        release.publish(*_)
+
+    def second(*_: object) -> None:
+        monkeypatch.setattr(release, "publish", publish)
+        with pytest.raises(TakenError, match="another run has claimed gs://bucket/out since 20"):
+            release.publish(folder, {"table": b"theirs"}, statement)
+        ended.append("stopped")
+
+    def writing(path: str, *rest: object) -> object:
+        if path.startswith(f"{folder}/"):
+            monkeypatch.setattr(FileSystems, "create", create)
+            second()
+        return create(path, *rest)
+
+    ended: list[str] = []
+    if when == "before its claim":
+        monkeypatch.setattr(release, "publish", first)
+    else:
+        monkeypatch.setattr(FileSystems, "create", writing)
+    outcome = run(["run", PLAN])
+    said = json.loads(content(f"{folder}/statement.json"))
+    if when == "before its claim":
+        assert (outcome.code, outcome.err) == (
+            2,
+            f"hushbeam: --output: another run has taken {folder} meanwhile; this one has published "
+            "nothing\n",
+        )
+        assert (said, names("out")) == (statement, ["statement.json", "table"])
+    else:
+        assert (outcome.code, ended) == (0, ["stopped"]), outcome.said
+        assert said["metrics"] == ["value", "real"]
+        assert not {"table", "claim.json"} & {*names("out")}
+
+
+def test_after_a_crash_the_claim_says_how_to_go_on(
+    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Claim(f"gs://{BUCKET}/out", "0" * 32)
+    claim.take()
+    claim.take()  # the worker is tried again, and knows it for its own
+    put(f"gs://{BUCKET}/out/report.html", b"half")
+    outcome = run(["run", PLAN])
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "another run has claimed gs://bucket/out since 20" in outcome.err
+    assert "if no run is at work there any more, remove the objects of that folder" in outcome.err
+    assert names("out") == ["claim.json", "report.html"]
+    FileSystems.delete([f"gs://{BUCKET}/out/{name}" for name in names("out")])
+    assert run(["run", PLAN]).code == 0
+
+
+@pytest.mark.parametrize("fault", [Unavailable, Changed])
+def test_a_claim_that_arrived_although_it_seemed_to_fail_is_ours(
+    monkeypatch: pytest.MonkeyPatch, fault: type[Exception]
+) -> None:
+    swap = GoogleObject.swap
+
+    def lost(self: GoogleObject, content: bytes, generation: int) -> None:
+        swap(self, content, generation)
+        raise fault
+
+    monkeypatch.setattr(GoogleObject, "swap", lost)
+    Claim(f"gs://{BUCKET}/out", "mine").take()
+    with pytest.raises(TakenError):
+        Claim(f"gs://{BUCKET}/out", "theirs").take()
+    monkeypatch.setattr(GoogleObject, "fetch", _silent)
+    with pytest.raises(FailedError, match=r"claim\.json could not be written within 0.1 s"):
+        Claim(f"gs://{BUCKET}/out", "mine", patience=0.1).take()
+
+
+def _silent(_: GoogleObject) -> None:
+    raise Unavailable

@@ -30,7 +30,6 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, OTHER_PLAN
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import mark_of_window
 from pipelines.stream.windows import Streamed, streamed
 from transforms.progress import REPORTS
 from transforms.windowed import LATE
@@ -114,7 +113,7 @@ def reports(plan: Streamed, size: int, seed: int, fingerprint: bytes | None = No
     job: Any = plan.metrics[0].job
     values = np.arange(size, dtype=np.uint32) % 3
     words = job.design.mechanism.perturb(values, SeededRandom(seed))
-    own = mark_of_window(plan.plan, "stream")
+    own = plan.fingerprint
     return WireReports.submitted(fingerprint or own, 0, words, SeededRandom(seed + 1000))
 
 

@@ -86,6 +86,14 @@ def test_the_share_that_is_said_to_fit_fits_and_hardly_more() -> None:
     assert not fits([*spent, loss(0.5 * share * 1.02)], budget)
 
 
+def test_a_share_that_fills_the_budget_to_its_last_digit_is_found() -> None:
+    """The accountant's rounding lies beyond such a budget, and the plain sum within."""
+    budget, asked = Budget(epsilon=0.73, delta=1e-6), [loss(3.1, 1e-6)]
+    share = largest_share([], asked, budget)
+    assert share == 0.235
+    assert fits([loss(3.1 * share, 1e-6)], budget)
+
+
 def test_the_share_of_a_budget_without_delta_is_what_is_left() -> None:
     budget = Budget(epsilon=1, delta=0)
     assert largest_share([loss(0.9, 0.0)], [loss(0.2, 0.0)], budget) == 0.5

@@ -337,3 +337,39 @@ def test_an_output_that_is_taken_is_refused_before_reserving(ledger: Ledger, out
     with pytest.raises(RequestError, match="already holds a release"):
         make(ledger, "tuesday", out)
     assert states(ledger) == ["committed"]
+
+
+def test_what_this_process_left_while_the_ledger_was_away_is_given_back(
+    ledger: Ledger, out: str
+) -> None:
+    """The same worker tries again: its lost run costs nothing, for nothing of it was published."""
+    path = ledger.store.where
+
+    def take_away(_: Reservation) -> None:
+        os.rename(path, path + ".bak")
+
+    with pytest.warns(Caution, match="stays reserved"), pytest.raises(ZeroDivisionError):
+        fail(ledger, out, take_away)
+    os.rename(path + ".bak", path)
+    assert states(ledger) == ["reserved"]
+    with ledger.spend(request("monday", out, 0.9)) as reservation:
+        assert states(ledger) == ["returned", "reserved"]
+        with pytest.raises(InProgressError), ledger.spend(request("monday", out, 0.9)):
+            pytest.fail("it goes on in this process")
+        publish(reservation)
+        reservation.commit(out, reservation.release_id)
+    assert states(ledger) == ["returned", "committed"]
+
+
+def test_what_this_process_left_half_written_goes_on_counting(ledger: Ledger, out: str) -> None:
+    def publish_in_part(_: Reservation) -> None:
+        os.mkdir(out)
+        Path(out, "table").write_bytes(b"part of a release")
+
+    with pytest.warns(Caution, match="stays reserved"), pytest.raises(ZeroDivisionError):
+        fail(ledger, out, publish_in_part)
+    with pytest.raises(RequestError, match="already holds files"):
+        make(ledger, "monday", out)
+    assert states(ledger) == ["reserved"]
+    make(ledger, "monday", out + "2")
+    assert states(ledger) == ["reserved", "committed"]

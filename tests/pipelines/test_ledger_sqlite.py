@@ -95,9 +95,9 @@ def test_missing_changes_are_noticed(path: str) -> None:
 
 def test_a_newer_ledger_is_refused(path: str) -> None:
     database = sqlite3.connect(path)
-    database.execute("PRAGMA user_version = 2")
+    database.execute("PRAGMA user_version = 3")
     database.close()
-    with pytest.raises(RequestError, match=r"newer hushbeam \(format 2.*upgrade"):
+    with pytest.raises(RequestError, match=r"newer hushbeam \(format 3.*upgrade"):
         Ledger.open(path)
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from pipelines import release
+from pipelines.claims import TAKEN, TakenError
 from pipelines.errors import RequestError
 from tests.memory_files import MemoryFileSystem
+from transforms import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
 STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}
@@ -137,8 +139,10 @@ def test_who_comes_second_loses_and_leaves_nothing(
         rename(source, target)
 
     monkeypatch.setattr(release.os, "rename", outrun)
-    with pytest.raises(OSError, match="not empty"):
+    progress.reset()
+    with pytest.raises(TakenError, match="already holds a release"):
         release.publish(str(out), {"table.parquet": b"second"}, STATEMENT)
+    assert progress.live() == {TAKEN: 1}
     assert json.loads((out / "statement.json").read_text())["release_id"] == "first"
     assert (out / "table.parquet").read_bytes() == FILES["table.parquet"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -160,13 +164,14 @@ def test_a_mount_point_is_refused_before_the_work(
 # ---- object stores -----------------------------------------------------------------------------
 
 
-def test_in_a_store_the_statement_comes_last() -> None:
+def test_in_a_store_the_claim_comes_first_and_the_statement_last() -> None:
     release.publish(BUCKET, FILES, STATEMENT)
-    assert MemoryFileSystem.writes[-1] == f"{BUCKET}/statement.json"
-    assert len(MemoryFileSystem.writes) == 3
+    names = [path.removeprefix(f"{BUCKET}/") for path in MemoryFileSystem.writes]
+    assert names == ["claim-one.json", *FILES, "statement.json"]
+    assert {*MemoryFileSystem.objects} == {f"{BUCKET}/{name}" for name in names[1:]}
 
 
-@pytest.mark.parametrize("name", [*FILES, "statement.json"])
+@pytest.mark.parametrize("name", ["claim-one.json", *FILES, "statement.json"])
 def test_in_a_store_no_failed_write_leaves_anything(name: str) -> None:
     MemoryFileSystem.reset(broken=name)
     MemoryFileSystem.objects["memory://bucket/other"] = b"mine"
@@ -187,3 +192,87 @@ def test_in_a_store_files_without_a_statement_are_not_overwritten() -> None:
 def test_in_a_store_a_longer_name_is_another_folder() -> None:
     MemoryFileSystem.objects[f"{BUCKET}-2/statement.json"] = b"{}"
     release.require_vacant(BUCKET)
+
+
+CLAIM = f"{BUCKET}/claim-two.json"
+
+
+def test_in_a_store_a_claimed_folder_is_left_to_its_run() -> None:
+    content = b'{"release_id": "two", "claimed_at": "2026-11-20T12:00:00+00:00"}'
+    MemoryFileSystem.objects[CLAIM] = content
+    MemoryFileSystem.objects[f"{BUCKET}/table.parquet"] = b"theirs"
+    before = dict(MemoryFileSystem.objects)
+    told = (
+        r"another run has claimed .*/out since 2026-11-20T12:00:00\+00:00: wait for its release; "
+        "if no run is at work there any more, remove the objects of that folder and run again$"
+    )
+    with pytest.raises(RequestError, match=told):  # before anything is read
+        release.require_vacant(BUCKET)
+    with pytest.raises(TakenError, match=told):
+        release.publish(BUCKET, FILES, STATEMENT)
+    assert MemoryFileSystem.objects == before
+    for path in before:  # as it says
+        del MemoryFileSystem.objects[path]
+    release.publish(BUCKET, FILES, STATEMENT)
+    assert content_of_store() == FILES
+
+
+def content_of_store() -> dict[str, bytes]:
+    """What lies in the folder, but for the statement."""
+    found = {
+        path.removeprefix(f"{BUCKET}/"): data for path, data in MemoryFileSystem.objects.items()
+    }
+    del found[release.STATEMENT]
+    return found
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"\xff", b'{"claimed_at": 3}'])
+def test_in_a_store_any_claim_counts_whatever_it_says(content: bytes) -> None:
+    MemoryFileSystem.objects[CLAIM] = content
+    with pytest.raises(TakenError, match="another run has claimed"):
+        release.publish(BUCKET, FILES, STATEMENT)
+    assert MemoryFileSystem.objects == {CLAIM: content}
+
+
+def test_in_a_store_a_worker_that_died_goes_on_from_its_own_claim() -> None:
+    MemoryFileSystem.objects[f"{BUCKET}/claim-one.json"] = b'{"release_id": "one"}'
+    MemoryFileSystem.objects[f"{BUCKET}/table.parquet"] = b"half"
+    release.publish(BUCKET, FILES, STATEMENT)
+    assert content_of_store() == FILES
+    # It dies once more, between the statement and the end of its claim.
+    MemoryFileSystem.objects[f"{BUCKET}/claim-one.json"] = b'{"release_id": "one"}'
+    release.publish(BUCKET, {"table.parquet": b"drawn again"}, STATEMENT)
+    assert content_of_store() == FILES
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_in_a_store_two_runs_never_mix_wherever_they_meet(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """A second run publishes, or tries to, before some write of the first."""
+    create, seen, ended = MemoryFileSystem.create, [], []
+
+    def met(self: MemoryFileSystem, path: str, *rest: object, **more: object) -> object:
+        seen.append(path)
+        if len(seen) == writes + 1:
+            monkeypatch.setattr(MemoryFileSystem, "create", create)
+            ended.append(attempt("two"))
+        return create(self, path, *rest, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "create", met)
+    ended.append(attempt("one"))
+    if writes >= 4:  # the first has made its four writes, and nobody came
+        ended.insert(0, attempt("two"))
+    assert sorted(ended) == [False, True]
+    (winner,) = {path.rpartition("-")[2] for path in content_of_store()}
+    statement = json.loads(MemoryFileSystem.objects[f"{BUCKET}/statement.json"])
+    assert statement["release_id"] == winner
+
+
+def attempt(name: str) -> bool:
+    """Whether a run of this name was the one to publish."""
+    try:
+        release.publish(BUCKET, {f"{file}-{name}": b"x" for file in FILES}, {"release_id": name})
+    except TakenError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""A claim on a folder of an object store: of two runs that publish in one folder, one goes on.
+
+Locally a folder is renamed into its place, which only one run can do. An object store has no such
+step, so a run puts up a claim before its first file, and takes it down after its last, the
+statement. Cloud Storage makes an object only if there is none (`if_generation_match=0`), so one of
+any number of runs wins. Other stores promise at best that who lists a folder sees what was written
+before: there every run writes a claim of its own name and then looks for others. Of two runs the
+later one sees the earlier one's claim; where both see both, both stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from mechanisms.randomness import SecureRandom
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.bucket_store import Changed, Unavailable
+from pipelines.ledger.google_object import GoogleObject
+from pipelines.ledger.patience import Patience
+
+TAKEN = "output taken meanwhile"  # counted, for what a step raises reaches nobody
+
+_CLAIM = "claim"
+_CLOUD = "gs://"
+_PATIENCE = 60.0  # seconds that a bucket may be silent
+
+
+class TakenError(RequestError):
+    """Another run publishes in the folder, or has done so; this one has published nothing."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One run's claim.
+
+    Attributes:
+        folder: of an object store.
+        release_id: of what the run publishes.
+        patience: how long a bucket may be silent, in seconds.
+    """
+
+    folder: str
+    release_id: str
+    patience: float = _PATIENCE
+
+    @property
+    def path(self) -> str:
+        """Where it is put up."""
+        own = "" if self._by_generation else f"-{self.release_id}"
+        return FileSystems.join(self.folder, f"{_CLAIM}{own}.json")
+
+    def stands(self) -> bool:
+        """Whether this run has put it up already: a worker died, and is tried again."""
+        return _said(_content(self.path)).get("release_id") == self.release_id
+
+    def take(self) -> None:
+        """Put it up.
+
+        Raises:
+            TakenError: another run was faster.
+            FailedError: the store does not answer.
+        """
+        if self._by_generation:
+            self._take_by_generation()
+        elif not self.stands():
+            with FileSystems.create(self.path) as stream:
+                stream.write(self._words)
+            if any(path != self.path for path in claims(self.folder)):
+                self.give_back()
+                raise TakenError(told(self.folder))
+
+    def give_back(self) -> None:
+        """Take it down."""
+        FileSystems.delete([self.path])
+
+    def _take_by_generation(self) -> None:
+        target = _object(self.path)
+        for _ in _attempts(self.patience):
+            try:
+                content, generation = target.fetch()
+                if generation == 0:
+                    target.swap(self._words, 0)
+                    return
+            except (Changed, Unavailable):
+                continue  # the next look tells whose it is, and whether ours arrived
+            if _said(content).get("release_id") == self.release_id:
+                return
+            raise TakenError(told(self.folder))
+        raise FailedError(f"{self.path} could not be written within {self.patience:g} s; try again")
+
+    @property
+    def _by_generation(self) -> bool:
+        return self.folder.startswith(_CLOUD)
+
+    @property
+    def _words(self) -> bytes:
+        claimed_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        return json.dumps({"release_id": self.release_id, "claimed_at": claimed_at}).encode()
+
+
+def claims(folder: str) -> list[str]:
+    """The claims that are put up in a folder."""
+    found = FileSystems.match([FileSystems.join(folder, f"{_CLAIM}*.json")])[0].metadata_list
+    return [each.path for each in found]
+
+
+def told(folder: str) -> str:
+    """That a folder is claimed, since when, and what to do."""
+    since = [f" since {_said(_content(path)).get('claimed_at')}" for path in claims(folder)]
+    return (
+        f"--output: another run has claimed {folder}{''.join(since[:1])}: wait for its release; if "
+        "no run is at work there any more, remove the objects of that folder and run again"
+    )
+
+
+def _said(content: bytes) -> dict[str, Any]:
+    """What a claim says; nothing if it is none of ours."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _content(path: str) -> bytes:
+    """What stands at a path; nothing if there is nothing, or nothing any more."""
+    if not path.startswith(_CLOUD):
+        try:
+            with FileSystems.open(path) as stream:
+                return bytes(stream.read())
+        except (OSError, BeamIOError, ValueError):
+            return b""
+    for _ in _attempts(_PATIENCE):
+        with contextlib.suppress(Unavailable):
+            return _object(path).fetch()[0]
+    raise FailedError(f"{path} could not be read within {_PATIENCE:g} s; try again")
+
+
+def _object(path: str) -> GoogleObject:
+    return GoogleObject(path, flag="--output")
+
+
+def _attempts(seconds: float) -> Iterator[int]:
+    return Patience(SecureRandom(), seconds).attempts()

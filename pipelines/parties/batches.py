@@ -1,0 +1,234 @@
+"""Files of shuffled reports that say to which batch they belong, so that each counts once.
+
+A batch is what one shuffle sends on, and its id the shuffle's; each of its files has a part id
+besides. Both are drawn at random, and say nothing of what was shuffled. They stand in the metadata
+of the Parquet files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io import fileio
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.value_provider import StaticValueProvider
+
+from mechanisms.wire.report import Form, Reports
+from pipelines.errors import Caution, RequestError
+from pipelines.parties.samples import shared
+from pipelines.parties.summary import Summary
+from transforms import report_tables
+
+COPY = "copy of a shuffled file"
+PREFIX = "reports"  # of the names of files in a shuffle's folder
+
+_BATCH, _PART = b"hushbeam.batch", b"hushbeam.part"
+_UNFINISHED = ".unfinished"
+_READERS = 16
+_MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice
+_CHUNK = 1 << 22  # bytes
+
+
+class Marked(NamedTuple):
+    """A file of shuffled reports.
+
+    Attributes:
+        batch: hexadecimal digits, or None if the file names none.
+        part: of the batch.
+        reports: how many rows it has, if it names its batch.
+    """
+
+    batch: str | None
+    part: str = ""
+    reports: int = 0
+
+
+@dataclass
+class WriteBatch(beam.PTransform):
+    """Blocks of shuffled reports to marked Parquet files; out come their names.
+
+    Attributes:
+        folder: is made if it is not there.
+        batch: its id, in hexadecimal digits.
+        form: of all the reports.
+    """
+
+    folder: str
+    batch: str
+    form: Form
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        batch, form = self.batch, self.form
+        return (
+            reports
+            | "Write"
+            >> fileio.WriteToFiles(
+                self.folder,
+                sink=lambda _: BatchSink(batch, form),
+                file_naming=fileio.default_file_naming(PREFIX, ".parquet"),
+                temp_directory=StaticValueProvider(str, FileSystems.join(self.folder, _UNFINISHED)),
+            )
+            | "Names" >> beam.Map(_name).with_output_types(str)
+        )
+
+
+def tidy(folder: str) -> None:
+    """Remove the place in which files were written before they had their names."""
+    place = FileSystems.join(folder, _UNFINISHED)
+    if FileSystems.exists(place):
+        FileSystems.delete([place])
+
+
+def _name(written: fileio.FileResult) -> str:
+    return str(written.file_name)
+
+
+class BatchSink(fileio.FileSink):
+    """One Parquet file, with its batch and a part id of its own."""
+
+    def __init__(self, batch: str, form: Form) -> None:
+        self._batch, self._form = batch, form
+
+    def open(self, fh: BinaryIO) -> None:
+        self._marks = {_BATCH: self._batch.encode(), _PART: uuid.uuid4().hex.encode()}
+        schema = report_tables.schema(self._form).with_metadata(self._marks)
+        self._writer = pq.ParquetWriter(fh, schema)
+
+    def write(self, record: Reports) -> None:
+        self._writer.write_table(
+            report_tables.to_table(record).replace_schema_metadata(self._marks)
+        )
+
+    def flush(self) -> None:
+        self._writer.close()
+
+
+def mark_in(file: str) -> Marked:
+    """To which batch a file belongs, by its footer; whatever the file is, this raises nothing."""
+    try:
+        with FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            said = pq.ParquetFile(stream)
+            marks = said.schema_arrow.metadata or {}
+            batch, part = marks[_BATCH].decode("ascii"), marks[_PART].decode("ascii")
+            return Marked(batch, part, said.metadata.num_rows)
+    except (pa.ArrowException, OSError, BeamIOError, ValueError, KeyError):
+        return Marked(None)
+
+
+class Chosen(NamedTuple):
+    """Files of shuffled reports, each part of a batch once.
+
+    Attributes:
+        files: those that are collected.
+        copies: how many reports are in those that are not.
+        batches: whose they are -> a file of each.
+    """
+
+    files: tuple[str, ...]
+    copies: int
+    batches: Mapping[str, str]
+
+
+def once_each(files: Sequence[str]) -> Chosen:
+    """Leave out what is there twice, and say so.
+
+    Args:
+        files: of shuffled reports.
+
+    Raises:
+        RequestError: two files that name no batch hold the same bytes.
+    """
+    with ThreadPoolExecutor(_READERS) as pool:
+        marks = dict(zip(files, pool.map(mark_in, files), strict=True))
+    first: dict[tuple[str, str], str] = {}
+    for file, mark in marks.items():
+        if mark.batch is not None:
+            first.setdefault((mark.batch, mark.part), file)
+    nameless = [file for file, mark in marks.items() if mark.batch is None]
+    kept = {*first.values(), *nameless}
+    copies = sum(mark.reports for file, mark in marks.items() if file not in kept)
+    if len(kept) < len(files):
+        _warn(
+            f"--input: {len(files) - len(kept)} files are copies of others, and their "
+            f"{copies:,} reports count once"
+        )
+    _require_unlike(nameless, len(files))
+    batches = {batch: file for (batch, _), file in reversed(first.items())}
+    return Chosen(tuple(file for file in files if file in kept), copies, batches)
+
+
+def _require_unlike(nameless: Sequence[str], files: int) -> None:
+    """Refuse equal files of other shufflers; of parts of them nobody can tell."""
+    if not nameless or files < 2:
+        return
+    seen: dict[bytes, str] = {}
+    for file in nameless:
+        digest = _digest(file)
+        if digest in seen:
+            raise RequestError(
+                f"--input: {file} holds the same bytes as {seen[digest]}, and no batch id that "
+                "would tell a copy: leave one out"
+            )
+        if digest:
+            seen[digest] = file
+    _warn(
+        f"--input: {len(nameless)} files name no batch, so nobody can tell whether their reports "
+        "are in another file too"
+    )
+
+
+def _digest(file: str) -> bytes:
+    """Of what a file holds; nothing for an empty one, or for one that cannot be read."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            while piece := stream.read(_CHUNK):
+                digest.update(piece)
+                size += len(piece)
+    except (OSError, BeamIOError, ValueError):
+        return b""
+    return digest.digest() if size else b""
+
+
+def require_disjoint(batches: Mapping[str, str], summaries: Mapping[str, Summary]) -> None:
+    """Refuse batches that were shuffled from the same reports.
+
+    Args:
+        batches: batch -> a file of it.
+        summaries: batch -> what its shuffle has said, where it is known.
+
+    Raises:
+        RequestError: too many reports are in two of them.
+    """
+    unknown = [batches[batch] for batch in batches if batch not in summaries]
+    if len(batches) > 1 and unknown:
+        _warn(
+            f"--input: no summary of its shuffle lies beside {unknown[0]}, so nobody can tell "
+            "whether its reports were shuffled twice"
+        )
+    samples = {batch: summaries[batch].sample for batch in batches if batch in summaries}
+    for (one, other), share in shared(samples).items():
+        told = (
+            f"about {max(1, round(100 * share))} % of the reports behind {batches[one]} are also "
+            f"behind {batches[other]}"
+        )
+        if share > _MOST_SHARED:
+            raise RequestError(
+                f"--input: {told}: they were shuffled twice; leave one out, or shuffle the inputs "
+                "of both together, which counts each report once"
+            )
+        _warn(f"--input: {told}, and count twice")
+
+
+def _warn(told: str) -> None:
+    warnings.warn(told, Caution, stacklevel=3)

@@ -1,0 +1,199 @@
+"""Windows of several versions of a plan: those that overlap compose, and no others."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pipelines import cli
+from pipelines.ledger.entries import Entry
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.rules import BudgetExceeded
+from pipelines.ledger.spans import Span, span_of
+from tests.ledger_rivals import request
+
+pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+
+MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+
+
+def days(first: int, count: int) -> Span:
+    """So many days, from the first on."""
+    return Span(start=MONDAY + first * DAY, until=MONDAY + (first + count) * DAY)
+
+
+@pytest.fixture
+def make(ledger: Ledger, tmp_path: Path) -> Callable[..., Entry]:
+    """Spends on a window of some version; the budget of a unit is 1."""
+
+    def make(
+        window: str, epsilon: float, version: int = 1, span: Span | None = None, **more: Any
+    ) -> Entry:
+        output = str(tmp_path / f"{version}-{window}")
+        asked = request(
+            window, output, epsilon, version=version, fingerprint=f"f00d{version}",
+            scope="user per window", span=span, **more,
+        )  # fmt: skip
+        with ledger.spend(asked) as reservation:
+            reservation.commit(output, reservation.release_id)
+        return reservation.entry
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "until"),
+    [
+        ("2026-11", "2026-11-01T00:00:00", "2026-12-01T00:00:00"),
+        ("2026-12", "2026-12-01T00:00:00", "2027-01-01T00:00:00"),
+        ("2026-W47", "2026-11-16T00:00:00", "2026-11-23T00:00:00"),
+        ("2026-11-30", "2026-11-30T00:00:00", "2026-12-01T00:00:00"),
+        ("2026-11-20T13", "2026-11-20T13:00:00", "2026-11-20T14:00:00"),
+        ("2026-11-20T1359", "2026-11-20T13:59:00", "2026-11-20T14:00:00"),
+        ("2026-11-20T13:59:59Z", "2026-11-20T13:59:59", "2026-11-20T14:00:00"),
+    ],
+)
+def test_dates_say_what_time_a_window_is_about(name: str, start: str, until: str) -> None:
+    found = span_of(name)
+    assert found is not None
+    assert (found.start.isoformat(), found.until.isoformat()) == (
+        start + "+00:00",
+        until + "+00:00",
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["all", "2026", "1234", "2026-13", "2026-02-29", "2026-W54", "2026-W00", "9999-12", "0000-01",
+     "2026-11-20T25", "run-2026-11-20", "2026-11-20 ", "٢٠٢٦-١١"],
+)  # fmt: skip
+def test_other_names_say_nothing(name: str) -> None:
+    assert span_of(name) is None
+
+
+def test_a_span_lasts_and_its_end_is_not_in_it() -> None:
+    assert days(0, 1).overlaps(days(0, 7))
+    assert not days(0, 1).overlaps(days(1, 1))
+    assert not days(1, 1).overlaps(days(0, 1))
+    with pytest.raises(ValidationError, match="must end after it began"):
+        days(3, 0)
+
+
+def test_days_of_a_new_version_compose_with_the_week_of_the_old_one(make) -> None:
+    make("2026-11-16", 0.5, span=days(0, 7))
+    make("2026-11-23", 0.9, span=days(7, 7))
+    make("2026-11-17", 0.2, 2, days(1, 1))
+    with pytest.raises(BudgetExceeded) as refusal:
+        make("2026-11-18", 0.6, 2, days(2, 1))
+    assert "per user in window 2026-11-18" in str(refusal.value)
+    assert "spent by 1 releases: epsilon 0.5" in str(refusal.value)
+    assert "1 of them in windows of other names that overlap it" in str(refusal.value)
+    # By itself it would fit beside the week; but the week's units have lost 0.2 on the 17th.
+    with pytest.raises(BudgetExceeded, match=r"spent by 2 releases: epsilon 0\.7"):
+        make("2026-11-18", 0.4, 2, days(2, 1))
+    make("2026-11-18", 0.3, 2, days(2, 1))
+    with pytest.raises(BudgetExceeded):
+        make("2026-11-19", 0.01, 2, days(3, 1))
+
+
+def test_a_week_of_a_new_version_composes_with_all_days_of_the_old_one(make) -> None:
+    for day in range(7):
+        make(f"2026-11-{16 + day}", 0.1, span=days(day, 1))
+    make("2026-11-23", 0.9, span=days(7, 1))
+    with pytest.raises(BudgetExceeded, match=r"spent by 7 releases: epsilon 0\.7"):
+        make("2026-W47", 0.4, 2, span_of("2026-W47"))
+    make("2026-W47", 0.3, 2, span_of("2026-W47"))
+
+
+def test_windows_that_do_not_overlap_do_not_compose_whatever_the_version(make) -> None:
+    for version in (1, 2, 3):
+        for day in range(3):
+            make(f"day {version} {day}", 0.9, version, days(10 * version + day, 1))
+
+
+def test_where_nobody_knows_the_time_other_versions_windows_compose(make) -> None:
+    for name in ("north", "south"):
+        make(name, 0.9)  # one plan has named both
+    with pytest.raises(BudgetExceeded, match="2 of them in windows of other names that overlap it"):
+        make("east", 0.2, 2)
+    with pytest.raises(BudgetExceeded):  # one of the two is not known
+        make("2026-11-20", 0.2, 2, span_of("2026-11-20"))
+
+
+def test_a_merged_window_covers_what_was_added_to_it(make) -> None:
+    make("2026-11-18", 0.9, span=days(0, 3))
+    with pytest.raises(BudgetExceeded):
+        make("2026-11-16", 0.2, 2, days(0, 1))
+    make("2026-11-19", 0.9, 2, days(3, 1))
+
+
+def test_explain_shows_each_account_once(make, ledger: Ledger, capsys) -> None:
+    make("2026-11-16", 0.5, span=days(0, 7))
+    for day in range(2):
+        make(f"2026-11-{17 + day}", 0.2, 2, days(1 + day, 1))
+    path = ledger.store.where
+    assert cli.main(["ledger", "explain", "--ledger", path, "--json"]) == 0
+    accounts = json.loads(capsys.readouterr().out)
+    shown = [(each["window"], round(each["basic"]["epsilon"], 9)) for each in accounts]
+    # The week has all three, each day itself and the week.
+    assert shown == [("2026-11-16", 0.9), ("2026-11-17", 0.7), ("2026-11-18", 0.7)]
+
+
+def test_span_and_design_are_kept(make, ledger: Ledger) -> None:
+    entry = make("2026-11-16", 0.5, span=days(0, 7), design="d" * 32)
+    assert ledger.entries() == (entry,)
+    assert (entry.span, entry.design) == (days(0, 7), "d" * 32)
+
+
+def test_a_ledger_of_the_first_version_is_read_and_becomes_one_of_this(
+    make, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Its entries have no span, so other versions' windows compose with them."""
+    make("2026-11-16", 0.9)
+    path = ledger.store.where
+    _as_of_version_1(path)
+    assert ledger.entries()[0].span is None
+    with pytest.raises(BudgetExceeded):
+        make("2026-11-20", 0.2, 2, days(4, 1))
+    assert _version(path) == 1
+    make("2026-11-20", 0.1, 2, days(4, 1))
+    assert _version(path) == 2
+
+
+def _as_of_version_1(path: str) -> None:
+    """The same ledger as the first version has written it."""
+    from pipelines.ledger.sqlite_store import _digest
+
+    database = sqlite3.connect(path)
+    for trigger in ("unchanged", "kept"):
+        database.execute(f"DROP TRIGGER {trigger}")
+    last = ""
+    rows = database.execute("SELECT revision, id, entry FROM changes ORDER BY revision").fetchall()
+    for revision, id, text in rows:
+        old = json.dumps({k: v for k, v in json.loads(text).items() if k not in ("span", "design")})
+        last = _digest(last, id, old)
+        new = (old, last, revision)
+        database.execute("UPDATE changes SET entry = ?, digest = ? WHERE revision = ?", new)
+    database.execute("PRAGMA user_version = 1")
+    database.commit()
+    database.close()
+
+
+def _version(path: str) -> int:
+    database = sqlite3.connect(path)
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    database.close()
+    return int(version)
