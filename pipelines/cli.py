@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -37,6 +39,7 @@ from pipelines.vector_mean import command as vector_mean_command
 
 # True however a run ends, also one that published and then failed to show what.
 _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
+_STOPPED = threading.Event()  # whether this process was told to stop
 
 
 class Parser(argparse.ArgumentParser):
@@ -79,6 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return RUN_FAILED
     except Exception as error:
+        if _STOPPED.is_set():
+            _complain(f"interrupted; {_PUBLISHED_OR_NOT}")
+            return RUN_FAILED
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
             return RUN_FAILED
@@ -92,14 +98,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """The process behind the `hushbeam` command."""
+    # Whoever stops a job (a scheduler, a container, a closed terminal) ends it as Ctrl-C does: what
+    # was set aside in a ledger is given back, and nothing is left half written.
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) is not signal.SIG_IGN:  # as under `nohup`
+            signal.signal(stop, _stop)
+    # A narrow encoding is no reason to fail a run that has published.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     code = main()
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # a full disk behind it, or a reader who has left
+            stream.flush()
     # Leave without taking the interpreter apart: Arrow's reader threads can still be alive and
     # then abort the process (apache/arrow#34314), which would turn a published release into a
     # failure for whoever reads the exit code. Seen once in some 60 runs.
     os._exit(code)
+
+
+def _stop(*_: object) -> NoReturn:
+    """Interrupt; and remember it, for Beam may make another exception of it on its way."""
+    _STOPPED.set()
+    raise KeyboardInterrupt
 
 
 def _parser() -> Parser:

@@ -32,6 +32,13 @@ class Screen(Console):
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Show what can be shown: a full disk behind stdout denies no release."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self.on_broken_pipe()
+
 
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -157,25 +158,30 @@ def stall(*_):
 
 module, _, name = sys.argv[1].rpartition(".")
 setattr(importlib.import_module(module), name, stall)
-sys.exit(cli.main(sys.argv[2:]))
+del sys.argv[1]
+cli.entry()
 """
 
 
 @pytest.mark.parametrize(
-    ("step", "leftovers"),
+    ("step", "stop", "leftovers"),
     [
-        ("pipelines.histogram.report.page", 0),  # between the shuffle and the release
-        ("os.rename", 1),  # all is written, under a hidden name that nobody takes for a release
+        ("pipelines.histogram.report.page", signal.SIGKILL, 0),  # between shuffle and release
+        ("pipelines.histogram.report.page", signal.SIGTERM, 0),  # as schedulers stop a job
+        # All is written, under a hidden name that nobody takes for a release.
+        ("os.rename", signal.SIGKILL, 1),
     ],
 )
 def test_a_killed_job_leaves_no_release(
-    step: str, leftovers: int, run, log, domain, workspace
+    step: str, stop: signal.Signals, leftovers: int, run, log, domain, workspace
 ) -> None:
     words = request(log, domain)
     job = subprocess.Popen(
         [sys.executable, "-c", STALLED, step, *words],
         cwd=workspace,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         deadline = time.monotonic() + 60
@@ -184,8 +190,11 @@ def test_a_killed_job_leaves_no_release(
             assert time.monotonic() < deadline
             time.sleep(0.05)
     finally:
-        job.kill()
-        job.wait()
+        job.send_signal(stop)
+        said = job.communicate(timeout=60)[1]
+    if stop is signal.SIGTERM:  # told what to do, it ends in order
+        assert job.returncode == 3
+        assert said.startswith("hushbeam: interrupted; there is a release only if ")
     assert not (workspace / "out").exists()
     left = [path.name for path in workspace.iterdir() if path.name not in ("reached", "tmp")]
     assert len(left) == leftovers

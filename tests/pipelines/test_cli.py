@@ -158,14 +158,20 @@ def test_exit_codes_and_stderr_of_a_process(
     assert len(done.stderr.splitlines()) == (1 if complaint else 0)
 
 
-def test_a_reader_that_leaves_early_does_not_change_the_exit_code(log, domain, tmp_path) -> None:
-    """`hushbeam ... | head -1` has published; 1 would say that it withheld."""
-    job = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *canaries.request(log, domain=domain)],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    job.stdout.close()  # before a word came
+@pytest.mark.parametrize("behind", ["a reader who leaves", "a full disk"])
+def test_output_that_nobody_reads_does_not_change_the_exit_code(
+    behind: str, log, domain, tmp_path
+) -> None:
+    """`hushbeam ... | head -1` has published; 1 would say that it withheld, 3 that it failed."""
+    reading, writing = os.pipe() if behind == "a reader who leaves" else (None, None)
+    with open("/dev/full", "w") if writing is None else open(writing, "w") as stdout:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cli", *canaries.request(log, domain=domain)],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=stdout, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    if reading is not None:
+        os.close(reading)  # before a word came
     assert (job.wait(timeout=60), job.stderr.read()) == (0, b"")
     job.stderr.close()
     assert (tmp_path / "out" / "statement.json").exists()

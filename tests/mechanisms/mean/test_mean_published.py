@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,11 @@ def test_a_report_stays_within_reach_of_its_value():
 def test_improved_keeps_its_papers_range(epsilon, delta):
     with pytest.raises(ValueError, match=r"epsilon must exceed 2 ln\(1 \+ 4 delta\)"):
         im_published(epsilon, delta)
+
+
+def test_an_audit_names_what_is_claimed_and_not_what_is_known():
+    """At the paper's own epsilon: without it, an infinite claim would be called false."""
+    found = audit(dct_published(1.0))
+    assert (found.claim.epsilon, found.claim.delta, found.holds) == (1.0, 0.0, False)
+    assert found.delta > 0.1
+    assert found.epsilon == math.inf
