@@ -46,6 +46,8 @@ class Parser(argparse.ArgumentParser):
     """Complains in one line."""
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith("expected one argument"):
+            message += "; one that begins with - needs an equals sign, as in --bounds=-5,5"
         raise RequestError(f"{message} ({self.prog} --help tells more)")
 
 

@@ -82,7 +82,7 @@ def read_bounds(text: str | None) -> Bounds:
         ends = []
     if len(ends) != 2:
         raise RequestError(
-            f"--bounds must be two numbers with a comma, as in 0,100 or --bounds=-5,5, not {text!r}"
+            f"--bounds must be two numbers with a comma, as in 0,100 or -5,5, not {text!r}"
         )
     if not math.isfinite(ends[1] - ends[0]):
         raise RequestError(f"--bounds must be finite, and so must be their distance, not {text!r}")

@@ -153,4 +153,4 @@ def _bounds(flag: str, text: str, limits: str) -> Bounds:
     try:
         return read_bounds(limits)
     except RequestError as error:
-        raise RequestError(str(error).replace("--bounds", f"{flag} {text}: the bounds")) from None
+        raise RequestError(str(error).replace("--bounds", f"{flag} {text}: the bounds", 1)) from None

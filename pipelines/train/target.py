@@ -73,7 +73,7 @@ def _bounds(text: str, spec: str) -> Bounds:
     try:
         return read_bounds(spec)
     except RequestError as error:
-        raise RequestError(str(error).replace("--bounds", f"--target {text}: the bounds")) from None
+        raise RequestError(str(error).replace("--bounds", f"--target {text}: the bounds", 1)) from None
 
 
 def _classes(spec: str, kind: pa.DataType) -> Domain:

@@ -118,6 +118,14 @@ def test_a_complaint_is_one_line_whatever_is_in_it(run, log) -> None:
     assert outcome.err.splitlines() == [outcome.err.rstrip("\n")]
 
 
+def test_a_negative_bound_is_told_how_it_is_written(run, log) -> None:
+    outcome = run(["mean", "--input", log, "--column", "real", "--bounds", "-5,5"])
+    assert outcome.code == 2
+    assert "--bounds: expected one argument; one that begins with - needs an equals sign" in (
+        outcome.err
+    )
+
+
 def test_debug_is_an_option_of_every_command_and_a_value_as_well(run, log, domain) -> None:
     for words in (["--debug", "audit", "grr"], ["audit", "grr", "--debug"]):
         assert "unknown" not in run([*words, "--epsilon", "1", "--domain-size", "4"]).err
