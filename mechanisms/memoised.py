@@ -1,8 +1,9 @@
 """Permanent randomness: a user who repeats a value repeats the message, and pays once.
 
 Fresh noise every day averages out: whoever links a user's reports learns the value after enough of
-them. Here the noise is a keyed function of the user's secret, the plan, the metric and the cell.
-The secret is a device's own 32 random bytes, never sent; nothing else has to be remembered.
+them. Here the noise is a keyed function of the user's secret, the plan, the metric, the mechanism
+and the cell. The secret is a device's own 32 random bytes, never sent; nothing else has to be
+remembered.
 
 What this does NOT hide is a change. Whoever links a user's reports sees on which days the message
 changed, whatever epsilon is. The collector cannot link them: reports carry no sender, and the
@@ -20,6 +21,7 @@ import hmac
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,14 @@ from mechanisms.channel import Guarantee, Mechanism, Messages, require_integer
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import PermanentRandom, Words
 from mechanisms.wire import fingerprint as plans
+from mechanisms.wire.design import described
 from mechanisms.wire.report import MOST_METRICS
 
 SECRET = 32  # bytes
 
 # Two uses of one secret must never meet in one stream. The number changes with whatever makes an
 # old secret give other messages: then every user's value is randomised, and paid for, once more.
-_MESSAGE, _OFFSET = b"hushbeam memoised message 1", b"hushbeam memoised offset 1"
+_MESSAGE, _OFFSET = b"hushbeam memoised message 2", b"hushbeam memoised offset 2"
 
 
 class _Offset(PermanentRandom):
@@ -59,7 +62,8 @@ class MemoisedClient:
         secret: 32 random bytes of this user, from the operating system; not derived from a name.
         fingerprint: of the plan, 16 bytes; another plan has other noise and is paid for anew.
         metric: its place in the plan, 0 .. 65,535.
-        mechanism: what randomises a cell.
+        mechanism: what randomises a cell; another one, or one of other constants, has other noise,
+            under the same fingerprint too: two laws that shared their coins would not add up.
 
     >>> from mechanisms.catalog import build
     >>> client = MemoisedClient(bytes(32), bytes(16), 0, build("grr", epsilon=1.0, domain_size=9))
@@ -166,9 +170,14 @@ class MemoisedClient:
         name = np.ascontiguousarray(cell, "<i8").tobytes()
         return self.mechanism.perturb(cell, PermanentRandom(self._key(_MESSAGE, name)))
 
+    @cached_property
+    def _law(self) -> bytes:
+        """The mechanism with all its constants, to the last bit: 16 bytes."""
+        return plans.fingerprint(described(self.mechanism))
+
     def _key(self, purpose: bytes, name: bytes) -> bytes:
         """The key of one stream; purposes differ in length and all else but the name is fixed."""
-        context = purpose + self.fingerprint + self.metric.to_bytes(2, "little")
+        context = purpose + self.fingerprint + self.metric.to_bytes(2, "little") + self._law
         return hmac.digest(self.secret, context + name, hashlib.sha256)
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -98,12 +98,27 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[Any], None]]:
             watcher.join()
 
 
+def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    """An empty table; where a screen is narrow its cells take more lines, and lose nothing.
+
+    Args:
+        names: headings of the columns to the left.
+        numbers: headings of the columns after them.
+        title: above it.
+    """
+    table = Table(title=title)
+    for heading in names:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
 def show_top(console: Console, table: pa.Table, rows: int, confidence: float) -> None:
     """The largest estimates, as a table."""
-    shown = Table(title=f"the {min(rows, len(table))} largest of {len(table):,} values")
-    shown.add_column("value")
-    for heading in ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval"):
-        shown.add_column(heading, justify="right")
+    headings = ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval")
+    title = f"the {min(rows, len(table))} largest of {len(table):,} values"
+    shown = numbers_table(("value",), headings, title)
     order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
     top = order.slice(0, rows)
     for label, row in zip(labels(top), top.to_pylist(), strict=True):

@@ -22,7 +22,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.road import fresh_digest
-from pipelines.wording import RAW_ROWS, meaning, upward
+from pipelines.wording import RAW_ROWS, meaning
 from transforms.blocks import Generator
 from transforms.contributions import OneValuePerUser
 from transforms.encode_numbers import (
@@ -107,38 +107,6 @@ def open_numbers(options: NumberOptions, given: inputs.Given = inputs.ALONE) -> 
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)
     return telemetry
-
-
-def least_reports(options: NumberOptions, rows: int) -> int:
-    """The least batch; in the shuffle model by default nine tenths of the rows, to two figures.
-
-    Raises:
-        RequestError: users are protected and nobody says how many there are at the least.
-    """
-    if options.min_reports is not None:
-        return options.min_reports
-    if options.model != "shuffle":
-        return 1
-    if options.user_column is not None or not rows:
-        raise RequestError(
-            "--min-reports is missing: with --user-column, say how many users at the least the "
-            "release must stand on (each client's epsilon is chosen for that number)"
-        )
-    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
-    return max(2, int(0.9 * rows) // unit * unit)
-
-
-def require_proven(options: NumberOptions, released: Guarantee) -> None:
-    """Refuse to begin a release above the epsilon asked for.
-
-    Raises:
-        RequestError: what can be proven is more.
-    """
-    if options.epsilon is not None and not released.epsilon <= options.epsilon:
-        raise RequestError(
-            f"--epsilon: {options.epsilon:g} is less than what can be proven of these reports, "
-            f"{upward(released.epsilon, 3):g}; ask for that much, or have more of them"
-        )
 
 
 class Cells(NamedTuple):

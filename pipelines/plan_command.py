@@ -128,9 +128,9 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
     table = designs_table(
         f"{target.n:,} reports, {target.domain_size:,} values",
         "error: standard error of a value's share of the reports; POP: the same after "
-        f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; messages: "
-        "of a user, on average; local and release: epsilon",
-        ("p", "error", "POP", "bits", "messages", "local", "release"),
+        f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; sent: "
+        "messages of a user, on average; local and release: epsilon",
+        ("p", "error", "POP", "bits", "sent", "local", "release"),
     )
     for place, found in enumerate(designs):
         constants = found.mechanism.constants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -103,7 +104,7 @@ def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTar
         table.add_row(
             "auto" if row.design is best else "",
             row.name,
-            *("" if each is None else f"{each:.3g}" for each in errors),
+            *("" if each is None else _short(each) for each in errors),
             *([""] * 4 if row.design is None else _cost(row.design)),
         )
     return table
@@ -111,7 +112,13 @@ def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTar
 
 def _cost(design: VectorDesign) -> list[str]:
     """What a design asks of a user."""
-    return [str(design.bits), f"{design.mechanism.messages:,.0f}", *losses(design)]
+    return [str(design.bits), f"{design.mechanism.messages:.0f}", *losses(design)]
+
+
+def _short(number: float) -> str:
+    """Three digits, in seven characters."""
+    told = f"{number:.2e}" if 0 < number < 1e-3 else f"{number:.3g}"
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].replace("+", ""), told)
 
 
 def _projected(

@@ -51,13 +51,12 @@ def designs_table(title: str, caption: str, numbers: Sequence[str]) -> Table:
         caption: what its columns are.
         numbers: headings of the columns after those of a mark and of the mechanism's name.
     """
-    table = Table(
-        title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    # Where a screen is too narrow, what is told is broken over lines, and nothing of it is lost.
     for heading in ("", "mechanism"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", overflow="fold")
     return table
 
 

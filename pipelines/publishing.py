@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -95,11 +96,40 @@ def carry_out(
 
 
 def conclude(job: Job, screen: console.Screen) -> None:
-    """Say what the release guarantees, and where its page is."""
+    """Say what was read, what the release guarantees, and where its page is."""
+    say_counts(job, screen)
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(one_line(guarantee), highlight=False)
     page = f"report: {job.options.output}/report.html"
     screen.print(page, highlight=False, markup=False, soft_wrap=True)
+
+
+def say_counts(job: Job, screen: console.Screen) -> None:
+    """One line of what a release stands on, if its statement counts reports and rows."""
+    said = json.loads(release.read(job.options.output, release.STATEMENT))
+    if {"n", "rows_read"} <= said.keys():
+        told = counts(said, len(job.telemetry.files))
+        screen.print(told, highlight=False, markup=False, soft_wrap=True)
+
+
+def counts(statement: Mapping[str, Any], files: int) -> str:
+    """What a release stands on: numbers that its statement publishes exactly anyway.
+
+    Args:
+        statement: of the release.
+        files: that were read; 0 where reports came by another road.
+
+    >>> counts({"n": 1500, "rows_read": 2000, "rejects": {"null value": 500}}, 3)
+    '1,500 reports of 2,000 rows in 3 files; 500 rows: null value'
+    """
+    told = f"{statement['n']:,} reports"
+    if statement["rows_read"]:
+        told += f" of {statement['rows_read']:,} rows"
+    if files:
+        told += f" in {files:,} file{'s' if files > 1 else ''}"
+    rejected = (f"; {n:,} rows: {name}" for name, n in statement.get("rejects", {}).items())
+    invalid = statement.get("invalid_reports", 0)
+    return told + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
 
 
 def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> Exception:

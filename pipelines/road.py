@@ -24,7 +24,10 @@ from transforms.shuffle import Shuffle
 from transforms.telemetry import ReadTelemetry
 from transforms.users import UserDigest
 
-_BUCKET_ROWS = 1 << 18  # how many rows a bucket of the shuffler should hold
+# Rows of a bucket that one worker orders in its cache; that many only while there are few buckets,
+# for thousands of them cut blocks to shreds; and rows that a bucket should hold at most.
+_CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
+_BUCKET_ROWS = 1 << 18
 
 
 class RoadJob(Job, Protocol):
@@ -169,7 +172,8 @@ class Publish(beam.PTransform):
 
 def bucket_count(rows: float) -> int:
     """How many groups the shuffler and the contribution bound split their input into."""
-    return min(max(64, int(rows) // _BUCKET_ROWS), 1 << 14)
+    cached = min(int(rows) // _CACHED_ROWS, _FEW_BUCKETS)
+    return min(max(64, cached, int(rows) // _BUCKET_ROWS), 1 << 14)
 
 
 def fresh_digest(column: str | None) -> UserDigest | None:

@@ -153,4 +153,5 @@ def _bounds(flag: str, text: str, limits: str) -> Bounds:
     try:
         return read_bounds(limits)
     except RequestError as error:
-        raise RequestError(str(error).replace("--bounds", f"{flag} {text}: the bounds", 1)) from None
+        told = str(error).replace("--bounds", f"{flag} {text}: the bounds", 1)
+        raise RequestError(told) from None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-from collections.abc import Sequence
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
+    PortableOptions,
     StandardOptions,
 )
-from apache_beam.runners.runner import PipelineState
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineResult, PipelineState
 from rich.console import Console
 
 from pipelines.console import counters, progress
@@ -28,6 +32,16 @@ _WRONG_RUNNERS = {
     "DaskRunner": "side outputs, and one of two sinks",
     "PySparkRunner": "side outputs, and what a bundle ends with",
 }
+
+# What names the program of a job server that Beam would otherwise try to fetch.
+_SERVERS = {
+    "FlinkRunner": "--flink_job_server_jar=JAR",
+    "PrismRunner": "--prism_location=PROGRAM",
+    "SparkRunner": "--spark_job_server_jar=JAR",
+}
+
+# Calls within calls: a step of training is a chain of 12 transforms, and there may be 100 of them.
+_DEEPEST = 5_000
 
 
 def beam_options(arguments: Sequence[str]) -> PipelineOptions:
@@ -74,7 +88,7 @@ def run_beam(
         submitted, or only a template of it written.
 
     Raises:
-        RequestError: the options do not make a pipeline.
+        RequestError: the options do not make a pipeline, or the runner's job server is not there.
         FailedError: the job failed elsewhere, or was cancelled.
         Exception: it failed here, with whatever its steps raised.
     """
@@ -85,7 +99,7 @@ def run_beam(
     reset()
     pipeline | job
     with progress(screen, rows) as follow:
-        result = pipeline.run()
+        result = _submitted(pipeline)
         follow(result)
         state = result.wait_until_finish()
     # Who has written a template says DONE, and knows of no job.
@@ -98,3 +112,44 @@ def run_beam(
     with contextlib.suppress(Exception):  # what was published is published, counted or not
         return counters(result)
     return {}
+
+
+def _submitted(pipeline: beam.Pipeline) -> PipelineResult:
+    """What Beam returns of a pipeline that it has begun to run."""
+    try:
+        with _deep():
+            return pipeline.run()
+    except Exception as error:
+        if not _without_server(error):
+            raise
+        raise RequestError(_no_server(pipeline, reason(error).partition(". ")[0])) from None
+
+
+def _no_server(pipeline: beam.Pipeline, why: str) -> str:
+    """That there is none, and how to name one."""
+    name = type(pipeline.runner).__name__
+    endpoint = pipeline.options.view_as(PortableOptions).job_endpoint
+    if endpoint is not None:
+        return f"--job_endpoint: no job server answers at {endpoint} ({why})"
+    program = f", or its program with {_SERVERS[name]}" if name in _SERVERS else ""
+    return (
+        f"--runner: {name} has no job server: name one that runs with --job_endpoint=HOST:PORT"
+        f"{program} ({why})"
+    )
+
+
+@contextlib.contextmanager
+def _deep() -> Iterator[None]:
+    """Room for the local runner, which goes along a pipeline by recursion, side inputs and all."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def _without_server(error: Exception) -> bool:
+    """Whether Beam failed on the way to a job server: before it had submitted anything."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code is PortableRunner.create_job_service.__code__ for frame, _ in frames)

@@ -11,8 +11,9 @@ from mechanisms.channel import Guarantee
 from mechanisms.target import default_delta
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
-from pipelines.wording import large_delta, upward
+from pipelines.wording import factor, large_delta, upward
 
+_MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
 LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 
 
@@ -89,10 +90,15 @@ def least_batch(options: Crowd, rows: int, why: str) -> int:
     """
     if options.min_reports is not None:
         return options.min_reports
-    if options.user_column is not None or not rows:
+    if options.user_column is not None:
         raise RequestError(
             "--min-reports is missing: with --user-column, say how many users at the least the "
             f"release must stand on ({why})"
+        )
+    if not rows:
+        raise RequestError(
+            "--min-reports is missing: nobody has counted the rows here, so say how many reports "
+            f"at the least the release must stand on ({why})"
         )
     unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
     return max(2, int(0.9 * rows) // unit * unit)
@@ -125,3 +131,34 @@ def require_proven(asked: Losses, released: Guarantee) -> None:
 def cautioned(delta: float, reports: int) -> list[str]:
     """What a large delta calls for, or nothing."""
     return [large_delta(delta, reports)] if delta * reports >= 1 else []
+
+
+def next_to_nothing(epsilon: float) -> list[str]:
+    """What an epsilon calls for that is too large to mean anything, or nothing.
+
+    Args:
+        epsilon: of the release, in nats.
+    """
+    if not epsilon > _MEANINGLESS:
+        return []
+    return [
+        f"epsilon {upward(epsilon, 4):g} promises next to nothing: what anybody sees may be "
+        f"{factor(epsilon)} times likelier with one value than with another"
+    ]
+
+
+def drowned(error: float, reports: int, what: str) -> list[str]:
+    """What an error calls for that is larger than all there is to know, or nothing.
+
+    Args:
+        error: the predicted standard error, as a share of what a guess may be wrong by.
+        reports: that it is predicted for; 0 if nobody knows.
+        what: is estimated, and how far off a guess could be.
+    """
+    if not (reports > 0 and error > 1):
+        return []
+    return [
+        f"noise drowns what is released: with {reports:,} reports the standard error is up to "
+        f"{error:.3g} times {what}, and the budget is spent all the same; have more reports, a "
+        "larger epsilon, or leave it out"
+    ]

@@ -14,9 +14,12 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.block_coders import weighed
 
 # What opens a generator on a worker: SecureRandom itself, or a seeded one in tests.
 Generator = Callable[[], RandomSource]
+
+weighed(np.ndarray)  # messages
 
 _BUFFER = 1 << 20  # rows a worker holds before it sends them on: few, large pieces
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
 from mechanisms.central.histogram import CentralHistogram
@@ -16,6 +17,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.simplex import POSTPROCESSING
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
+from transforms.collect_counts import Counted, CountMessages
 from transforms.encode import CellBlock
 from transforms.progress import REPORTS, tally
 
@@ -36,57 +38,6 @@ class Frequencies(NamedTuple):
     estimate: NDArray[np.float64]
 
 
-class State(NamedTuple):
-    """A collector's state: it merges by addition, so any bundling gives the same result."""
-
-    counts: NDArray[np.int64]
-    invalid: int
-    users: int = 0
-
-
-class Users(NamedTuple):
-    """How many users stand behind some of the messages: travels beside them to the collector."""
-
-    users: int
-
-
-@typehints.with_input_types(np.ndarray | Users)
-@typehints.with_output_types(Frequencies)
-class FrequencyCombineFn(beam.CombineFn):
-    """Counts messages; decodes and post-processes once, at the end."""
-
-    def __init__(self, mechanism: FrequencyOracle, postprocess: str) -> None:
-        if postprocess not in POSTPROCESSING:
-            raise ValueError(f"postprocess must be one of {', '.join(POSTPROCESSING)}")
-        self._mechanism, self._postprocess = mechanism, postprocess
-
-    def create_accumulator(self) -> State:
-        return State(np.zeros(self._mechanism.codes, np.int64), 0)
-
-    def add_input(self, state: State, block: NDArray[np.uint64] | Users) -> State:
-        if isinstance(block, Users):
-            return state._replace(users=state.users + block.users)
-        valid = self._mechanism.valid(block)
-        invalid = int(block.size - np.count_nonzero(valid))
-        counts = self._mechanism.count(block[valid] if invalid else block)
-        np.add(state.counts, counts, out=state.counts)
-        return state._replace(invalid=state.invalid + invalid)
-
-    def merge_accumulators(self, states: Iterable[State]) -> State:
-        merged = self.create_accumulator()
-        for counts, invalid, users in states:
-            np.add(merged.counts, counts, out=merged.counts)
-            merged = State(merged.counts, merged.invalid + invalid, merged.users + users)
-        return merged
-
-    def extract_output(self, state: State) -> Frequencies:
-        n = self._mechanism.users(state.counts, state.users)
-        if not n:
-            return Frequencies(0, state.invalid, np.empty(0), np.empty(0))
-        unbiased = self._mechanism.estimate(state.counts, n)
-        return Frequencies(n, state.invalid, unbiased, POSTPROCESSING[self._postprocess](unbiased))
-
-
 @dataclass
 class CollectFrequencies(beam.PTransform):
     """Blocks of shuffled messages in, one `Frequencies` out.
@@ -103,11 +54,40 @@ class CollectFrequencies(beam.PTransform):
     users: beam.PCollection | None = None
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        combine = FrequencyCombineFn(self.mechanism, self.postprocess)
-        if self.users is not None:
-            counted = self.users | "Users" >> beam.Map(Users).with_output_types(Users)
-            messages = (messages, counted) | "Beside the messages" >> beam.Flatten()
-        return messages | "Count and decode" >> beam.CombineGlobally(combine)
+        counted = messages | "Count" >> beam.CombineGlobally(CountMessages(self.mechanism))
+        decode = DecodeDoFn(self.mechanism, self.postprocess)
+        return counted | "Decode" >> beam.ParDo(decode, self._reported())
+
+    def _reported(self) -> int | AsSingleton:
+        """How many users there are, added up beside the messages if the mechanism would ask.
+
+        As a side input: put among the messages, they would part the counting from the shuffle, and
+        every message would be copied from the one to the other.
+        """
+        if self.users is None or type(self.mechanism).users is FrequencyOracle.users:
+            return 0
+        total = self.users | "Add up users" >> beam.CombineGlobally(sum).without_defaults()
+        return AsSingleton(total, default_value=0)
+
+
+@typehints.with_input_types(Counted, int)
+@typehints.with_output_types(Frequencies)
+class DecodeDoFn(beam.DoFn):
+    """Estimates from counts, and what is made of them."""
+
+    def __init__(self, mechanism: FrequencyOracle, postprocess: str) -> None:
+        if postprocess not in POSTPROCESSING:
+            raise ValueError(f"postprocess must be one of {', '.join(POSTPROCESSING)}")
+        self._mechanism, self._postprocess = mechanism, postprocess
+
+    def process(self, counted: Counted, reported: int) -> Iterator[Frequencies]:
+        n = self._mechanism.users(counted.counts, reported)
+        if not n:
+            yield Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
+            return
+        unbiased = self._mechanism.estimate(counted.counts, n)
+        estimate = POSTPROCESSING[self._postprocess](unbiased)
+        yield Frequencies(n, counted.invalid, unbiased, estimate)
 
 
 @dataclass

@@ -1,8 +1,12 @@
-"""What arrived twice counts once: the shuffler drops reports whose id it has seen."""
+"""What arrived twice counts once: by its id, and a sealed report by its seal as well.
+
+Anyone who carries a sealed report can put another id on it; nobody who cannot open it can make
+another seal of the same message. Honest clients' seals all differ, each having a fresh key in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +17,12 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
-from mechanisms.wire.report import Form, Records, Reports
+from mechanisms.wire.report import SEALED, Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
 from transforms.blocks import GroupOnce, PartitionDoFn
 from transforms.progress import tally
 
+_SEAL = np.dtype([("metric", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))])
 _COMPACT_AT = 1 << 18  # reports read between two compactions of a bucket's state
 
 
@@ -31,8 +36,9 @@ def _draw() -> tuple[int, int]:
 class DropDuplicates(beam.PTransform):
     """Blocks of submitted reports in, and out again with one report of each id in a window.
 
-    Of two different reports with one id the lesser bytes stay, so that a retry keeps the same. A
-    bucket's memory is its number of ids, however often they came.
+    Of sealed ones there is one of each seal besides. Of two different reports with one id the
+    lesser bytes stay, so that a retry keeps the same. A bucket's memory is its number of ids,
+    however often they came.
 
     Attributes:
         fingerprint: of the plan, 16 bytes.
@@ -51,11 +57,39 @@ class DropDuplicates(beam.PTransform):
             raise ValueError("shuffled reports have no ids: drop duplicates before the shuffle")
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        return (
+        once: beam.PCollection = (
             reports
             | "Partition by id" >> beam.ParDo(PartitionIdsDoFn(self.buckets, self.multipliers))
             | "Group by id bucket" >> GroupOnce()
             | "One report of each id" >> beam.ParDo(OneOfEachDoFn(self.fingerprint, self.form))
+        )
+        if not self.form.sealed:
+            return once
+        return once | "By seal" >> DropCopiedSeals(self.fingerprint, self.form, self.buckets)
+
+
+@dataclass
+class DropCopiedSeals(beam.PTransform):
+    """Blocks of sealed reports in, submitted or shuffled, and out again with one of each seal.
+
+    Attributes:
+        fingerprint: of the plan, 16 bytes.
+        form: of the reports.
+        buckets: how many groups the seals are divided into.
+        multipliers: as `DropDuplicates`.
+    """
+
+    fingerprint: bytes
+    form: Form
+    buckets: int = 64
+    multipliers: tuple[int, int] = field(default_factory=_draw)
+
+    def expand(self, reports: beam.PCollection) -> beam.PCollection:
+        return (
+            reports
+            | "Partition by seal" >> beam.ParDo(PartitionSealsDoFn(self.buckets, self.multipliers))
+            | "Group by seal bucket" >> GroupOnce()
+            | "One report of each seal" >> beam.ParDo(OneSealDoFn(self.fingerprint, self.form))
         )
 
 
@@ -74,13 +108,31 @@ class PartitionIdsDoFn(PartitionDoFn):
     def assign(self, rows: Records) -> NDArray[np.uint64]:
         # Multiply-shift hashing (Dietzfelbinger et al., J. Algorithms 1997): a pair of ids meets
         # in a bucket with probability at most 2 / buckets over the draw of the multipliers.
-        mixed = (rows["report_id"] * self._multipliers).sum(axis=1, dtype=np.uint64)
+        mixed = (self._names(rows) * self._multipliers).sum(axis=1, dtype=np.uint64)
         return ((mixed >> np.uint64(32)) * np.uint64(self._buckets)) >> np.uint64(32)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            self._waiting[window] = [_tallied(np.concatenate(waiting))]
+            self._waiting[window] = [self._one(np.concatenate(waiting))]
         yield from super().finish_bundle()
+
+    def _names(self, rows: Records) -> NDArray[np.uint64]:
+        """(n, 2) words by which reports are told apart."""
+        return np.asarray(rows["report_id"], np.uint64)
+
+    def _one(self, rows: Records) -> Records:
+        return _tallied(rows, one_of_each)
+
+
+class PartitionSealsDoFn(PartitionIdsDoFn):
+    """Sends each report to its seal's bucket."""
+
+    def _names(self, rows: Records) -> NDArray[np.uint64]:
+        # The tag and what is encrypted; a copy has the same, and bad luck costs no more than time.
+        return np.ascontiguousarray(rows["sealed"][:, -16:]).view("<u8").astype(np.uint64)
+
+    def _one(self, rows: Records) -> Records:
+        return _tallied(rows, one_of_each_seal)
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
@@ -98,15 +150,30 @@ class OneOfEachDoFn(beam.DoFn):
             kept.append(rows)
             pending += rows.size
             if pending >= max(_COMPACT_AT, kept[0].size):
-                kept, pending = [_tallied(np.concatenate(kept))], 0
-        yield Reports(self._fingerprint, self._form, _tallied(np.concatenate(kept)))
+                kept, pending = [self._one(np.concatenate(kept))], 0
+        records = self._one(np.concatenate(kept))
+        # What has no length is no report, but the echo of one: see `repeats`.
+        reports = Reports(self._fingerprint, self._form, records).where(records["length"] > 0)
+        if len(reports):
+            yield reports
+
+    def _one(self, rows: Records) -> Records:
+        return _tallied(rows, one_of_each)
 
 
-def _tallied(records: Records) -> Records:
-    """`one_of_each`, with the count of what was dropped."""
-    kept = one_of_each(records)
-    if kept.size < records.size:
-        tally(DUPLICATE, records.size - kept.size)
+class OneSealDoFn(OneOfEachDoFn):
+    """One report of each seal in a bucket."""
+
+    def _one(self, rows: Records) -> Records:
+        return _tallied(rows, one_of_each_seal)
+
+
+def _tallied(records: Records, choose: Callable[[Records], Records]) -> Records:
+    """The chosen records, with the count of those that were dropped."""
+    kept = choose(records)
+    dropped = np.count_nonzero(records["length"]) - np.count_nonzero(kept["length"])
+    if dropped:
+        tally(DUPLICATE, int(dropped))
     return kept
 
 
@@ -117,7 +184,8 @@ def one_of_each(records: Records) -> Records:
         records: (n,) submitted ones.
 
     Returns:
-        (ids,) in the order of the ids; of different reports with one id, the least by its bytes.
+        (ids,) in the order of the ids; of different reports with one id, the least by its bytes,
+        which is the echo of an earlier one, if there is one.
     """
     ids = records["report_id"]
     order = np.lexsort(ids.T)
@@ -131,6 +199,26 @@ def one_of_each(records: Records) -> Records:
     places = order[alike]
     order[alike] = places[np.lexsort((_ranks(records[places]), *ids[places].T))]
     return records[order[first]]
+
+
+def one_of_each_seal(records: Records) -> Records:
+    """One report of each seal, whatever the order of the records.
+
+    Metric and key belong to the seal: under others it does not open, and a copy that is made to
+    spoil must not take the place of the report that it copies.
+
+    Args:
+        records: (n,) sealed ones, submitted or shuffled.
+
+    Returns:
+        (seals,) in the order of their seals; of several reports, the one with the least bytes.
+    """
+    ordered = records[np.argsort(_ranks(records), kind="stable")]
+    names = np.empty(ordered.size, _SEAL)
+    for name in _SEAL.names or ():
+        names[name] = ordered[name]
+    packed = names.view(np.dtype((np.void, _SEAL.itemsize)))
+    return ordered[np.unique(packed, return_index=True)[1]]
 
 
 def _ranks(records: Records) -> NDArray[Any]:

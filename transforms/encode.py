@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from apache_beam import typehints
 from numpy.typing import NDArray
 
+from transforms.block_coders import weighed
 from transforms.progress import ROWS, tally
 from transforms.users import UserDigest
 
@@ -29,6 +30,7 @@ _UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_bin
 _LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 
 
+@weighed
 class CellBlock(NamedTuple):
     """Usable rows, encoded.
 

@@ -22,6 +22,7 @@ from transforms.attributes import (
     numeric,
     width,
 )
+from transforms.block_coders import weighed
 from transforms.encode import NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN, _plain
 from transforms.encode_numbers import INFINITE, NOT_A_NUMBER, _null, _Rows
 from transforms.progress import tally
@@ -33,6 +34,7 @@ _BLOCK = 1 << 16  # rows encoded at a time
 _NUMBERS = 1 << 22  # of them, where all are copied
 
 
+@weighed
 class RowBlock(NamedTuple):
     """Usable rows, encoded.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource, SecureRandom
 from transforms.attributes import Attribute, numeric, width
+from transforms.block_coders import weighed
 from transforms.blocks import Generator
 from transforms.encode_numbers import Rounding, _Rows
 from transforms.encode_rows import ReadRowsDoFn, looked_up
@@ -24,6 +25,7 @@ from transforms.users import UserDigest
 _LARGEST_CELL = 1 << 32  # cells travel in 32 bits
 
 
+@weighed
 class PickedBlock(NamedTuple):
     """Usable rows, of which the coordinates to be reported were picked and rounded.
 

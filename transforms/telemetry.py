@@ -9,7 +9,11 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadAllFromParquetBatched, WriteToParquetBatched
 
+from transforms.block_coders import weighed
+
 _MESSAGES = pa.schema([("message", pa.uint64())])
+
+weighed(pa.Table)
 
 
 @dataclass
@@ -25,10 +29,11 @@ class ReadTelemetry(beam.PTransform):
     columns: tuple[str, ...]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        read = ReadAllFromParquetBatched(columns=list(self.columns))
         return (
             begin
             | "Files" >> beam.Create(self.files)
-            | "Read row groups" >> ReadAllFromParquetBatched(columns=list(self.columns))
+            | "Read row groups" >> read.with_output_types(pa.Table)
         )
 
 

@@ -20,6 +20,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.window import Window
 from mechanisms.postprocess.channel_products import ChannelProducts, Dense, SlidingWindow
 from mechanisms.postprocess.expectation_maximisation import fit
+from mechanisms.postprocess.intervals import normal_quantile, opened
 
 _TOLERANCE = 0.1  # nats of the whole likelihood: further steps fit the noise
 _SMOOTH_TOLERANCE = 1e-3  # as published: smoothed steps have no likelihood to climb
@@ -205,7 +206,7 @@ class DistributionEstimator:
             shares,
             unbiased,
             np.sqrt(self._share_bound.variance(unbiased, n)),
-            *_around(shares, *limits(unbiased, self._share_bound, n, confidence)),
+            *_around(shares, *self._share_limits(unbiased, n, confidence)),
             sums,
             *edge_limits,
             np.stack([quantile, *around], axis=1),
@@ -214,6 +215,16 @@ class DistributionEstimator:
             best.iterations,
             best.converged,
         )
+
+    def _share_limits(self, unbiased: Floats, n: int, confidence: float) -> tuple[Floats, Floats]:
+        """(bins,) limits of the shares, none of them a point."""
+        found = limits(unbiased, self._share_bound, n, confidence)
+        z = normal_quantile(confidence)
+        below, above = (
+            z / 2 * np.sqrt(self._share_bound.variance(np.full_like(unbiased, end), n))
+            for end in (1.0, 0.0)
+        )
+        return opened(*found, below, above)
 
     def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
         """The average of what the codes stand for; its interval covers users and population.
@@ -229,8 +240,9 @@ class DistributionEstimator:
         variance = min(spread, largest) if n >= _FEW else largest
         reach = 1 + float(np.abs(weights).max())
         half = half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence)
-        lower, upper = np.clip([mean - half, mean + half], -1, 1).tolist()
-        return Estimated(mean, math.sqrt(variance / n), lower, upper)
+        ends = np.clip([mean - half, mean + half], -1, 1)
+        lower, upper = opened(ends[0], ends[1], half / 2, half / 2, low=-1.0)
+        return Estimated(mean, math.sqrt(variance / n), float(lower), float(upper))
 
 
 def _around(estimate: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -69,8 +69,10 @@ def estimate_mean(
     half = float(half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence))
     middle = min(max(unbiased, -1.0), 1.0)
     lower, upper = max(unbiased - half, -1.0), min(unbiased + half, 1.0)
+    # Where nothing inside the bounds agrees with the reports, the interval is no point either.
+    lower, upper = min(lower, middle, 1 - half / 2), max(upper, middle, half / 2 - 1)
     error = math.sqrt(variance / n)
-    return MeanEstimate(n, unbiased, error, min(lower, middle), max(upper, middle))
+    return MeanEstimate(n, unbiased, error, max(lower, -1.0), min(upper, 1.0))
 
 
 def plugged_in_variance(mechanism: ScalarMean, counts: Counts) -> float:

@@ -81,6 +81,7 @@ def intervals(
 
     They cover at least as often as they say, however few reports support a value; counts being
     whole, they cover a little more often where there are few.
+    Around an estimate far outside of [0, 1] they may be a single point: see `opened`.
 
     Args:
         mechanism: what perturbed the reports.
@@ -113,6 +114,29 @@ def intervals(
     fewest = n - law.complement.most_holders(n - distinct[::-1], tail)[::-1]
     place, middle = place.reshape(centre.shape), np.clip(centre, 0, 1)
     return np.minimum((fewest / n)[place], middle), np.maximum((most / n)[place], middle)
+
+
+def opened(
+    lower: Floats, upper: Floats, below: Floats, above: Floats, low: float = 0.0, high: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Limits none of which is a point, at the ends of what is possible.
+
+    An interval around an estimate far outside of what is possible is cut to its end, and would
+    read as if that were certain. It then goes some way inwards; being wider, it covers no less.
+
+    Args:
+        lower, upper: (...) limits, in low .. high.
+        below: how far under `high` an interval has to reach.
+        above: how far over `low`.
+        low, high: between which the truth lies.
+
+    Returns:
+        (lower, upper), each (...).
+    """
+    return (
+        np.minimum(lower, np.maximum(high - below, low)),
+        np.maximum(upper, np.minimum(low + above, high)),
+    )
 
 
 def _without(noise: Noise, n: int, centre: Floats, tail: float) -> tuple[Floats, Floats]:

@@ -12,16 +12,25 @@ from mechanisms.distribution import fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean_planner import MeanTarget
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import NumberOptions, open_numbers, read_bounds
 from pipelines.requests import Whole
-from pipelines.terms import cautioned, least_reports, require_proven, target_terms
+from pipelines.terms import (
+    cautioned,
+    drowned,
+    least_reports,
+    next_to_nothing,
+    require_proven,
+    target_terms,
+)
 from transforms.blocks import Generator
 from transforms.encode_numbers import Bounds
 
 _MOST_QUANTILES = 1000
+_HALF = "a half, which a cumulative share said to be a half is never off by more than"
 
 
 class DistributionOptions(NumberOptions):
@@ -68,7 +77,13 @@ class DistributionJob:
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        return cautioned(self.guarantees[0].delta, reports)
+        expected = _expected_reports(self.options, self.telemetry.rows)
+        error = self.fitted.expected_length / normal_quantile(0.95)  # of a half
+        return [
+            *cautioned(self.guarantees[0].delta, reports),
+            *next_to_nothing(self.guarantees[0].epsilon),
+            *drowned(error, expected if expected > 1 else 0, _HALF),
+        ]
 
 
 def prepare(

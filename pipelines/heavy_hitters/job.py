@@ -20,7 +20,14 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.road import bucket_count
-from pipelines.terms import ReleaseOptions, cautioned, least_batch, require_proven, target_terms
+from pipelines.terms import (
+    ReleaseOptions,
+    cautioned,
+    least_batch,
+    next_to_nothing,
+    require_proven,
+    target_terms,
+)
 from pipelines.wording import upward
 from transforms.blocks import Generator
 from transforms.encode_prefixes import accepts
@@ -99,7 +106,7 @@ class HeavyHittersJob:
         found = cautioned(self.plan.design.release.delta, self.min_reports)
         if self.plan.detection_limit == math.inf:
             found.append(self.prospect)
-        return found
+        return found + next_to_nothing(self.plan.design.release.epsilon)
 
     @property
     def buckets(self) -> int:

@@ -6,10 +6,10 @@ import math
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pipelines import release
+from pipelines.console import numbers_table
 from pipelines.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, prepare
 from pipelines.heavy_hitters.publish import HeavyHittersRoad
 from pipelines.heavy_hitters.report import labels
@@ -24,10 +24,9 @@ def show_top(screen: Console, table: pa.Table, confidence: float) -> None:
     if not len(table):
         screen.print("no string stands out")
         return
-    shown = Table(title=f"the {min(_SHOWN, len(table))} most frequent of {len(table):,} strings")
-    shown.add_column("string")
-    for heading in ("share %", "± s.e.", f"{100 * confidence:g} % interval"):
-        shown.add_column(heading, justify="right")
+    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    title = f"the {min(_SHOWN, len(table))} most frequent of {len(table):,} strings"
+    shown = numbers_table(("string",), headings, title)
     top = table.slice(0, _SHOWN)
     for label, row in zip(labels(top), top.to_pylist(), strict=True):
         shown.add_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,9 @@ from pipelines.road import bucket_count
 from pipelines.terms import (
     ReleaseOptions,
     cautioned,
+    drowned,
     least_reports,
+    next_to_nothing,
     require_proven,
     target_terms,
 )
@@ -88,7 +91,11 @@ class HistogramJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        found = cautioned(self.design.release.delta, self.min_reports)
+        release, mechanism = self.design.release, self.design.mechanism
+        n = self.min_reports if self.min_reports > 1 else self.telemetry.rows
+        found = cautioned(release.delta, self.min_reports)
+        found += next_to_nothing(release.epsilon)
+        found += drowned(math.sqrt(mechanism.variance(0.0, max(n, 1))), n, "all reports together")
         if self.design.messages >= _MANY_MESSAGES:
             found.append(many_messages(self.design.name, self.design.messages))
         return found

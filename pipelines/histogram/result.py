@@ -9,7 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms import systems
-from mechanisms.postprocess.intervals import intervals, largest_error_bound, standard_errors
+from mechanisms.postprocess.intervals import (
+    intervals,
+    largest_error_bound,
+    opened,
+    standard_errors,
+)
 from pipelines.numbers import counted, statement_head, versions
 from pipelines.wording import covered
 from transforms.collect import Frequencies
@@ -25,13 +30,18 @@ def histogram_table(job: HistogramJob, frequencies: Frequencies) -> pa.Table:
 
     Columns: value (null for the bin of all other values), estimate (after post-processing),
     unbiased (before it), standard_error, lower and upper (an interval for each value alone),
-    lower_simultaneous and upper_simultaneous (intervals that cover all values together).
+    lower_simultaneous and upper_simultaneous (intervals that cover all values together). Where the
+    unbiased share lies so far outside of 0 .. 1 that nothing inside agrees with it, an interval
+    reaches from the end one standard error inwards, and is no point.
     """
     mechanism, unbiased, n = job.design.mechanism, frequencies.unbiased, frequencies.n
     confidence = job.options.confidence
     error = standard_errors(mechanism, unbiased, n)
-    lower, upper = intervals(mechanism, unbiased, n, confidence)
-    lower_all, upper_all = intervals(mechanism, unbiased, n, confidence, simultaneous=True)
+    above, below = np.sqrt(mechanism.variance(np.array([0.0, 1.0]), n))  # at either end
+    (lower, upper), (lower_all, upper_all) = (
+        opened(*intervals(mechanism, unbiased, n, confidence, together), below, above)
+        for together in (False, True)
+    )
     values = job.domain.labels()
     if job.domain.other:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])

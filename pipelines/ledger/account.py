@@ -11,6 +11,7 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from pipelines.console import Screen
 from pipelines.errors import DONE, RequestError
@@ -35,6 +36,13 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
         screen.print(
             f"{lost} reserved: each counts as spent until its run commits it or "
             "`hushbeam ledger settle ID` ends it",
+            highlight=False,
+        )
+    kept = sum(entry.state == "spent" and entry.irrevocable for entry in entries)
+    if kept:
+        screen.print(
+            f"{kept} spent without a release: the collector has the reports; to collect the same "
+            "window again costs nothing more",
             highlight=False,
         )
     return DONE
@@ -116,19 +124,22 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _entry_table(entries: Sequence[Entry]) -> Table:
-    table = _table("id", "collection", "version", "window", "metrics")
-    for heading in ("epsilon", "delta"):
-        table.add_column(heading, justify="right")
-    for heading in ("state", "since (UTC)", "by", "output"):
-        table.add_column(heading, overflow="fold")
+    """Three lines an entry, so that ids stay whole, for `settle`, on a screen of 80 columns."""
+    table = _table()
+    table.add_column("id", no_wrap=True)
+    table.add_column("collection, window\nmetrics\noutput", overflow="fold")
+    table.add_column("epsilon\ndelta", justify="right", overflow="fold")
+    table.add_column("state\nsince (UTC)\nby", overflow="fold")
     for entry in entries:
         added = summed(entry.losses)
+        what = f"{entry.collection} version {entry.version}, {entry.window}"
+        since = entry.changed_at[:16].replace("T", " ")
         table.add_row(
-            entry.id[:8], entry.collection, str(entry.version), entry.window,
-            ", ".join(entry.metrics), f"{upward(added.epsilon, 4):g}",
-            f"{upward(added.delta, 4):g}", entry.state, entry.changed_at[:16].replace("T", " "),
-            f"{entry.owner.host[:6]}/{entry.owner.process}", entry.output,
-        )  # fmt: skip
+            entry.id[:8],
+            Text(f"{what}\n{', '.join(entry.metrics)}\n{entry.output}"),
+            f"{upward(added.epsilon, 4):g}\n{upward(added.delta, 4):g}",
+            Text(f"{entry.state}\n{since}\n{entry.owner.host[:6]}/{entry.owner.process}"),
+        )
     return table
 
 

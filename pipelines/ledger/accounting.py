@@ -25,10 +25,11 @@ from mechanisms.channel import Guarantee
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.release_profile import worst_profile
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.wording import upward
 
-_KINDS = 64  # of releases, that are composed one by one; more are rounded up until they coincide
+_KINDS = 64  # of releases, that are composed one by one; of more, those alike count as the worst
 _LEAST = 1e-3  # smaller shares of a release are not looked for
 _NEAR = 1e-3  # relative distance from the largest share that fits at which its search ends
 _MOST = 100_000  # further releases that are looked for
@@ -74,16 +75,25 @@ def summed(losses: Iterable[Loss]) -> Guarantee:
 
 
 def basic(losses: Iterable[Loss]) -> tuple[Fraction, Fraction]:
-    """The sums of epsilons and deltas, exactly, each taken as its shortest decimals."""
+    """The sums of epsilons and deltas, exactly, each taken as its shortest decimals.
+
+    Args:
+        losses: of each release, or how often each comes.
+    """
     kinds = Counter(losses)
     epsilon = sum((Fraction(repr(loss.epsilon)) * n for loss, n in kinds.items()), Fraction())
     return epsilon, sum((Fraction(repr(loss.delta)) * n for loss, n in kinds.items()), Fraction())
 
 
 def fits(losses: Iterable[Loss], budget: Budget) -> bool:
-    """Whether releases about the same unit keep to a budget, by their sum or by the accountant."""
+    """Whether releases about the same unit keep to a budget, by their sum or by the accountant.
+
+    Args:
+        losses: of each, or how often each comes.
+        budget: that must hold them all.
+    """
     kinds = Counter(losses)
-    epsilon, delta = basic(kinds.elements())
+    epsilon, delta = basic(kinds)
     delta_fits = delta <= Fraction(repr(budget.delta))
     if not kinds or (delta_fits and epsilon <= Fraction(repr(budget.epsilon))):
         return True
@@ -125,18 +135,25 @@ def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) 
     return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
 
 
-def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) -> int:
-    """How many more releases of the same kind fit; at most 100,000 are looked for."""
+def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget, most: int = _MOST) -> int:
+    """How many more releases of the same kind fit.
+
+    Args:
+        spent: the losses that count already.
+        asked: those of one release.
+        budget: that must hold them all.
+        most: beyond which nobody looks.
+    """
     before, each = Counter(spent), Counter(asked)
 
     def fitting(times: int) -> bool:
         more = Counter({loss: n * times for loss, n in each.items()})
-        return fits((before + more).elements(), budget)
+        return fits(before + more, budget)
 
     low, high = 0, 1
-    while high <= _MOST and fitting(high):
+    while high <= most and fitting(high):
         low, high = high, 2 * high
-    high = min(high, _MOST + 1)
+    high = min(high, most + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fitting(middle) else (low, middle)
@@ -145,7 +162,7 @@ def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) -> int
 
 def _share_by_sum(before: Losses, asked: Sequence[Loss], budget: Budget) -> float:
     """The share that fits if losses simply add up."""
-    epsilon, delta = basic(before.elements())
+    epsilon, delta = basic(before)
     asked_epsilon, asked_delta = basic(asked)
     left = Fraction(repr(budget.epsilon)) - epsilon
     if left <= 0 or delta + asked_delta > Fraction(repr(budget.delta)):
@@ -160,14 +177,13 @@ def _shrunk(loss: Loss, share: float) -> Loss:
 
 def _composed(kinds: Losses) -> PrivacyLoss:
     """The joint profile, of few enough kinds to be had in a second."""
-    digits = 5
-    while len(kinds) > _KINDS and digits > 1:
-        digits -= 1
-        coarse: Losses = Counter()
-        for loss, times in kinds.items():
-            coarse[_rounded_up(loss, digits)] += times
-        kinds = coarse
-    return _joint(frozenset(Counter(map(_bare, kinds.elements())).items()))
+    claims: Counter[_Claim] = Counter()
+    for loss, times in kinds.items():
+        claims[_bare(loss)] += times
+    merged: Counter[PrivacyLoss] = Counter()
+    for alike, times in _grouped(claims):
+        merged[_covering(alike)] += times
+    return _joint(frozenset(merged.items()))
 
 
 _Claim = tuple[float, float, tuple[tuple[float, float], ...]]
@@ -178,13 +194,29 @@ def _bare(loss: Loss) -> _Claim:
     return loss.epsilon, loss.delta, loss.profile
 
 
+def _grouped(claims: Counter[_Claim]) -> list[tuple[frozenset[_Claim], int]]:
+    """(claims that are counted as one, how many releases they are), few enough of them."""
+    groups = [(frozenset([claim]), times) for claim, times in claims.items()]
+    for digits in range(4, 0, -1):
+        if len(groups) <= _KINDS:
+            break
+        alike: dict[tuple[float, float], list[_Claim]] = {}
+        for claim in claims:
+            alike.setdefault((upward(claim[0], digits), upward(claim[1], digits)), []).append(claim)
+        groups = [(frozenset(each), sum(claims[c] for c in each)) for each in alike.values()]
+    return groups
+
+
+@lru_cache(maxsize=1024)
+def _covering(claims: frozenset[_Claim]) -> PrivacyLoss:
+    """A profile that is nowhere below that of any of several claims."""
+    return worst_profile([_profile(claim) for claim in sorted(claims)])
+
+
 @lru_cache(maxsize=64)
-def _joint(claims: frozenset[tuple[_Claim, int]]) -> PrivacyLoss:
-    """The joint profile of (claim, how many times)."""
-    merged: Counter[PrivacyLoss] = Counter()
-    for claim, times in claims:
-        merged[_profile(claim)] += times
-    return compose(merged)
+def _joint(kinds: frozenset[tuple[PrivacyLoss, int]]) -> PrivacyLoss:
+    """The joint profile of (profile of a release, how many times)."""
+    return compose(dict(kinds))
 
 
 @lru_cache(maxsize=1024)
@@ -201,15 +233,6 @@ def _unbounded(kinds: Losses) -> float:
     """The mass that no epsilon covers, of independent releases."""
     rest = (n * math.log1p(-_profile(_bare(loss)).deltas[-1]) for loss, n in kinds.items())
     return -math.expm1(math.fsum(rest))
-
-
-def _rounded_up(loss: Loss, digits: int) -> Loss:
-    """A loss that is not smaller, to so many digits, without words or profile."""
-    return Loss(
-        model=loss.model, epsilon=upward(loss.epsilon, digits),
-        delta=min(upward(loss.delta, digits), math.nextafter(1, 0)), unit=loss.unit, how="",
-        profile=(),
-    )  # fmt: skip
 
 
 def _downward(value: float, digits: int) -> float:

@@ -15,7 +15,8 @@ examples:
   hushbeam ledger settle 3f2a --not-run --ledger ledger.sqlite
 
 A reservation whose run was lost counts as spent until it is settled. Settle it as not run only if
-nothing that it made was seen by anyone: no release, and no reports either.
+nothing that it made was seen by anyone: no release, and no reports either. What `hushbeam collect`
+has reserved cannot be settled so, for the collector has the reports; to collect them again is free.
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -13,10 +13,11 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
 
-VERSION = 2  # of entries in a ledger; a reader refuses a newer one. 2: span and design
+VERSION = 3  # of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
-# published; spent, not run: how an operator settled a reservation whose run was lost.
+# published; spent, not run: how an operator settled a reservation whose run was lost. One that is
+# irrevocable and has ended with nothing published is spent, too.
 State = Literal["reserved", "committed", "returned", "spent", "not run"]
 Scope = Literal["user", "user per window"]
 COUNTED: frozenset[State] = frozenset({"reserved", "committed", "spent"})
@@ -148,6 +149,9 @@ class Entry(_Record):
             off learns whether its change arrived.
         span: the time of its window, if that is known.
         design: the fingerprint of the plan and of the mechanisms it had come to, if that is known.
+        files: of `spans.digests`: what the release was made of, if that is known.
+        irrevocable: whether who makes the release keeps what it is made of, come of it what may:
+            then no failure gives the price back, and the same release may be tried again for it.
     """
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
@@ -169,6 +173,8 @@ class Entry(_Record):
     operations: tuple[str, ...] = Field(min_length=1)
     span: Span | None = None
     design: str | None = None
+    files: tuple[Annotated[str, Field(pattern="^[0-9a-f]{12}$")], ...] | None = None
+    irrevocable: bool = False
 
     @property
     def counted(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from pipelines.ledger.patience import Patience
 from pipelines.ledger.publication import publication
 from pipelines.ledger.reservation import Reservation, begun, caution, now
 from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
+from pipelines.ledger.runs import paid, runs_of
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.ledger.store import Store
 
@@ -95,7 +96,7 @@ class Ledger:
             fingerprint: of the plan.
             window: of the release.
         """
-        return self._published(_runs(self.entries(), fingerprint, window))
+        return self._published(runs_of(self.entries(), fingerprint, window))
 
     @contextmanager
     def spend(self, request: Spend) -> Iterator[Reservation]:
@@ -106,7 +107,7 @@ class Ledger:
 
         Yields:
             The reservation. Leaving without `commit` or `hand_over` gives the budget back, unless
-            something was published.
+            something was published, or kept (`keep`): then the same release can be tried again.
 
         Raises:
             BudgetExceeded: it does not fit; says what would.
@@ -135,6 +136,10 @@ class Ledger:
             InProgressError: its run is still going on.
         """
         return self.change(id, lambda entry: settled(entry, spent))
+
+    def keep(self, id: str) -> Entry:
+        """Who makes a release keeps what it is made of: no failure gives the price back."""
+        return self.change(id, lambda _: {"irrevocable": True})
 
     def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
         """Change one entry, whatever others do to the ledger meanwhile.
@@ -169,7 +174,7 @@ class Ledger:
         except BaseException:
             ended(entry)
             raise
-        if reservation.published:
+        if reservation.published or reservation.entry.id != entry.id:
             ended(entry)
         return reservation
 
@@ -187,9 +192,13 @@ class Ledger:
             if not vacant:
                 release.require_vacant(request.output)
                 vacant = True
-            require_affordable(request, account)
-            if self.store.write(entry, snapshot.revision):
-                return Reservation(self, entry, published=False)
+            mine = paid(request, account, entry)
+            if mine is None:
+                require_affordable(request, account)
+            else:
+                began(mine)
+            if self.store.write(mine or entry, snapshot.revision):
+                return Reservation(self, mine or entry, published=False)
         raise FailedError(self._crowded)
 
     def _earlier(self, request: Spend, account: list[Entry]) -> Entry | None:
@@ -198,7 +207,7 @@ class Ledger:
         A lost run of it that published nothing is passed over: it goes on to count as spent, for
         its reports may have been seen, until an operator knows better.
         """
-        runs = _runs(account, request.fingerprint, request.window)
+        runs = runs_of(account, request.fingerprint, request.window)
         made = self._published(runs)
         if made is not None:
             return made
@@ -212,7 +221,7 @@ class Ledger:
 
         They publish no more, so their folders tell. Whether there was something.
         """
-        runs = _runs(account, request.fingerprint, request.window)
+        runs = runs_of(account, request.fingerprint, request.window)
         left = [entry for entry in runs if entry.state == "reserved" and is_ours(entry)]
         return any(self.change(e.id, after_failure).state != "reserved" for e in left)
 
@@ -239,8 +248,3 @@ class Ledger:
             f"the ledger {self.store.where} was changed by others at every attempt for "
             f"{self.patience.seconds:g} s; try again"
         )
-
-
-def _runs(entries: Iterable[Entry], fingerprint: str, window: str) -> list[Entry]:
-    """The entries about one window of one plan."""
-    return [e for e in entries if (e.fingerprint, e.window) == (fingerprint, window)]

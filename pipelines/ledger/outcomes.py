@@ -18,7 +18,9 @@ def after_failure(entry: Entry) -> dict[str, Any] | None:
     found = publication(entry)
     if found == "this release":
         return {"state": "committed"}
-    return {"state": "returned"} if found == "nothing" else None
+    if found != "nothing":
+        return None
+    return {"state": "spent" if entry.irrevocable else "returned"}
 
 
 def settled(entry: Entry, spent: bool) -> dict[str, Any]:
@@ -34,7 +36,18 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
         return {"state": "committed"}
     if not entry.handed_over and entry.owner.host == this_process().host and not is_lost(entry):
         raise InProgressError(in_progress(entry))
+    if entry.irrevocable and not spent:
+        raise RequestError(
+            f"entry {entry.id} was spent: the collector has its reports; settle it with --spent "
+            "(to collect them again costs nothing more)"
+        )
     return {"state": "spent" if spent else "not run"}
+
+
+def resumable(entry: Entry) -> bool:
+    """Whether a release that came to nothing has been paid for, and may be tried again."""
+    gone = entry.state == "reserved" and not entry.handed_over and is_lost(entry)
+    return entry.irrevocable and (entry.state == "spent" or gone)
 
 
 def in_progress(entry: Entry) -> str:

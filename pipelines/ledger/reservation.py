@@ -86,6 +86,11 @@ class Reservation:
             self.entry = self._ledger.change(self.entry.id, after_failure)
         except (RequestError, FailedError) as error:
             caution(f"{error}; entry {self.entry.id} stays reserved and counts as spent")
+        if self.entry.state == "spent" and self.entry.irrevocable:
+            caution(
+                f"entry {self.entry.id} of the ledger counts as spent, for the collector has the "
+                "reports; to collect them again costs nothing more"
+            )
         if self.entry.state == "reserved":
             caution(
                 f"entry {self.entry.id} of the ledger stays reserved and counts as spent; "
@@ -117,8 +122,20 @@ def begun(request: Spend, word: Callable[[], str]) -> Entry:
         metrics=request.metrics, losses=request.records, budget=request.budget,
         output=request.output, release_id=word() + word(), state="reserved",
         owner=this_process(), reserved_at=now(), changed_at=now(), operations=(word(),),
-        span=request.span, design=request.design,
+        span=request.span, design=request.design, files=request.files,
     )  # fmt: skip
+
+
+def resumed(paid: Entry, again: Entry) -> Entry:
+    """A release that came to nothing and was paid for, in the hands of who tries it again.
+
+    Args:
+        paid: its entry.
+        again: the entry that it would have if it had to be paid for.
+    """
+    fresh = ("state", "handed_over", "owner", "output", "release_id", "reserved_at", "changed_at")
+    update = {name: getattr(again, name) for name in fresh}
+    return paid.model_copy(update=update | {"operations": paid.operations + again.operations})
 
 
 def now() -> str:

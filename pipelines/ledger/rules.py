@@ -31,7 +31,7 @@ class Spend:
         version: of the plan; a change of plan is a new version.
         fingerprint: of the plan. The same window of the same fingerprint is the same release.
         window: the part of the time it is about; of one plan, windows of different names must not
-            overlap.
+            overlap, unless their times or files tell.
         scope: "user" if the same users come in every window, "user per window" if a unit is a
             user's contribution to one window.
         budget: the most that a unit may lose.
@@ -42,6 +42,7 @@ class Spend:
         profiles: none, or for each loss the whole curve behind it.
         span: the time of the window, if that is known.
         design: the fingerprint of the plan and of the mechanisms it has come to.
+        files: digests of what it reads (`spans.digests`), if that is known.
 
     Raises:
         ValueError: there is no loss, one is unbounded, or their units differ.
@@ -65,6 +66,7 @@ class Spend:
     profiles: tuple[PrivacyLoss, ...] = ()
     span: Span | None = None
     design: str | None = None
+    files: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.losses or len({loss.unit for loss in self.losses}) != 1:
@@ -92,7 +94,8 @@ def together(entries: Iterable[Entry], release: Placed, scope: Scope) -> tuple[E
         entries: of one collection.
         release: whose units.
         scope: of the collection. Where a unit is a user's part in one window, those windows count
-            that overlap the release's: versions of a plan may cut time into other lengths.
+            that overlap the release's: versions of a plan may cut time into other lengths, and
+            one version may name parts of each other (2026-11 and 2026-11-20), or the same files.
     """
     counted = (entry for entry in entries if entry.counted)
     return tuple(entry for entry in counted if scope == "user" or meet(entry, release))
@@ -205,7 +208,10 @@ def _would_fit(spent: Sequence[Loss], asked: Sequence[Loss], budget: Budget) -> 
     """The largest release of this kind that fits."""
     share = largest_share(spent, asked, budget)
     if not share > 0:
-        return "no release with these deltas fits, however small its epsilon"
+        return (
+            "no release with these deltas is sure to fit by its promise alone; plan a smaller one, "
+            "and `hushbeam check` tells"
+        )
     if len(asked) == 1:
         return f"epsilon {share * asked[0].epsilon:.6g} in place of {asked[0].epsilon:g} would fit"
     return f"all {len(asked)} epsilons times {share:g} would fit"

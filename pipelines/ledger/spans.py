@@ -1,8 +1,11 @@
-"""What time a window is about, so that windows of different lengths are known to overlap."""
+"""What a window covers: which time, and which files; so that windows are known to overlap."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
@@ -14,6 +17,8 @@ _MOMENT = re.compile(
     r"(\d{4})-(\d\d)(?:-(\d\d)(?:T(\d\d)(?::?(\d\d)(?::?(\d\d))?)?Z?)?)?", re.ASCII
 )
 _WEEK = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
+_DIGITS = 12  # of a file's digest: two of 10,000 files are taken for one about once in 10 million
+_MOST_FILES = 1 << 14  # that an entry lists
 _FIRST = (1, 1, 1, 0, 0, 0)  # year, month, day, hour, minute and second, where nobody names them
 _LENGTHS = {  # of what so many of these name
     3: timedelta(days=1), 4: timedelta(hours=1), 5: timedelta(minutes=1), 6: timedelta(seconds=1),
@@ -62,18 +67,53 @@ class Placed(Protocol):
     def span(self) -> Span | None:
         """The time of its window, if that is known."""
 
+    @property
+    def files(self) -> tuple[str, ...] | None:
+        """Digests of what it was made of, if that is known."""
+
 
 def meet(one: Placed, other: Placed) -> bool:
     """Whether a user's part in the window of one release may be in that of another, too.
 
-    Windows whose times are known overlap or do not. Of others the names tell, if one plan has
-    named both; windows of two plans are taken to overlap, which errs to the safe side.
+    Releases that have read a file in common meet, whatever their names say; so do those whose
+    times overlap. Of one plan, windows that have read other files do not. Where something is
+    known of one and not of the other, they are taken to meet, which errs to the safe side, and
+    so are windows of two plans. If nothing is known of either, the plan's own names tell.
     """
-    if one.window == other.window:
+    if one.window == other.window or _share_files(one, other):
         return True
-    if one.span is not None and other.span is not None:
-        return one.span.overlaps(other.span)
-    return one.fingerprint != other.fingerprint
+    if one.fingerprint != other.fingerprint:
+        return one.span is None or other.span is None or one.span.overlaps(other.span)
+    mine, theirs = _time(one), _time(other)
+    if mine is not None and theirs is not None:
+        return mine.overlaps(theirs)
+    if one.files is not None and other.files is not None:
+        return False
+    return any(known is not None for known in (mine, theirs, one.files, other.files))
+
+
+def _share_files(one: Placed, other: Placed) -> bool:
+    return not frozenset(one.files or ()).isdisjoint(other.files or ())
+
+
+def _time(release: Placed) -> Span | None:
+    """The time of a window among those of its own plan: of earlier ledgers, the name tells."""
+    return release.span or span_of(release.window)
+
+
+def digests(files: Iterable[str]) -> tuple[str, ...] | None:
+    """What a ledger keeps of the files that a release reads: no names, and equal for equal files.
+
+    Args:
+        files: paths, local or on a file system that Beam knows; links are followed.
+
+    Returns:
+        Hexadecimal digits of each; None if there are no files, or more than a ledger lists.
+    """
+    paths = {os.path.realpath(file) if "://" not in file else file for file in files}
+    if not 0 < len(paths) <= _MOST_FILES:
+        return None
+    return tuple(sorted(hashlib.sha256(os.fsencode(p)).hexdigest()[:_DIGITS] for p in paths))
 
 
 def span_of(window: str) -> Span | None:

@@ -19,8 +19,16 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import NumberOptions, open_numbers, read_bounds
-from pipelines.terms import cautioned, least_reports, require_proven, target_terms
+from pipelines.mean.sense import bounds_of, require_sense
+from pipelines.numbers import NumberOptions, open_numbers
+from pipelines.terms import (
+    cautioned,
+    drowned,
+    least_reports,
+    next_to_nothing,
+    require_proven,
+    target_terms,
+)
 from transforms.blocks import Generator
 from transforms.encode import Domain
 from transforms.encode_numbers import Bounds, GroupColumn, Rounding
@@ -29,6 +37,7 @@ _LARGEST_MEMORY = 1 << 31  # bytes for the counters of one batch, in each of man
 SCOUTS = 0.1  # the share of users who take part in the choice of bounds
 _OUTSIDE = 0.001  # the share of users whose numbers chosen bounds may clip
 _FEWEST = 1000  # reports that two rounds can be cut from, in the shuffle model
+_HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 _SPREAD = 5.0  # standard deviations by which a round may fall short of its expected size
 
 
@@ -114,7 +123,20 @@ class MeanJob:
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        return cautioned(self.guarantees[0].delta, reports)
+        known = self.options.min_reports or reports
+        return [
+            *cautioned(self.guarantees[0].delta, reports),
+            *next_to_nothing(self.guarantees[0].epsilon),
+            *drowned(self.worst_error / math.sqrt(max(known, 1)), known, _HALF),
+        ]
+
+    @property
+    def worst_error(self) -> float:
+        """Of one report, whatever the numbers are, as a share of half the distance of bounds."""
+        inner = self.design.mechanism
+        if isinstance(inner, KeyValue):  # groups of equal size
+            return math.sqrt(inner.worst_variance(1 / inner.groups))
+        return math.sqrt(inner.worst_variance) if isinstance(inner, ScalarMean) else math.inf
 
 
 def _larger(rounds: tuple[Guarantee, ...]) -> Guarantee:
@@ -144,8 +166,8 @@ def prepare(
     Raises:
         RequestError: something is wrong with the request or the input.
     """
-    bounds = _bounds(options)
-    _require_sense(options)
+    bounds = bounds_of(options)
+    require_sense(options)
     telemetry = open_numbers(options, given)
     groups = _groups(options, telemetry)
     whole = least_reports(options, options.model, telemetry.rows)
@@ -162,30 +184,6 @@ def prepare(
         raise RequestError(str(error)) from None
     require_proven(options, job.guarantees[0])
     return job
-
-
-def _require_sense(options: MeanOptions) -> None:
-    """Refuse options that do not go together."""
-    grouped = options.group_by is not None
-    if grouped != (options.groups is not None):
-        raise RequestError("--group-by and --groups go together: name the column and its values")
-    if options.groups_public and not grouped:
-        raise RequestError("--groups-public says something of --group-by, which is missing")
-    if options.choose_bounds and grouped:
-        raise RequestError("--choose-bounds serves one mean; with --group-by declare --bounds")
-    if options.groups_public and options.model == "shuffle" and options.min_reports is None:
-        raise RequestError(
-            "--min-reports is missing: with --groups-public, say how many reports at the least "
-            "each group must have (each client's epsilon is chosen for that number)"
-        )
-
-
-def _bounds(options: MeanOptions) -> Bounds | None:
-    if not options.choose_bounds:
-        return read_bounds(options.bounds)
-    if options.bounds is not None:
-        raise RequestError("--bounds and --choose-bounds exclude each other")
-    return None
 
 
 def _groups(options: MeanOptions, telemetry: inputs.Telemetry) -> GroupColumn | None:

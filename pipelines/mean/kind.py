@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.scalar import ScalarMean
 from pipelines import release
+from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
 from pipelines.mean.job import MeanJob, MeanOptions, prepare
 from pipelines.mean.publish import MeanRoad
@@ -27,10 +27,8 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
     """The means, or the first of them, as a table."""
     grouped = "group" in table.column_names
     title = f"{min(_SHOWN, len(table))} of {len(table):,} groups" if grouped else None
-    shown = Table(title=title)
-    shown.add_column("group" if grouped else "")
-    for heading in ("estimate", "± s.e.", f"{100 * confidence:g} % interval"):
-        shown.add_column(heading, justify="right")
+    headings = ("estimate", "± s.e.", f"{100 * confidence:g} % interval")
+    shown = numbers_table(("group" if grouped else "",), headings, title)
     for label, row in zip(labels(table), table.slice(0, _SHOWN).to_pylist(), strict=False):
         shown.add_row(
             Text(label),  # a plain string would be read as markup

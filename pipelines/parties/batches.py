@@ -25,7 +25,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
-from pipelines.parties.samples import shared
+from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.summary import Summary
 from transforms import report_tables
 
@@ -35,7 +35,6 @@ PREFIX = "reports"  # of the names of files in a shuffle's folder
 _BATCH, _PART = b"hushbeam.batch", b"hushbeam.part"
 _UNFINISHED = ".unfinished"
 _READERS = 16
-_MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice
 _CHUNK = 1 << 22  # bytes
 
 
@@ -222,7 +221,7 @@ def require_disjoint(batches: Mapping[str, str], summaries: Mapping[str, Summary
             f"about {max(1, round(100 * share))} % of the reports behind {batches[one]} are also "
             f"behind {batches[other]}"
         )
-        if share > _MOST_SHARED:
+        if share > MOST_SHARED:
             raise RequestError(
                 f"--input: {told}: they were shuffled twice; leave one out, or shuffle the inputs "
                 "of both together, which counts each report once"

@@ -23,7 +23,7 @@ from pipelines.parties import values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
-from pipelines.parties.split import Split, split
+from pipelines.parties.split import Split, require_sealable, split
 from pipelines.parties.submit import Report, unfinished
 from pipelines.plan.clients import mechanism_of
 from pipelines.plan.job import window_of
@@ -31,6 +31,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.metrics import Prepared, prepare
 from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
+from pipelines.wording import upward
 from transforms import report_tables
 from transforms.progress import ROWS
 from transforms.reports import BinarySink
@@ -83,6 +84,8 @@ def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
     parted = split(plan, window)
     places = [parted.place(name) for name in asked.metrics] or list(range(len(parted.metrics)))
     pem = None if asked.seal is None else read_public(asked.seal)
+    if pem is not None:
+        require_sealable(parted)
     require_new(asked.output)
     if _STANDARD_INPUT in asked.inputs or asked.secret is not None:
         no_more(beam_arguments)
@@ -129,6 +132,8 @@ def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | N
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
         device = ClientReports(parted, place, secret, one)
+        if secret is not None:
+            _say_over_time(device)
         reports, tallies = device.report(_tables(asked.inputs, device.metric))
         sent.append(reports.records)
         counted.update(tallies)
@@ -167,6 +172,18 @@ def _secret(file: str) -> bytes:
             f"`head -c {SECRET} /dev/urandom`"
         )
     return secret
+
+
+def _say_over_time(device: ClientReports) -> None:
+    """What a metric costs however long it is reported."""
+    once = device.over_time(1)
+    lost = f"epsilon {upward(once.epsilon, 4):g}"
+    lost += f" and delta {upward(once.delta, 4):g}" if once.delta else ""
+    told = (
+        f"{device.metric.name}: a value that never changes costs {lost} for ever; k different "
+        "values cost k times that (of numbers: k cells of the grid)"
+    )
+    Screen().print(told, highlight=False, markup=False, soft_wrap=True)
 
 
 def _write(path: str, reports: Reports) -> None:

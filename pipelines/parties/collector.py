@@ -14,25 +14,26 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.report import Form
-from mechanisms.wire.screening import OTHER_PLAN
+from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from mechanisms.wire.sealing import KeyRing
-from pipelines.errors import RequestError
-from pipelines.parties.batches import COPY, PREFIX, Chosen, once_each, require_disjoint
+from pipelines.ledger.ledger import Ledger
+from pipelines.parties.batches import COPY
+from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
-from pipelines.parties.report_files import ReadAll, Sizes, find, warn_of_strangers
-from pipelines.parties.split import Split, split
-from pipelines.parties.summary import Summary, beside, read
+from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
+from pipelines.parties.split import Split, require_sealable, split
 from pipelines.plan.clients import mechanism_of
 from pipelines.plan.doubts import Doubt, retold
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import Prepared, mark
+from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.road import Content, Reports
 from pipelines.run import beam_options
 from pipelines.wording import RAW_ROWS
+from transforms.duplicates import DropCopiedSeals
 from transforms.progress import ROWS, ever
 from transforms.reports import MessagesOf
 from transforms.unseal import Unseal
@@ -86,9 +87,11 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
     open_ring = functools.partial(read_ring, asked.keys) if asked.keys else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
-    chosen = _chosen(asked.inputs, parted, open_ring is not None)
+        require_sealable(parted)
+    chosen = chosen_of(asked.inputs, parted, open_ring is not None)
 
     def pipeline(_: Sequence[Prepared], target: Target) -> CollectPlan:
+        _count_for_good(target)
         return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies)
 
     def prepared(*_: Any) -> PlanJob:
@@ -101,47 +104,11 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
         warn_of_strangers((ever() - before)[OTHER_PLAN])
 
 
-def _chosen(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
-    """The files of shuffled reports, each once; of folders, those of this window that are done.
-
-    Raises:
-        RequestError: a folder holds another shuffle, or one that did not finish; or two were made
-            of the same reports.
-    """
-    summaries: dict[str, Summary] = {}
-    patterns = []
-    for name in inputs:
-        said = read(name)
-        patterns.append(name if said is None else FileSystems.join(name, f"{PREFIX}*"))
-        if said is not None:
-            _require_same(name, said, parted, sealed)
-            summaries[said.shuffle_id] = said
-    chosen = once_each(find(patterns).files)
-    for batch, file in chosen.batches.items():
-        if batch not in summaries:
-            said = beside(file)
-            summaries |= {} if said is None else {said.shuffle_id: said}
-    require_disjoint(chosen.batches, summaries)
-    return chosen
-
-
-def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
-    """Refuse a shuffle of something else, for its reports would all be dropped."""
-    job = parted.job
-    if said.window != job.window:
-        raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
-    if said.fingerprint != parted.fingerprint.hex():
-        if said.plan == mark(job.plan).hex():
-            raise RequestError(
-                f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "
-                f"design {said.design}, and this one comes to {job.design.hex()}: clients, "
-                "shuffler and collector need versions that agree (`hushbeam check` prints it)"
-            )
-        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
-    if said.sealed and not sealed:
-        raise RequestError(f"--key is missing: the reports in {folder} are sealed")
-    if sealed and not said.sealed:
-        raise RequestError(f"--key: the reports in {folder} are not sealed; leave it out")
+def _count_for_good(target: Target) -> None:
+    """Whatever comes of this job, its reports are here: the price was paid for them."""
+    entry = target.statement["ledger_entry"]
+    if entry is not None and target.ledger is not None:
+        Ledger.open(target.ledger, begin=False).keep(entry)
 
 
 @dataclass
@@ -167,6 +134,9 @@ class CollectPlan(beam.PTransform):
         reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
         sizes = [reports | "How many" >> Sizes("read")]
         if self.open_ring is not None:
+            # Of several shuffles none has seen what the others were sent.
+            reports |= "Each seal once" >> DropCopiedSeals(self.parted.fingerprint, form)
+            sizes.append(reports | "How many seals" >> Sizes("once"))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> Unseal(plain, self.open_ring)
             sizes.append(reports | "How many opened" >> Sizes("opened"))
@@ -237,11 +207,11 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         dropped: Mapping[str, int],
         sizes: Mapping[str, int],
     ) -> None:
-        came, unusable = sizes.get("read", 0), 0
+        read, told = sizes.get("read", 0), Counter(dropped) + Counter({COPY: self._copies})
         if self._sealed:
-            unusable = came - sizes.get("opened", 0)
-        told = Counter(dropped) + Counter({_UNUSABLE: unusable, COPY: self._copies})
-        came += sum(dropped.values()) + self._copies
+            seals = sizes.get("once", 0)
+            told += Counter({DUPLICATE: read - seals, _UNUSABLE: seals - sizes.get("opened", 0)})
+        came = read + sum(dropped.values()) + self._copies
         self._target = self._target.telling(
             reports={"came": came, "dropped": dict(sorted(told.items()))}
         )

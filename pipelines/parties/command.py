@@ -84,8 +84,8 @@ def _add_client(commands: Any) -> None:
     parser.add_argument("--seal", metavar="PUBLIC.pem", help="the collector's public key")
     parser.add_argument(
         "--user-secret", metavar="FILE",
-        help="32 random bytes: all values are this one user's, and equal ones get equal noise, "
-        "today and next year",
+        help="32 random bytes: all values are this one user's, one of them is reported, and equal "
+        "ones get equal noise, today and next year; the plan must name a user_column",
     )  # fmt: skip
     parser.set_defaults(command=client)
 

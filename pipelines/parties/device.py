@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mechanisms.channel import Messages
+from mechanisms.channel import Guarantee, Messages
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
@@ -55,9 +55,12 @@ class ClientReports:
         parted: the window of the plan.
         place: of the metric in the plan.
         secret: 32 bytes that this user keeps, for noise that is drawn once and for all; None for
-            fresh noise.
+            fresh noise. One value is then reported of each window.
         one: whether only one of the values is reported, as where the unit is a user.
         open_rng: opens the generator; a seeded one is for tests.
+
+    Raises:
+        RequestError: there is a secret, and the plan or the metric does not fit permanent noise.
     """
 
     parted: Split
@@ -69,6 +72,12 @@ class ClientReports:
     def __post_init__(self) -> None:
         if self.secret is None:
             return
+        if self.parted.job.plan.user_column is None:
+            raise RequestError(
+                "--user-secret: the plan names no user_column, so each row is reported by itself, "
+                "and equal rows of this user would show that they are equal; name one, with a "
+                "unit of users"
+            )
         if self.metric.kind.name == "heavy-hitters":
             raise RequestError(self._refusal("the level of the tree is drawn anew for each report"))
         inner = getattr(self._mechanism, "mechanism", self._mechanism)
@@ -78,6 +87,14 @@ class ClientReports:
     def _refusal(self, reason: str) -> str:
         """That the noise of this metric cannot be permanent."""
         return f"--user-secret: metric {self.metric.name}: {reason}, and with it what is reported"
+
+    def over_time(self, distinct: int) -> Guarantee:
+        """What permanent noise promises over all windows against who links all reports.
+
+        Args:
+            distinct: the most different values that the user ever reports.
+        """
+        return self._memoised(self._mechanism).guarantee(distinct)
 
     @property
     def metric(self) -> Prepared:
@@ -109,7 +126,7 @@ class ClientReports:
                 else:
                     blocks.append(each.cells)
         cells = np.concatenate(blocks)
-        if self.one and cells.size:
+        if (self.one or self.secret is not None) and cells.size:
             cells = cells[rng.integers(cells.size, 1).astype(np.int64)]
         messages = self._perturbed(cells, rng)
         sent = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)

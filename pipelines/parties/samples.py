@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from mechanisms.wire.report import Reports
 
 SIZE = 256
+MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice
 _PUBLIC_KEY = b"hushbeam batches"  # 16 bytes: any will do, if it is the same everywhere
 
 Sample = NDArray[np.uint64]

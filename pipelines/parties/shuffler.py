@@ -20,10 +20,11 @@ from mechanisms.wire.screening import OTHER_PLAN
 from pipelines import release
 from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
+from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
-from pipelines.parties.split import split
+from pipelines.parties.split import require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
@@ -56,7 +57,8 @@ def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
         The exit code.
 
     Raises:
-        RequestError: the plan or its input is wrong, or the output is taken.
+        RequestError: the plan or its input is wrong, the output is taken, or the reports were
+            shuffled before.
         WithheldError: no metric had enough reports.
         FailedError: the job ended without its summary.
     """
@@ -64,6 +66,8 @@ def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
     FileSystems.set_options(for_beam)  # before the first file is looked for
     plan = load(asked.plan)
     parted = split(plan, window_of(plan, asked.window))
+    if asked.seals:
+        require_sealable(parted)
     release.require_vacant(asked.output)
     found, screen = find(asked.inputs), Screen()
     buckets = bucket_count(found.size // Form(sealed=bool(asked.seals)).dtype.itemsize)
@@ -75,14 +79,15 @@ def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
             return DONE
         return _conclude(asked.output, screen)
     except BaseException as ending:
-        _take_back(asked.output, isinstance(ending, WithheldError))
+        _take_back(asked.output, isinstance(ending, WithheldError | SharedError))
         raise
 
 
 def _take_back(folder: str, whole: bool) -> None:
     """Remove what a shuffle has left that came to nothing, for the next one to begin.
 
-    A folder with a summary is whole, and stays unless it is known that it holds no report.
+    A folder with a summary is whole, and stays unless it is known that it holds no report, or
+    reports that were shuffled before.
     """
     with contextlib.suppress(OSError, BeamIOError, ValueError):
         finished = FileSystems.exists(FileSystems.join(folder, SUMMARY))
@@ -100,6 +105,7 @@ def _conclude(output: str, screen: Screen) -> int:
     if not any(metric.sent_on for metric in said.metrics.values()):
         told = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"
         raise WithheldError(told)
+    require_unshared(output, said)
     for name, metric in said.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on

@@ -94,8 +94,11 @@ class ShuffleReports(beam.PTransform):
         plan, metric = self.parted.fingerprint, self.parted.metrics[place]
         if self.keys:
             return ShuffleSealed(plan, place, self.keys, metric.job.min_reports, self.buckets)
-        codes = self.parted.mechanisms[place].codes
-        return ShufflePlain(plan, place, metric.job.min_reports, codes, self.buckets)
+        shuffle = Shuffle(
+            metric.job.min_reports, self.parted.mechanisms[place].codes, self.buckets,
+            batches=self.parted.batches(place),
+        )  # fmt: skip
+        return ShufflePlain(plan, place, shuffle)
 
     def _facts(self) -> dict[str, Any]:
         """What the summary says before anything is counted."""
@@ -133,22 +136,18 @@ class ShufflePlain(beam.PTransform):
     Attributes:
         fingerprint: of the plan.
         place: of the metric in the plan.
-        min_reports: the least batch that is sent on.
-        codes: how many messages there are.
-        buckets: how many groups.
+        shuffle: of its messages.
     """
 
     fingerprint: bytes
     place: int
-    min_reports: int
-    codes: int
-    buckets: int
+    shuffle: Shuffle
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         return (
             reports
             | "Messages" >> MessagesOf(self.place)
-            | "Shuffle" >> Shuffle(self.min_reports, self.codes, self.buckets)
+            | "Shuffle" >> self.shuffle
             | "Reports"
             >> beam.Map(_reported, self.fingerprint, self.place).with_output_types(Reports)
         )

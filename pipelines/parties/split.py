@@ -48,6 +48,11 @@ class Split:
         """What the clients of each metric run."""
         return tuple(mechanism_of(metric) for metric in self.metrics)
 
+    def batches(self, place: int) -> int:
+        """How many batches a metric's shuffler holds to min_reports, one for each public group."""
+        shuffler = self.metrics[place].road.shuffler
+        return 1 if shuffler is None else int(shuffler.batches)
+
     def expected(self, form: Form) -> Expected:
         """What a party accepts that reads reports of one form."""
         return Expected(self.fingerprint, self.mechanisms, form)
@@ -82,6 +87,22 @@ def split(plan: Plan, window: str) -> Split:
         if reason is not None:
             raise RequestError(_whole(ready.name, reason))
     return found
+
+
+def require_sealable(parted: Split) -> None:
+    """Refuse seals where the shuffler has to see something of the message.
+
+    Raises:
+        RequestError: a metric has public groups, each of which needs min_reports.
+    """
+    for place, metric in enumerate(parted.metrics):
+        if parted.batches(place) > 1:
+            raise RequestError(
+                f"metric {metric.name}: sealed reports cannot be divided among clients, shuffler "
+                "and collector: a report names its public group, and a shuffler that cannot read "
+                "it sends on groups below min_reports; leave out the seals, or let groups be "
+                "private (groups_public: false)"
+            )
 
 
 def _require_foresight(plan: Plan, metric: Metric, window: str) -> None:

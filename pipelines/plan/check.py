@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from typing import Any
 
 from rich.table import Table
 
 from pipelines.console import Screen
-from pipelines.errors import DONE
+from pipelines.errors import DONE, WITHHELD
 from pipelines.kinds import NAMES, find
-from pipelines.ledger.accounting import basic, fits
-from pipelines.ledger.rules import Spend
+from pipelines.ledger.accounting import fits, further
+from pipelines.plan.described import described
 from pipelines.plan.document import OF_PLAN, Plan
-from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.job import PlanJob, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
 from pipelines.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
+_MOST_WINDOWS = 1000  # beyond which nobody looks
 
 
-def check(path: str) -> int:
+def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     """Show what a plan promises, costs and can know.
 
     Args:
         path: of the plan.
+        as_json: for programs: a device's, that has to run the very mechanisms.
+        window: whose fingerprint a program needs, if it does.
 
     Returns:
-        The exit code.
+        The exit code; 1 where a run would be refused for its price.
 
     Raises:
         RequestError: the plan is wrong, or cannot be served.
     """
     plan = load(path)
-    job = unread_job(plan, _PLACEHOLDER if plan.windowed else "all")
+    if window is not None or not plan.windowed:
+        window = window_of(plan, window)
+    job = unread_job(plan, window or _PLACEHOLDER)
     screen = Screen()
+    refused, about_windows = _about_windows(job)
+    if as_json:
+        screen.print(
+            json.dumps(described(job, window, refused), indent=2, ensure_ascii=False),
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+        return WITHHELD if refused else DONE
     for told in (
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
         f"resolved to design {job.design.hex()}: clients, shuffler and collector must agree on it",
@@ -46,9 +57,9 @@ def check(path: str) -> int:
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    for line in [*job.cautions, *_about_windows(job)]:
+    for line in [*job.cautions, *about_windows]:
         screen.print(line, highlight=False, markup=False)
-    return DONE
+    return WITHHELD if refused else DONE
 
 
 def _table(job: PlanJob) -> Table:
@@ -72,29 +83,23 @@ def _table(job: PlanJob) -> Table:
     return shown
 
 
-def _about_windows(job: PlanJob) -> list[str]:
-    """What many windows come to."""
+def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
+    """Why a run would be refused, if it would, and what many windows come to."""
     plan = job.plan
     if plan.budget is None:
         told = "no ledger: nothing counts what several runs reveal together"
-        return [told] if plan.windowed else []
+        return None, [told] if plan.windowed else []
     asked = price(job)
     budget = f"the budget of epsilon {plan.budget.epsilon:g}, delta {plan.budget.delta:g}"
     if not fits(asked.records, asked.budget):
-        return [f"{budget} does not hold one window, and a run would be refused"]
+        refused = f"{budget} does not hold one window, and a run would be refused"
+        return refused, [plan.where("budget") + refused]
     if plan.scope == "user per window":
-        return [f"windows do not compose: a unit is in one of them ({plan.unit})"]
-    return [
-        f"{budget} covers {_windows(asked):,} windows or more; "
-        "`hushbeam ledger show` tells what is left"
-    ]
-
-
-def _windows(asked: Spend) -> int:
-    """How many windows surely fit, by basic composition of epsilons and of deltas."""
-    limits = (asked.budget.epsilon, asked.budget.delta)
-    each = zip(limits, basic(asked.records), strict=True)
-    return max(1, min(Fraction(repr(limit)) // cost for limit, cost in each if cost))
+        return None, [f"windows do not compose: a unit is in one of them ({plan.unit})"]
+    windows = further((), asked.records, asked.budget, _MOST_WINDOWS)
+    more = " or more" if windows == _MOST_WINDOWS else ""
+    told = f"{budget} covers {windows:,} windows{more}, as the ledger composes them"
+    return None, [f"{told}; `hushbeam ledger show` tells what is left"]
 
 
 def schema() -> dict[str, Any]:

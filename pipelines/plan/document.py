@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from pipelines.kinds import NAMES, find
+from pipelines.plan.consistency import about, require_consistent
+from pipelines.plan.cron import require_schedule
+from pipelines.plan.places import Places
 
 WINDOW = "{window}"
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
-_ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
 OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
-_CRON_FIELDS = 5
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
@@ -99,7 +100,7 @@ class Metric(BaseModel):
     def _asks_no_more_than_it_may(self) -> Metric:
         taken = sorted(OF_PLAN.intersection(self.options))
         if taken:
-            raise ValueError(f"{', '.join(taken)}: belongs to the plan, not to a metric of it")
+            raise about("belongs to the plan, not to a metric of it", taken[0])
         return self
 
 
@@ -145,6 +146,8 @@ class Plan(_Part):
     stream: Stream | None = None
     metrics: tuple[Metric, ...] = Field(min_length=1, max_length=1000)
 
+    _places: Places | None = PrivateAttr(None)
+
     @field_validator("input", mode="before")
     @classmethod
     def _one_or_many(cls, written: object) -> object:
@@ -153,26 +156,27 @@ class Plan(_Part):
     @field_validator("schedule")
     @classmethod
     def _of_five_fields(cls, written: str | None) -> str | None:
-        if written is not None and len(written.split()) != _CRON_FIELDS:
-            raise ValueError("five fields are needed, as in '0 3 * * *' for three every night")
+        if written is not None:
+            require_schedule(written)
         return written
 
     @model_validator(mode="after")
     def _fits_together(self) -> Plan:
-        names = [metric.name for metric in self.metrics]
-        if len({*names}) < len(names):
-            raise ValueError("two metrics have one name; their releases need a folder each")
-        if (self.unit != "row") != (self.user_column is not None):
-            raise ValueError("user_column and a unit of users go together; without, unit is row")
-        if (self.ledger is None) != (self.budget is None):
-            raise ValueError("ledger and budget go together: where it is kept, and how much")
-        if self.merge_small and self.unit == "user":
-            raise ValueError(
-                "merge_small could put a user into one release twice; the unit must be another"
-            )
-        if not sum(self.shares.values()) <= 1 + _ROUNDING:
-            raise ValueError("the shares of the metrics add up to more than 1")
+        require_consistent(self, WINDOW)
         return self
+
+    def placed(self, places: Places) -> Plan:
+        """The same plan, which knows where in its file it stands."""
+        self._places = places
+        return self
+
+    def where(self, *place: int | str) -> str:
+        """How a refusal begins: the file and the line, or nothing of a plan without a file.
+
+        Args:
+            place: keys and positions, from the outside in.
+        """
+        return "" if self._places is None else f"{self._places.told(place)}: "
 
     @property
     def shares(self) -> dict[str, float]:

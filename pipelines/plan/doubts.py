@@ -63,8 +63,10 @@ def warned(content: Content) -> Content:
     doubt = (
         "These reports cannot all be honest clients': whatever people hold, counts as far out come "
         f"about with a probability below {FALSE_ALARM:g}. Somebody has made reports up, or clients "
-        "run something else than this plan. The promises of privacy stand; the estimates cannot "
-        "be trusted, and neither can their errors."
+        "run something else than this plan. What is promised of a single report holds for whoever "
+        "ran the plan's client; what the shuffler adds holds only if min_reports of these reports "
+        "are such clients', which nobody can tell now. The estimates cannot be trusted, and "
+        "neither can their errors."
     )
     told = retold(content, {}, (doubt,))
     return told._replace(statement=told.statement | {"doubts": [doubt]})

@@ -10,12 +10,15 @@ from datetime import datetime, timezone
 from typing import Any
 
 from mechanisms.channel import Guarantee, Model
+from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import versions
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.metrics import Prepared, mark, prepare
+from pipelines.plan.metrics import Prepared, mark, prepare, undashed
+from pipelines.plan.profiles import profile_of
+from pipelines.terms import next_to_nothing
 from pipelines.wording import RAW_ROWS, meaning
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
@@ -66,6 +69,11 @@ class PlanJob:
         return tuple(metric.job.guarantees[0] for metric in self.metrics)
 
     @property
+    def profiles(self) -> tuple[PrivacyLoss, ...]:
+        """The whole curve behind each of the losses."""
+        return tuple(map(profile_of, self.metrics, self.losses))
+
+    @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the release promises, and what a unit's reports of all metrics do."""
         locals_ = [metric.job.guarantees[1] for metric in self.metrics]
@@ -74,7 +82,9 @@ class PlanJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over."""
-        told = (f"{m.name}: {line}" for m in self.metrics for line in m.job.cautions)
+        told = [f"{m.name}: {line}" for m in self.metrics for line in m.job.cautions]
+        if len(self.metrics) > 1:
+            told += next_to_nothing(self.guarantees[0].epsilon)
         return list(dict.fromkeys(told))
 
     def statement(self, release_id: str, entry: str | None) -> dict[str, Any]:
@@ -153,11 +163,14 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     """
     if plan.stream is not None and not all(WINDOW in pattern for pattern in plan.input):
         raise RequestError(
-            f"input: holds no {WINDOW}, so a run would release the rows of all windows as one: "
-            "`hushbeam stream` puts them into windows by their time"
+            f"{plan.where('input')}input: holds no {WINDOW}, so a run would release the rows of "
+            "all windows as one: `hushbeam stream` puts them into windows by their time"
         )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
-    telemetry = inputs.open_telemetry(patterns)
+    try:
+        telemetry = inputs.open_telemetry(patterns)
+    except RequestError as error:
+        raise RequestError(plan.where("input") + undashed(str(error))) from None
     return PlanJob(plan, window, telemetry, prepare(plan, window, telemetry))
 
 

@@ -11,7 +11,9 @@ from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
+from pipelines.plan.places import Place, Places
 from pipelines.requests import must
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
@@ -32,26 +34,28 @@ def load(path: str) -> Plan:
         raise RequestError(f"{path}: a plan begins with `collection: NAME`; see docs/plans.md")
     for node in _mappings(path, root):
         _require_distinct(path, node)
+    places = Places.of(path, root)
     try:
         plan = Plan.model_validate(_built(path, root))
     except ValidationError as error:
-        raise _wrong(path, root, error, ()) from None
+        raise _wrong(places, error, ()) from None
     for index, metric in enumerate(plan.metrics):
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            raise _wrong(path, root, error, ("metrics", index)) from None
-    return plan
+            raise _wrong(places, error, ("metrics", index)) from None
+    return plan.placed(places)
 
 
-def _wrong(
-    path: str, root: yaml.Node, error: ValidationError, around: tuple[int | str, ...]
-) -> RequestError:
+def _wrong(places: Places, error: ValidationError, around: Place) -> RequestError:
     """The first complaint, with its line."""
-    first = error.errors(include_url=False)[0]
+    first: Any = error.errors(include_url=False)[0]
     place = (*around, *first["loc"])
+    told = _told(first)
+    if first["type"] == ELSEWHERE:
+        place, told = (*place, *first["ctx"]["place"]), f"is wrong: {first['msg']}"
     field = ".".join(str(part) for part in place) or "plan"
-    return RequestError(f"{path}, line {_line(root, place)}: {field} {_told(first)}")
+    return RequestError(f"{places.told(place)}: {field} {told}")
 
 
 def _read(path: str) -> str:
@@ -122,26 +126,6 @@ def _require_distinct(path: str, mapping: yaml.MappingNode) -> None:
             line = key.start_mark.line + 1
             raise RequestError(f"{path}, line {line}: {key.value!r} is there already; keep one")
         seen.add(str(key.value))
-
-
-def _line(root: yaml.Node, place: tuple[int | str, ...]) -> int:
-    """The line of a value, or of the nearest thing around it."""
-    node = root
-    for part in place:
-        inner = _child(node, part)
-        if inner is None:
-            break
-        node = inner
-    return int(node.start_mark.line) + 1
-
-
-def _child(node: yaml.Node, part: int | str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == part), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        found: yaml.Node = node.value[part]
-        return found
-    return None
 
 
 def _told(first: Any) -> str:

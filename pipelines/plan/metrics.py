@@ -20,6 +20,7 @@ from pipelines.road import Road
 
 _OPERATIONAL = {"input", "output", "user_column"}  # where, not what
 _FLAG = re.compile(r"--[a-z][a-z-]*")
+_WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -54,21 +55,50 @@ def prepare(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Prepared, ..
         telemetry: the window's files, opened once; `inputs.UNREAD` where there are none to see.
 
     Raises:
-        RequestError: a metric cannot be served as the plan says; the metric is named.
+        RequestError: a metric cannot be served as the plan says; the metric is named,
+            and where the plan came from a file its line.
     """
     seed = public_seed(plan, window)
-    return tuple(_prepared(plan, metric, window, Given(telemetry, seed)) for metric in plan.metrics)
+    given = Given(telemetry, seed)
+    return tuple(_prepared(plan, place, window, given) for place in range(len(plan.metrics)))
 
 
-def _prepared(plan: Plan, metric: Metric, window: str, given: Given) -> Prepared:
+def _prepared(plan: Plan, place: int, window: str, given: Given) -> Prepared:
+    metric = plan.metrics[place]
     kind = find(metric.kind)
     try:
         job = kind.prepare(plan.options(metric, window), given=given)
     except RequestError as error:
-        # In a plan, options have no dashes.
-        told = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), str(error))
-        raise RequestError(f"metric {metric.name}: {told}") from None
+        told = undashed(str(error))
+        where = plan.where("metrics", place, *_about(metric, told))
+        raise RequestError(f"{where}metric {metric.name}: {told}") from None
     return Prepared(metric.name, kind, job, window)
+
+
+def undashed(told: str) -> str:
+    """A refusal of a command as a plan would say it: in a plan, options have no dashes."""
+    return _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), told)
+
+
+def _about(metric: Metric, told: str) -> tuple[int | str, ...]:
+    """Where in a metric the option stands that a refusal is about; nowhere if it is missing.
+
+    Args:
+        metric: that was refused.
+        told: why; by an option's name before anything else, or by what was written there.
+    """
+    options, words = metric.options, _WORD.findall(told)
+    values = {written: name for name, written in options.items() if isinstance(written, str)}
+    named = [word for word in words if word in options] + [values[w] for w in words if w in values]
+    if not named:
+        return ()
+    several = options[named[0]] if isinstance(options[named[0]], list) else []
+    return (named[0], *(i for i, each in enumerate(several) if _quoted(str(each), told)))[:2]
+
+
+def _quoted(written: str, told: str) -> bool:
+    """Whether one of several texts, as in fare=0,60, is the one that a refusal speaks of."""
+    return written in told or repr(written.partition("=")[0]) in told
 
 
 def mark(plan: Plan) -> bytes:

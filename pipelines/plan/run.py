@@ -21,14 +21,14 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import Spend
-from pipelines.ledger.spans import Span, span_of
+from pipelines.ledger.spans import Span, digests, span_of
 from pipelines.plan.document import Plan, seconds_of
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
-from pipelines.publishing import carry_out, conclude
+from pipelines.publishing import carry_out, conclude, say_counts
 from pipelines.run import beam_options
 from transforms.progress import SETTLED, WITHHELD
 
@@ -86,8 +86,7 @@ def release_window(
     screen = Screen()
     if _stands(plan, window, screen):
         return DONE
-    job = prepare(plan, window)
-    with _reserved(job, span) as right:
+    with _reserved(job := prepare(plan, window), span) as right:
         if right.published:
             _say_where(screen, right.output)
         elif _published(job, right, pipeline, for_beam, screen):
@@ -182,7 +181,8 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
             plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
             job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
-            span=span or time_of(plan, job.window), design=job.design.hex(),
+            job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
+            files=digests(job.telemetry.files),
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None
@@ -237,6 +237,7 @@ def show(job: PlanJob, screen: Screen) -> None:
         screen.rule(metric.name, align="left")
         if metric.name in said["metrics"]:
             metric.kind.show(screen, metric.job)
+            say_counts(metric.job, screen)
         else:
             screen.print("withheld: too few reports")
 

@@ -20,8 +20,8 @@ from pipelines.plan.clients import mechanism_of
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
 from pipelines.stream.windows import Streamed
 from transforms.count_late import CountLate
-from transforms.duplicates import DropDuplicates
 from transforms.progress import REPORTS, tally
+from transforms.repeats import DropRepeats
 from transforms.reports import MessagesOf, kept
 
 
@@ -29,8 +29,8 @@ from transforms.reports import MessagesOf, kept
 class ServeReports(beam.PTransform):
     """Binary reports, as clients send them, in; a release of each window, by their timestamps, out.
 
-    Whatever comes twice in a window counts once; what this plan's clients cannot have sent is
-    counted by reason and dropped.
+    Whatever comes again in its window, or in the next one, counts once; what this plan's clients
+    cannot have sent is counted by reason and dropped.
 
     Attributes:
         streamed: the plan; of each of its metrics a user sends one message.
@@ -51,7 +51,8 @@ class ServeReports(beam.PTransform):
             | "Window" >> beam.WindowInto(windows.beam_windows)
         )
         reports | "Late" >> CountLate()
-        once = reports | "Once each" >> DropDuplicates(plan.fingerprint, Form())
+        repeats = DropRepeats(plan.fingerprint, Form(), plan.windows.length)
+        once = reports | "Once each" >> repeats
         parts = tuple(
             once
             | f"{metric.name} only" >> MessagesOf(place)

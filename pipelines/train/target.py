@@ -73,7 +73,8 @@ def _bounds(text: str, spec: str) -> Bounds:
     try:
         return read_bounds(spec)
     except RequestError as error:
-        raise RequestError(str(error).replace("--bounds", f"--target {text}: the bounds", 1)) from None
+        told = str(error).replace("--bounds", f"--target {text}: the bounds", 1)
+        raise RequestError(told) from None
 
 
 def _classes(spec: str, kind: pa.DataType) -> Domain:

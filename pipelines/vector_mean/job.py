@@ -25,7 +25,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import NumberOptions
 from pipelines.row_attributes import read_attributes
-from pipelines.terms import cautioned, least_reports, require_proven, target_terms
+from pipelines.terms import cautioned, least_reports, next_to_nothing, require_proven, target_terms
 from pipelines.vector_mean.prior import read_prior
 from transforms.attributes import Attribute, categorical, numeric, width
 from transforms.blocks import Generator
@@ -139,7 +139,8 @@ class VectorMeanJob:
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
         reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
-        told = cautioned(self.guarantees[0].delta, reports)
+        release = self.guarantees[0]
+        told = cautioned(release.delta, reports) + next_to_nothing(release.epsilon)
         return told + ([_OUTSIDE_SUBSPACE] if isinstance(self.mechanism, MultiRphm) else [])
 
 

@@ -3,42 +3,74 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pipelines import release
+from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
 from pipelines.mean.report import interval, number
 from pipelines.vector_mean.job import VectorMeanJob, VectorMeanOptions, prepare
 from pipelines.vector_mean.publish import VectorMeanRoad
-from pipelines.vector_mean.result import TABLE
+from pipelines.vector_mean.result import FREQUENCIES, TABLE
+from transforms.attributes import categorical
 from transforms.perturb_rows import SHORTENED
 from transforms.progress import live
 
 _SHOWN = 20
+_LARGEST = 5  # shares of each category
 
 
 def show(screen: Console, table: pa.Table, confidence: float) -> None:
     """The first coordinates, as a table."""
-    shrunk = "shrunk" in table.column_names
-    shown = Table(title=f"{min(_SHOWN, len(table))} of {len(table):,} coordinates")
-    shown.add_column("coordinate")
-    headings = ["estimate", "± s.e.", f"{100 * confidence:g} % interval"]
-    for heading in [*headings, *(["shrunk"] if shrunk else [])]:
-        shown.add_column(heading, justify="right")
+    shrunk = ["shrunk"] if "shrunk" in table.column_names else []
+    headings = ["estimate", "± s.e.", f"{100 * confidence:g} % interval", *shrunk]
+    title = f"{min(_SHOWN, len(table))} of {len(table):,} coordinates"
+    shown = numbers_table(("coordinate",), headings, title)
     for row in table.slice(0, _SHOWN).to_pylist():
         cells = [number(row["estimate"]), number(row["standard_error"]), interval(row)]
-        cells += [number(row["shrunk"])] if shrunk else []
+        cells += [number(row["shrunk"]) for _ in shrunk]
         shown.add_row(Text(row["coordinate"]), *cells)  # a plain string would be read as markup
     screen.print(shown)
 
 
+def show_shares(screen: Console, table: pa.Table, confidence: float, path: str) -> None:
+    """The largest shares of each category, as a table, and where all of them are."""
+    attributes = table["attribute"].unique().to_pylist()
+    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    told = f"{min(_SHOWN, len(attributes))} of {len(attributes):,} categories"
+    title = f"the {_LARGEST} largest shares in each of {told}"
+    shown = numbers_table(("category", "value"), headings, title)
+    for attribute in attributes[:_SHOWN]:
+        own = table.filter(pc.equal(table["attribute"], attribute))
+        for row in own.sort_by([("estimate", "descending")]).slice(0, _LARGEST).to_pylist():
+            shown.add_row(Text(attribute), Text(row["value"]), *_percents(row))
+    screen.print(shown)
+    told = f"all {len(table):,} shares: {path}"
+    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+
+
+def _percents(row: Mapping[str, Any]) -> list[str]:
+    """The numbers of a share; dashes where nobody reported the category."""
+    parts = ("estimate", "standard_error", "lower", "upper")
+    cells = {name: None if row[name] is None else 100 * row[name] for name in parts}
+    return [number(cells["estimate"]), number(cells["standard_error"]), interval(cells)]
+
+
 def show_release(screen: Console, job: VectorMeanJob) -> None:
-    """The average row of a release."""
-    show(screen, release.read_table(job.options.output, TABLE), job.options.confidence)
+    """The average row of a release, and of its categories who is most frequent."""
+    folder, confidence = job.options.output, job.options.confidence
+    table = release.read_table(folder, TABLE)
+    if len(table):
+        show(screen, table, confidence)
+    if categorical(job.attributes):
+        shares = release.read_table(folder, FREQUENCIES)
+        show_shares(screen, shares, confidence, f"{folder}/{FREQUENCIES}")
     long = live().get(SHORTENED, 0)
     if long:
         told = f"{long:,} rows were longer than --radius and were shortened; nobody else is told"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -56,6 +57,7 @@ MORE = """\
   - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
 """
 PLAIN = Form()
+CANARY_NUMBER = 123.0
 
 
 def plan(folder: Path, log: str, domain: str, output: str, more: str = "") -> Path:
@@ -236,6 +238,8 @@ def test_poisoned_reports_are_released_and_only_with_a_warning(small, run, works
     for folder in ("out", "out/which"):
         words = json.loads(Path(folder, "statement.json").read_text())["in_words"][0]
         assert "cannot all be honest clients" in words
+        assert "holds only if min_reports of these reports are such clients'" in words
+        assert "promises of privacy stand" not in words
         assert "cannot all be honest clients" in Path(folder, "report.html").read_text()
 
 
@@ -292,23 +296,26 @@ def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
 
 
 def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
-    """The same reports in another shuffle, and with others besides: neither ids nor names tell."""
+    """The same reports in another shuffle, and with others besides: neither ids nor names tell.
+
+    The shuffles lie in folders apart: of one beside another the shuffler would have known.
+    """
     path, sent = str(small / "plan.yaml"), str(small / "sent.bin")
     of_plan = parted(small / "plan.yaml")
     words = of_plan.mechanisms[0].perturb(np.arange(1900) % 4, SeededRandom(5))
     more = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(6))
     Path("more.bin").write_bytes(binary.encode(more))
-    for folder, files in (("both", [sent, "more.bin"]), ("more", ["more.bin"])):
+    for folder, files in (("a/both", [sent, "more.bin"]), ("b/more", ["more.bin"])):
         assert run([*_shuffle(small, *files)[:-1], folder]).code == 0
     collect = ["collect", path, "--output", "out", "--input"]
-    for inputs in ([str(small / "mixed"), "both"], ["both/reports*", "more"]):
+    for inputs in ([str(small / "mixed"), "a/both"], ["a/both/reports*", "b/more"]):
         outcome = run([*collect, *inputs])
         assert (outcome.code, outcome.out) == (2, ""), outcome.err
         assert "about 100 % of the reports behind" in outcome.err
         assert (
             "they were shuffled twice; leave one out, or shuffle the inputs of both" in outcome.err
         )
-    outcome = run([*collect, str(small / "mixed"), "more"])
+    outcome = run([*collect, str(small / "mixed"), "b/more"])
     assert (outcome.code, outcome.err) == (0, "")
     assert json.loads(Path("out/which/statement.json").read_text())["n"] == 3800
 
@@ -405,20 +412,26 @@ def test_values_that_come_by_lines(small, run, workspace, monkeypatch) -> None:
     assert not canaries.found(outcome.said)
 
 
-def test_a_memoised_client_repeats_its_messages(road, run, workspace, log) -> None:
+def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> None:
     Path("mine").write_bytes(bytes(range(32)))
     Path("short").write_bytes(bytes(31))
-    words = ["client", str(road / "plan.yaml"), "--input", log, "--metric"]
+    value, real = pa.array(["CANARY-DECLARED-1"] * 40), pa.array([CANARY_NUMBER] * 40)
+    pq.write_table(pa.table({"value": value, "real": real}), "user.parquet")
+    path = plan(workspace, log, domain, "out", MORE)
+    words = ["client", str(path), "--input", "user.parquet", "--metric"]
     three = [*words, "which", "real", "shape", "--user-secret", "mine", "--output"]
+    outcome = run([*three, "c.bin"])
+    assert outcome.code == 2
+    assert "the plan names no user_column, so each row is reported by itself" in outcome.err
+    path.write_text(path.read_text() + "unit: user\nuser_column: user\n")
     for name in ("monday.bin", "tuesday.parquet"):
         outcome = run([*three, name])
         assert outcome.code == 0, outcome.err
-    monday, tuesday = (
-        messages(Path(name), road / "plan.yaml") for name in ("monday.bin", "tuesday.parquet")
-    )
-    assert [mine.size for mine in monday] == [1900, 2000, 2000, 0]
+        assert not canaries.found(outcome.said)
+    assert "which: a value that never changes costs epsilon 3 for ever; k different" in outcome.out
+    monday, tuesday = (messages(Path(name), path) for name in ("monday.bin", "tuesday.parquet"))
+    assert [mine.size for mine in monday] == [1, 1, 1, 0]
     assert all(np.array_equal(one, other) for one, other in zip(monday, tuesday, strict=True))
-    assert np.unique(monday[0]).size <= 4  # one message for each of the four values
     outcome = run([*words, "which", "--user-secret", "short", "--output", "c.bin"])
     assert (outcome.code, "32 random bytes" in outcome.err) == (2, True)
     outcome = run([*words, "often", "--user-secret", "mine", "--output", "c.bin"])

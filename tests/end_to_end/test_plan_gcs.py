@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -87,9 +90,10 @@ def test_input_output_and_ledger_are_objects(run: Run, log: str) -> None:
     assert f"released before, and not made again: gs://{BUCKET}/out\n" in again.out
     assert names("out") == published
 
-    put(PLAN, SMALL.replace("version: 1", "version: 2").replace("/out", "/more").encode())
+    dear = SMALL.replace("\nepsilon: 2.0", "\nepsilon: 6.0").replace("/out", "/more")
+    put(PLAN, dear.replace("version: 1", "version: 2").encode())
     more = run(["run", PLAN])
-    assert more.code == 1, more.said  # it would spend twice what there is
+    assert more.code == 1, more.said  # it would spend far more than there is
     assert names("more") == []
     assert [each.id for each in Ledger.open(LEDGER, begin=False).entries()] == [entry.id]
 
@@ -126,6 +130,54 @@ def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
     (entry,) = Ledger.open(LEDGER, begin=False).entries()
     assert (entry.state, entry.handed_over) == ("reserved", True)
     assert names("out") == []
+
+
+STREAM = f"""\
+collection: canaries
+version: 1
+input: gs://{BUCKET}/landing/*.parquet
+output: gs://{BUCKET}/releases/{{window}}
+ledger: {LEDGER}
+budget: {{epsilon: 2.0, delta: 1.0e-5}}
+epsilon: 2.0
+model: local
+min_reports: 400
+stream: {{window: 1h, state: state, time: at}}
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: "gs://{BUCKET}/values.txt"}}
+"""
+HOURS = ("2026-11-20T1300", "2026-11-20T1400")
+
+
+def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
+    put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
+    put(PLAN, STREAM.encode())
+    begins = datetime(2026, 11, 20, 13, tzinfo=timezone.utc)
+    for k in range(3):  # the second of three objects has rows of both windows
+        at = [begins + timedelta(minutes=35 * k + (i % 50)) for i in range(400)]
+        values = pa.array([canaries.DECLARED[i % 4] for i in range(400)])
+        table = pa.table({"at": pa.array(at, pa.timestamp("us", "UTC")), "value": values})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        put(f"gs://{BUCKET}/landing/{k}.parquet", sink.getvalue().to_pybytes())
+    outcome = run(["stream", PLAN, "--drain"])
+    assert outcome.code == 0, outcome.said
+    assert not canaries.found(outcome.said)
+    said = [json.loads(content(f"gs://{BUCKET}/releases/{h}/value/statement.json")) for h in HOURS]
+    assert sum(each["n"] for each in said) == 1200
+    entries = Ledger.open(LEDGER, begin=False).entries()
+    assert [(entry.window, entry.state) for entry in entries] == [(h, "committed") for h in HOURS]
+    assert [str(entry.span and entry.span.until)[11:16] for entry in entries] == ["14:00", "15:00"]
+    published = names("releases")
+    assert not any("claim" in name for name in published)
+
+    assert run(["stream", PLAN, "--drain"]).code == 0
+    assert names("releases") == published
+    # Who loses the state releases nothing twice: the folders and the ledger know the windows.
+    Path("state").rename("lost")
+    assert run(["stream", PLAN, "--drain"]).code == 0
+    assert names("releases") == published
+    assert Ledger.open(LEDGER, begin=False).entries() == entries
 
 
 # ---- without a ledger --------------------------------------------------------------------------

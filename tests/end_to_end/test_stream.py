@@ -226,6 +226,20 @@ def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
     assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2026-11-20T00:00:00+00:00")
 
 
+@pytest.mark.filterwarnings("ignore:a new ledger was begun")
+def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> None:
+    """Or a later plan of shorter windows would spend again on the users of the first of them."""
+    asked = plan(more=f"merge_small: true\n{LEDGER}")
+    land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250)]))
+    with Stream(asked) as stream:
+        stream.catch_up().driver.drain()
+    (entry,) = Ledger.open("ledger.sqlite").entries()
+    assert (entry.window, entry.state) == (NAMES[2], "committed")
+    assert entry.span is not None
+    assert entry.span.start.isoformat() == "2026-11-20T00:00:00+00:00"
+    assert entry.span.until.isoformat() == "2026-11-20T03:00:00+00:00"
+
+
 def looks(stream: Stream, times: int) -> None:
     for _ in range(times):
         stream.driver.step()
@@ -514,6 +528,31 @@ def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) ->
     assert (counted[DUPLICATE], counted[OTHER_PLAN]) == (5000, 7)
     said = json.loads(Path("out", NAMES[0], "statement.json").read_text())
     assert (said["metrics"], said["withheld"]) == (["value"], ["number"])
+
+
+def test_a_report_that_is_sent_again_after_its_window_counts_once(plan, monkeypatch) -> None:
+    """All windows share one fingerprint; a client's retry an hour later is no second report."""
+    asked = plan()
+    value = asked.metrics[0].job.design.mechanism
+    blocks = []
+    for seed in (1, 2):
+        words = value.perturb(np.arange(500, dtype=np.uint32) % 4, SeededRandom(seed))
+        each = WireReports.submitted(asked.fingerprint, 0, words, SeededRandom(seed + 2))
+        blocks.append(binary.encode(each))
+    stream = test_stream.TestStream().advance_watermark_to(BEGIN)
+    for hour, sent in ((0, [0]), (1, [0, 1]), (2, [0])):
+        at = BEGIN + hour * HOUR + 5
+        stream = stream.add_elements([TimestampedValue(blocks[k], at) for k in sent])
+        stream = stream.advance_watermark_to(at + HOUR / 2)
+
+    def build(pipeline):
+        sent = pipeline | stream.advance_watermark_to_infinity()
+        return sent | beam.Map(bytes).with_output_types(bytes) | ServeReports(asked)
+
+    counted = flow(build, monkeypatch)
+    assert released() == [*NAMES[:2]]
+    assert (n(NAMES[0]), n(NAMES[1])) == (500, 500)
+    assert counted[DUPLICATE] == 1000
 
 
 # ---- when the ledger fails ---------------------------------------------------------------------

@@ -90,6 +90,21 @@ def test_users_plans_and_metrics_have_noise_of_their_own(change):
     assert np.count_nonzero(one.report(cells) == other.report(cells)) < 10
 
 
+@pytest.mark.parametrize(
+    "other", [("olh", {"epsilon": 1.1}), ("olh", {"hash_range": 5}), ("srr", {}), ("pm", {})]
+)
+def test_mechanisms_have_noise_of_their_own_under_one_fingerprint(other):
+    """Two laws that read the same coins would show more of a value than the sum of their losses."""
+    name, constants = other
+    shape = {} if name == "pm" else {"domain_size": 1 << 20}
+    one = client("olh", domain_size=1 << 20)
+    two = MemoisedClient(secret(0), PLAN, 0, build(name, **{"epsilon": 1.0, **shape, **constants}))
+    streams = [PermanentRandom(each._key(b"", bytes(8))).words(64) for each in (one, two)]
+    assert not np.intersect1d(*streams).size
+    same = MemoisedClient(secret(0), PLAN, 0, build("olh", epsilon=1.0, domain_size=1 << 20))
+    assert same.report(np.arange(9)).tolist() == one.report(np.arange(9)).tolist()
+
+
 def test_repeats_are_copies_in_any_order_and_split():
     memo = client("olh", domain_size=1000)
     cells = np.array([7, 3, 7, 7, 999, 3])

@@ -153,7 +153,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
             "an entry's id",
         ),
         (
-            b'{"format": "hushbeam ledger", "version": 3, "count": 0, "entries": 5}',
+            b'{"format": "hushbeam ledger", "version": 99, "count": 0, "entries": 5}',
             "newer hushbeam",
         ),
     ],

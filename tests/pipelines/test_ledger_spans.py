@@ -13,14 +13,15 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines import cli
-from pipelines.ledger.entries import Entry
+from pipelines.ledger.entries import VERSION, Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
-from pipelines.ledger.spans import Span, span_of
+from pipelines.ledger.spans import Span, digests, span_of
 from tests.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
 
+ADDED = ("span", "design", "files")  # by later versions
 MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
 
@@ -170,7 +171,54 @@ def test_a_ledger_of_the_first_version_is_read_and_becomes_one_of_this(
         make("2026-11-20", 0.2, 2, days(4, 1))
     assert _version(path) == 1
     make("2026-11-20", 0.1, 2, days(4, 1))
-    assert _version(path) == 2
+    assert _version(path) == VERSION
+
+
+def test_windows_of_one_plan_that_read_a_file_in_common_compose(make) -> None:
+    """As with `logs/{window}*.parquet`: a day, its decade of days, its month, its year."""
+    friday = digests(["logs/2026-11-20.parquet"])
+    more = digests(["logs/2026-11-20.parquet", "logs/2026-11-21.parquet"])
+    make("2026-11-20", 0.9, span=span_of("2026-11-20"), files=friday)
+    for window in ("2026-11-2", "2026-11", "2026"):
+        with pytest.raises(BudgetExceeded, match="spent by 1 releases"):
+            make(window, 0.2, span=span_of(window), files=more)
+    make("2026-11-21", 0.9, span=span_of("2026-11-21"), files=digests(["logs/2026-11-21.parquet"]))
+    with pytest.raises(BudgetExceeded, match="spent by 2 releases"):
+        make("2026-11-2", 0.05, files=more)
+
+
+def test_windows_of_one_plan_that_read_other_files_do_not_compose(make) -> None:
+    for name in ("north", "south", "east"):
+        make(name, 0.9, files=digests([f"logs/{name}.parquet"]))
+    with pytest.raises(BudgetExceeded, match="3 of them in windows of other names"):
+        make("west", 0.2, 2, files=digests(["logs/west.parquet"]))  # copies, for all we know
+
+
+def test_what_is_known_of_one_release_alone_does_not_tell(make) -> None:
+    make("north", 0.9)  # as an earlier version has written it
+    with pytest.raises(BudgetExceeded):
+        make("south", 0.2, files=digests(["logs/south.parquet"]))
+    with pytest.raises(BudgetExceeded):
+        make("2026-11-20", 0.2, span=span_of("2026-11-20"))
+
+
+def test_days_of_an_earlier_ledger_do_not_compose_with_other_days(make, ledger: Ledger) -> None:
+    make("2026-11-19", 0.9)
+    _as_of_version_1(ledger.store.where)
+    make("2026-11-20", 0.9, span=span_of("2026-11-20"), files=digests(["logs/2026-11-20.parquet"]))
+    with pytest.raises(BudgetExceeded):
+        make("2026-11", 0.2, span=span_of("2026-11"), files=digests(["other.parquet"]))
+
+
+def test_files_are_kept_as_digests(make, ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").touch()
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "log.parquet")
+    files = digests([str(tmp_path / "log.parquet")])
+    assert files == digests([str(tmp_path / "link.parquet")])
+    assert files != digests(["gs://bucket/log.parquet"])
+    assert digests([]) is digests(map(str, range(1 << 15))) is None
+    assert make("north", 0.5, files=files).files == ledger.entries()[0].files == files
+    assert "log" not in ledger.entries()[0].model_dump_json()
 
 
 def _as_of_version_1(path: str) -> None:
@@ -183,7 +231,7 @@ def _as_of_version_1(path: str) -> None:
     last = ""
     rows = database.execute("SELECT revision, id, entry FROM changes ORDER BY revision").fetchall()
     for revision, id, text in rows:
-        old = json.dumps({k: v for k, v in json.loads(text).items() if k not in ("span", "design")})
+        old = json.dumps({k: v for k, v in json.loads(text).items() if k not in ADDED})
         last = _digest(last, id, old)
         new = (old, last, revision)
         database.execute("UPDATE changes SET entry = ?, digest = ? WHERE revision = ?", new)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.entries import VERSION
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.sqlite_store import SqliteStore
 from tests.ledger_rivals import request
@@ -95,9 +96,9 @@ def test_missing_changes_are_noticed(path: str) -> None:
 
 def test_a_newer_ledger_is_refused(path: str) -> None:
     database = sqlite3.connect(path)
-    database.execute("PRAGMA user_version = 3")
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
     database.close()
-    with pytest.raises(RequestError, match=r"newer hushbeam \(format 3.*upgrade"):
+    with pytest.raises(RequestError, match=rf"newer hushbeam \(format {VERSION + 1}.*upgrade"):
         Ledger.open(path)
 
 

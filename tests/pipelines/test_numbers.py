@@ -10,11 +10,9 @@ from pipelines.errors import RequestError
 from pipelines.numbers import (
     NumberOptions,
     counted,
-    least_reports,
     open_numbers,
     parquet,
     read_bounds,
-    require_proven,
     statement_head,
     versions,
 )
@@ -52,17 +50,6 @@ def test_what_are_no_bounds_is_refused_in_one_line(text):
     assert "\n" not in str(caught.value)
 
 
-def test_the_least_batch_is_nine_tenths_of_the_rows_to_two_figures():
-    assert least_reports(options(), 10_000_000) == 9_000_000
-    assert least_reports(options(), 48_842) == 43_000
-    assert least_reports(options(), 1) == 2
-    assert least_reports(options(model="local"), 48_842) == 1
-    assert least_reports(options(min_reports="1e3"), 5) == 1000
-    assert least_reports(options(min_reports=7, user_column="u"), 5) == 7
-    with pytest.raises(RequestError, match="--min-reports is missing"):
-        least_reports(options(user_column="u"), 5)
-
-
 def test_options_are_checked_before_anything_is_read():
     for wrong in ({"epsilon": 0}, {"delta": 1}, {"cells": 0}, {"colour": "red"}, {"input": ()}):
         with pytest.raises(ValidationError):
@@ -77,16 +64,6 @@ def test_options_are_checked_before_anything_is_read():
 def test_files_that_are_not_there_are_named(tmp_path):
     with pytest.raises(RequestError, match="no file matches"):
         open_numbers(options(input=("no-such.parquet",), output=str(tmp_path / "out")))
-
-
-def test_a_release_is_not_begun_above_the_epsilon_asked_for():
-    def proven(epsilon: float) -> Guarantee:
-        return Guarantee("shuffle", epsilon, 1e-6, "row", "by hand")
-
-    require_proven(options(), proven(1.0))
-    require_proven(options(epsilon=None), proven(9.0))
-    with pytest.raises(RequestError, match=r"proven of these reports, 1\.01"):
-        require_proven(options(), proven(1.003))
 
 
 def test_a_statement_begins_with_what_is_promised():

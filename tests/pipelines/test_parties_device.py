@@ -28,7 +28,8 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
     ]
     plan = Plan(
         collection="device", version=1, input="x", output="y", epsilon=16, model="local",
-        min_reports=100, metrics=[{"name": m["kind"], **m} for m in metrics],
+        unit="user", user_column="user", min_reports=100,
+        metrics=[{"name": m["kind"], **m} for m in metrics],
     )  # fmt: skip
     return split(plan, "all")
 
@@ -69,16 +70,33 @@ def test_of_a_user_one_value_is_reported_and_any_of_them(parted) -> None:
 
 @pytest.mark.parametrize("place", [0, 2, 3])
 def test_noise_is_permanent_and_ids_are_not(parted, place) -> None:
-    first, again, other = (
-        ClientReports(parted, place, secret).report([table(40)])[0]
-        for secret in (bytes(32), bytes(32), bytes([1] * 32))
-    )
-    assert np.array_equal(first.records["message"], again.records["message"])
-    assert not (first.records["report_id"] == again.records["report_id"]).all(axis=1).any()
-    assert len(np.unique(first.records["message"])) <= 3
-    many = [ClientReports(parted, place, bytes([k] * 32)).report([table()])[0] for k in range(60)]
-    # Each of 60 users keeps a value of three or more codes alike with probability < 0.8.
-    assert len({tuple(each.records["message"].tolist()) for each in [*many, other]}) > 1
+    """Of each user one report a day; each of 60 users' is one message with probability < 0.8."""
+    same = pa.table({"value": ["b"] * 40, "real": [5.0] * 40})
+    days = [
+        [ClientReports(parted, place, bytes([k] * 32)).report([same])[0] for k in range(60)]
+        for _ in range(2)
+    ]
+    first, again = (np.concatenate([each.records for each in day]) for day in days)
+    assert first.size == again.size == 60
+    assert np.array_equal(first["message"], again["message"])
+    assert not (first["report_id"] == again["report_id"]).all(axis=1).any()
+    assert len(np.unique(first["message"])) > 1
+
+
+def test_rows_that_are_reported_each_by_itself_have_no_permanent_noise(parted) -> None:
+    """With it equal rows of a user would give equal messages, and others hardly ever."""
+    rows = parted.job.plan.model_copy(update={"unit": "row", "user_column": None})
+    with pytest.raises(RequestError, match="names no user_column, so each row is reported"):
+        ClientReports(split(rows, "all"), 0, bytes(32))
+    assert len(ClientReports(split(rows, "all"), 0).report([table()])[0]) == 3
+
+
+def test_what_permanent_noise_costs_over_time_is_told(parted) -> None:
+    device = ClientReports(parted, 0, bytes(32))
+    once = parted.mechanisms[0].local.epsilon
+    assert device.over_time(1).epsilon == once
+    assert device.over_time(5).epsilon == pytest.approx(5 * once)
+    assert device.over_time(1).unit.startswith("user, over all time")
 
 
 def test_fresh_noise_is_fresh(parted) -> None:

@@ -73,17 +73,17 @@ def test_what_nobody_claims_is_shared_by_the_silent(tmp_path: Path) -> None:
         ("epsilon: 1.0", "epsilon: -1", 6, "epsilon must be a number greater than 0"),
         ("epsilon: 1.0", "epsilon: .nan", 6, "epsilon"),
         ("epsilon: 1.0", "epslion: 1.0", 1, "epsilon is missing"),
-        ("unit: row", "unit: user", 1, "user_column"),
+        ("unit: row", "unit: user", 3, "user_column"),
         ("unit: row", "units: row", 3, "is nothing that a plan says"),
         ("    share: 0.5", "    share: 1.5", 13, "share must be a number of at most 1"),
-        ("    share: 0.5", "    share: 0.9", 1, "add up to more than 1"),
-        ("    share: 0.5", "    epsilon: 0.5", 9, "belongs to the plan"),
+        ("    share: 0.5", "    share: 0.9", 22, "add up to more than 1"),
+        ("    share: 0.5", "    epsilon: 0.5", 13, "belongs to the plan"),
         ("    kind: mean", "    kind: median", 15, "kind"),
         ("    domain: 1..50", "    domian: 1..50", 9, "domain is missing"),
         ('    bounds: "0,60"', '    bounds: "0,60"\n    colour: red', 18, "is nothing that a plan"),
-        ("name: delay", "name: city", 1, "one name"),
+        ("name: delay", "name: city", 14, "one name"),
         ("name: delay", "name: ../x", 14, "name"),
-        ("unit: row", "ledger: l.sqlite", 1, "ledger and budget go together"),
+        ("unit: row", "ledger: l.sqlite", 3, "ledger and budget go together"),
         ("unit: row", "unit: row\nunit: row", 4, "is there already"),
         ("unit: row", "schedule: daily", 3, "five fields"),
         ("unit: row", "unit: [", 4, "not YAML"),
@@ -205,7 +205,7 @@ def test_losses_of_all_metrics_add_up_to_no_more_than_the_plan_allows(tmp_path: 
 
 def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     plan = load(written(tmp_path, changed('bounds: "0,60"', 'bounds: "60,0"')))
-    with pytest.raises(RequestError, match=r"^metric delay: bounds"):
+    with pytest.raises(RequestError, match=r"plan\.yaml, line 17: metric delay: bounds"):
         unread_job(plan, "2026-11-20")
     plan = load(written(tmp_path, changed("min_reports: 1000\n", "")))
     with pytest.raises(RequestError, match=r"metric city: min_reports is missing"):
@@ -261,17 +261,18 @@ def test_who_a_user_is_belongs_to_the_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("budget", "told"),
     [
-        ("epsilon: 3.0, delta: 1.0e-4", "covers 3 windows or more"),
-        ("epsilon: 30.0, delta: 4.0e-6", "covers 2 windows or more"),
-        ("epsilon: 0.5, delta: 1.0e-4", "does not hold one window"),
-        ("epsilon: 30.0, delta: 1.0e-9", "does not hold one window"),
+        # Three by the sum of epsilons, two by that of deltas: the profiles say more.
+        ("epsilon: 3.0, delta: 1.0e-4", "covers 27 windows,"),
+        ("epsilon: 30.0, delta: 4.0e-6", "covers 862 windows,"),
+        ("epsilon: 0.3, delta: 1.0e-4", "does not hold one window"),
+        ("epsilon: 0.5, delta: 0.0", "does not hold one window"),
     ],
 )
-def test_a_check_counts_windows_by_epsilon_and_by_delta(
+def test_a_check_counts_windows_as_the_ledger_composes_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, told: str
 ) -> None:
     more = f"delta: 2.0e-6\nunit: user\nuser_column: rider\nledger: l\nbudget: {{{budget}}}"
-    assert check(written(tmp_path, changed("unit: row", more))) == 0
+    assert check(written(tmp_path, changed("unit: row", more))) == ("covers" not in told)
     assert told in " ".join(capsys.readouterr().out.split())
 
 

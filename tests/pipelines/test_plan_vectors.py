@@ -34,7 +34,7 @@ def plan(capsys, *words: str) -> tuple[int, str, str]:
 def rows(out: str) -> dict[str, list[str]]:
     """Mechanism -> the cells of its row, without the mark of the best."""
     names = "zeros|random projection|multi_hm \\* q/d|[a-z_]+"
-    found = re.findall(rf"^ +(?:auto)? +({names}) +(\d.*)$", out, re.MULTILINE)
+    found = re.findall(rf"^(?:auto)? +({names}) +(\d.*)$", out, re.MULTILINE)
     return {name: cells.split() for name, cells in found}
 
 

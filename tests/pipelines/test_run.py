@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import apache_beam as beam
 import pytest
@@ -110,3 +111,88 @@ def test_a_runner_that_cannot_be_asked_fails_nothing(words, counted, monkeypatch
     monkeypatch.setattr(beam.Pipeline, "run", lambda _: Unasked())
     options = beam_options(words)
     assert run_beam(beam.Create([1]), options, Console(file=io.StringIO()), 1) == counted
+
+
+NOWHERE = "/nowhere/server.jar"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--runner=PortableRunner", "--runner: PortableRunner has no job server: name one that"),
+        (
+            f"--runner=SparkRunner --spark_job_server_jar={NOWHERE}",
+            "or its program with --spark_job_server_jar=JAR",
+        ),
+        (
+            f"--runner=FlinkRunner --flink_job_server_jar={NOWHERE}",
+            "or its program with --flink_job_server_jar=JAR",
+        ),
+        (
+            f"--runner=PrismRunner --prism_location={NOWHERE}",
+            "or its program with --prism_location=PROGRAM",
+        ),
+        (
+            "--runner=SparkRunner --job_endpoint=localhost:9 --job_server_timeout=1",
+            "--job_endpoint: no job server answers at localhost:9",
+        ),
+    ],
+)
+def test_a_runner_without_its_job_server_is_refused_in_one_line(words: str, told: str) -> None:
+    options = beam_options(words.split())
+    with pytest.raises(RequestError) as caught:
+        run_beam(beam.Create([1]), options, Console(file=io.StringIO()), 1)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _fail(_: int) -> None:
+    raise RuntimeError("of the job itself")
+
+
+@beam.ptransform_fn
+def _failing(begin: beam.pvalue.PBegin) -> beam.PCollection:
+    return begin | beam.Create([1]) | beam.Map(_fail)
+
+
+def test_what_fails_in_the_job_is_not_put_down_to_its_server() -> None:
+    with pytest.raises(RuntimeError, match="of the job itself"):
+        run_beam(_failing(), beam_options([]), Console(file=io.StringIO()), 1)
+
+
+LONG = 250  # transforms one after another
+
+
+@beam.ptransform_fn
+def _chain(begin: beam.pvalue.PBegin) -> beam.PCollection:
+    values = begin | beam.Create([1], reshuffle=False)
+    for place in range(LONG):
+        values |= f"{place}" >> beam.Map(abs)
+    return values
+
+
+def _depth() -> int:
+    """Of the calls that led here."""
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def test_a_long_pipeline_runs_within_a_short_stack() -> None:
+    usual = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(_depth() + LONG - 50)  # building needs some 100
+        short = sys.getrecursionlimit()
+        with pytest.raises(RecursionError):
+            _run_as_beam_does()
+        assert run_beam(_chain(), beam_options([]), Console(file=io.StringIO()), 1) == {}
+        assert sys.getrecursionlimit() == short
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def _run_as_beam_does() -> None:
+    pipeline = beam.Pipeline(options=beam_options([]))
+    pipeline | _chain()
+    pipeline.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam import coders
@@ -15,16 +16,11 @@ from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from tests.oracles_transforms import run, source
-from transforms.collect import (
-    CollectExactly,
-    CollectFrequencies,
-    Frequencies,
-    FrequencyCombineFn,
-    State,
-    Users,
-)
+from transforms.collect import CollectExactly, CollectFrequencies, DecodeDoFn, Frequencies
+from transforms.collect_counts import Counted, CountMessages
 from transforms.encode import CellBlock
 from transforms.progress import REPORTS
+from transforms.shuffle import Shuffle
 
 MECHANISMS = [
     build_frequency("grr", epsilon=1.0, domain_size=5),
@@ -51,7 +47,7 @@ def batches(draw, mechanism):
     return draw(st.lists(st.lists(st.lists(message, max_size=8), max_size=4), max_size=5))
 
 
-def accumulate(combine, bundle):
+def accumulate(combine, bundle) -> Counted:
     state = combine.create_accumulator()
     for block in bundle:
         state = combine.add_input(state, np.array(block, np.uint64))
@@ -61,7 +57,7 @@ def accumulate(combine, bundle):
 @given(mechanisms.flatmap(lambda m: st.tuples(st.just(m), batches(m))), st.randoms(), st.booleans())
 def test_any_split_and_any_merging_count_alike(sample, order, travels):
     mechanism, bundles = sample
-    combine = FrequencyCombineFn(mechanism, "none")
+    combine = CountMessages(mechanism)
     states = [accumulate(combine, bundle) for bundle in bundles]
     while len(states) > 1:
         order.shuffle(states)
@@ -80,7 +76,7 @@ def test_any_split_and_any_merging_count_alike(sample, order, travels):
 def test_merging_leaves_the_parts_alone(sample):
     """A runner may merge a state again after a failure."""
     mechanism, bundles = sample
-    combine = FrequencyCombineFn(mechanism, "pop")
+    combine = CountMessages(mechanism)
     states = [accumulate(combine, bundle) for bundle in bundles]
     before = pickle.dumps(states)
     merged = combine.merge_accumulators(states)
@@ -93,9 +89,8 @@ def test_merging_leaves_the_parts_alone(sample):
 def test_output_is_the_estimate_and_its_projection(mechanism, postprocess):
     cells = np.arange(500) % mechanism.domain_size
     messages = mechanism.perturb(cells, SeededRandom(1))
-    wrong = np.array([mechanism.codes, 2**64 - 1], np.uint64)
-    combine = FrequencyCombineFn(mechanism, postprocess)
-    result = combine.extract_output(accumulate(combine, [messages, wrong]))
+    counted = Counted(mechanism.count(messages), 2)
+    (result,) = DecodeDoFn(mechanism, postprocess).process(counted, 0)
     unbiased = mechanism.estimate(mechanism.count(messages))
     assert (result.n, result.invalid) == (500, 2)
     np.testing.assert_array_equal(result.unbiased, unbiased)
@@ -109,8 +104,8 @@ def test_output_is_the_estimate_and_its_projection(mechanism, postprocess):
 
 @pytest.mark.parametrize("messages", [[], [2**64 - 1, 5]])
 def test_no_possible_message_no_estimate(messages):
-    combine = FrequencyCombineFn(MECHANISMS[0], "pop")
-    result = combine.extract_output(accumulate(combine, [messages]))
+    counted = accumulate(CountMessages(MECHANISMS[0]), [messages])
+    (result,) = DecodeDoFn(MECHANISMS[0], "pop").process(counted, 0)
     assert (result.n, result.invalid) == (0, len(messages))
     assert result.unbiased.size == result.estimate.size == 0
 
@@ -118,12 +113,12 @@ def test_no_possible_message_no_estimate(messages):
 @pytest.mark.parametrize("postprocess", ["POP", "", "em"])
 def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
     with pytest.raises(ValueError, match="must be one of pop, none"):
-        FrequencyCombineFn(MECHANISMS[0], postprocess)
+        DecodeDoFn(MECHANISMS[0], postprocess)
 
 
 def test_states_and_results_travel():
     """Through pickle, and through the coder that Beam gives them between machines."""
-    state = State(np.arange(5), 3, 8)
+    state = Counted(np.arange(5), 3)
     result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0))
     for value in [state, result]:
         coder = coders.registry.get_coder(type(value))
@@ -131,17 +126,18 @@ def test_states_and_results_travel():
             assert type(copy) is type(value)
             for ours, theirs in zip(value, copy, strict=True):
                 np.testing.assert_array_equal(ours, theirs)
-    combine = FrequencyCombineFn(MECHANISMS[0], "none")
     copy = pickle.loads(pickle.dumps(state))
-    counted = combine.add_input(copy, np.array([4, 4], np.uint64))
+    counted = CountMessages(MECHANISMS[0]).add_input(copy, np.array([4, 4], np.uint64))
     assert counted.counts.tolist() == [0, 1, 2, 3, 6]
 
 
-def test_the_function_travels_light():
+def test_the_steps_travel_light():
     """Tables of constants are made anew on each worker; the mechanism is a few numbers."""
-    combine = FrequencyCombineFn(build_frequency("olh", epsilon=1.0, domain_size=10**6), "pop")
-    combine.add_input(combine.create_accumulator(), np.zeros(1, np.uint64))
-    assert len(pickle.dumps(combine)) < 1000
+    mechanism = build_frequency("olh", epsilon=1.0, domain_size=10**6)
+    count, decode = CountMessages(mechanism), DecodeDoFn(mechanism, "pop")
+    count.add_input(count.create_accumulator(), np.zeros(1, np.uint64))
+    assert len(pickle.dumps(count)) < 1000
+    assert len(pickle.dumps(decode)) < 1000
 
 
 def test_pipeline_of_nothing_gives_one_empty_result():
@@ -158,13 +154,14 @@ def test_pipeline_counts_all_blocks():
     np.testing.assert_array_equal(result.estimate, expected)
 
 
-def test_users_who_send_several_messages_are_counted_apart():
+@pytest.mark.parametrize("parts", [[3, 4], [7], [0, 2, 5]])
+def test_users_who_send_several_messages_are_counted_apart(parts):
     """The law of a bin's count is shifted by the dummies of as many users as there were."""
     mechanism = build_frequency("oue", epsilon=1.0, domain_size=3)
     messages = [np.array([0, 1, 1], np.uint64), np.array([2], np.uint64)]
 
     def build(pipeline):
-        users = pipeline | "Users" >> source([3, 4], int)
+        users = pipeline | "Users" >> source(parts, int)
         return pipeline | source(messages) | CollectFrequencies(mechanism, "none", users)
 
     (result,) = run(build).elements
@@ -172,12 +169,60 @@ def test_users_who_send_several_messages_are_counted_apart():
     np.testing.assert_array_equal(result.unbiased, mechanism.estimate(np.array([1, 2, 1]), 7))
 
 
-@given(st.lists(st.integers(0, 9), max_size=6), st.randoms())
-def test_numbers_of_users_add_up_in_any_order(numbers, order):
-    combine = FrequencyCombineFn(MECHANISMS[0], "none")
-    states = [combine.add_input(combine.create_accumulator(), Users(k)) for k in numbers]
-    order.shuffle(states)
-    assert combine.merge_accumulators(states).users == sum(numbers)
+def test_nobody_who_could_send_several_messages_gives_one_empty_result():
+    mechanism = build_frequency("oue", epsilon=1.0, domain_size=3)
+
+    def build(pipeline):
+        users = pipeline | "Users" >> source([], int)
+        return pipeline | source([]) | CollectFrequencies(mechanism, "none", users)
+
+    (result,) = run(build).elements
+    assert (result.n, result.unbiased.size) == (0, 0)
+
+
+def test_users_are_counted_apart_also_if_they_send_one_message_on_average():
+    """Two symmetric bits make one message on average, and often none or two."""
+    mechanism = build_frequency("sue", epsilon=1.0, domain_size=2)
+    assert mechanism.messages == 1
+
+    def build(pipeline):
+        users = pipeline | "Users" >> source([4], int)
+        messages = pipeline | source([np.array([0, 1, 1], np.uint64)])
+        return messages | CollectFrequencies(mechanism, "none", users)
+
+    (result,) = run(build).elements
+    np.testing.assert_array_equal(result.unbiased, mechanism.estimate(np.array([1, 2]), 4))
+
+
+def test_where_every_user_sends_one_message_nobody_else_is_asked():
+    def build(pipeline):
+        users = pipeline | "Users" >> source([99], int)
+        messages = pipeline | source([np.arange(3, dtype=np.uint64)])
+        return messages | CollectFrequencies(MECHANISMS[0], "none", users)
+
+    (result,) = run(build).elements
+    assert result.n == 3
+
+
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_messages_are_counted_in_the_step_that_orders_them(name):
+    """Blocks that are kept for a later stage are copied twice, eight bytes a message each time."""
+    mechanism = build_frequency(name, epsilon=1.0, domain_size=5)
+    sent = [mechanism.perturb(np.arange(5), SeededRandom(k)) for k in range(3)]
+    pipeline = beam.Pipeline("FnApiRunner")
+    users = pipeline | "Users" >> source([15], int)
+    shuffled = pipeline | source(sent) | Shuffle(1, mechanism.codes, users=users)
+    shuffled | CollectFrequencies(mechanism, "none", users)
+    _, stages = pipeline.runner.create_stages(pipeline.to_runner_api())
+    (ordering,) = (stage for stage in stages if "Order by random keys" in names(stage))
+    assert "Count/CombinePerKey/Precombine" in names(ordering)
+    assert "materialize" not in names(ordering)
+
+
+def names(stage) -> str:
+    """The steps of a stage of the local runner, and where they write."""
+    told = (f"{step.unique_name} {step.spec.payload[:12]!r}" for step in stage.transforms)
+    return "\n".join(told)
 
 
 def blocks(*cells) -> list[CellBlock]:

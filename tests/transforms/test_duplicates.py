@@ -13,9 +13,17 @@ from mechanisms.wire.screening import DUPLICATE
 from tests.oracles_transforms import drive, grouped, run, source
 from tests.oracles_wire import PLAN, fields
 from transforms import duplicates
-from transforms.duplicates import DropDuplicates, OneOfEachDoFn, PartitionIdsDoFn, one_of_each
+from transforms.duplicates import (
+    DropCopiedSeals,
+    DropDuplicates,
+    OneOfEachDoFn,
+    PartitionIdsDoFn,
+    one_of_each,
+    one_of_each_seal,
+)
 
 FORM = Form()
+SEALED = Form(sealed=True)
 
 
 def made(n: int, seed: int = 1) -> Reports:
@@ -113,3 +121,53 @@ def test_ids_made_alike_do_not_meet_in_one_bucket():
 def test_shuffled_reports_have_no_ids():
     with pytest.raises(ValueError, match="before the shuffle"):
         DropDuplicates(PLAN, Form(shuffled=True))
+
+
+def seals(n: int, seed: int = 1, shuffled: bool = False) -> Reports:
+    """Sealed reports, which nobody has to open here."""
+    rng = SeededRandom(seed)
+    records = SEALED.empty(n)
+    records["report_id"] = rng.words(2 * n).reshape(n, 2)
+    records["key_id"] = 7
+    records["sealed"] = rng.words(7 * n).view(np.uint8).reshape(n, 56)
+    reports = Reports(PLAN, SEALED, records)
+    return reports.without_ids() if shuffled else reports
+
+
+def test_a_sealed_report_under_other_ids_stays_once():
+    """Whoever carries a seal can put any id on it, and cannot read it: 500 copies are one."""
+    reports = seals(300)
+    copies = reports.records[:1].repeat(500)
+    copies["report_id"] = SeededRandom(2).words(1000).reshape(500, 2)
+    outcome = run(
+        lambda p: (
+            p
+            | source([reports, Reports(PLAN, SEALED, copies)], Reports)
+            | DropDuplicates(PLAN, SEALED)
+        )
+    )
+    kept = np.concatenate([block.records["sealed"] for block in outcome.elements])
+    assert np.array_equal(np.unique(kept, axis=0), np.unique(reports.records["sealed"], axis=0))
+    assert kept.shape == (300, 56)
+    assert outcome.counters == {DUPLICATE: 500}
+
+
+def test_seals_are_told_apart_after_the_shuffle_too():
+    form, reports = Form(sealed=True, shuffled=True), seals(300, shuffled=True)
+    outcome = run(lambda p: p | source([reports] * 3, Reports) | DropCopiedSeals(PLAN, form))
+    assert sum(map(len, outcome.elements)) == 300
+    assert outcome.counters == {DUPLICATE: 600}
+
+
+def test_any_order_keeps_the_same_seal_and_a_spoilt_copy_takes_no_place():
+    """Under another metric or key a seal does not open: that is no copy of the report."""
+    records = seals(40).records.repeat(3)
+    records["report_id"] = SeededRandom(4).words(240).reshape(120, 2)
+    records["metric"][::3], records["key_id"][1::3] = 1, 8
+    assert one_of_each_seal(records).size == 120
+    records = np.concatenate([records, seals(40).records])
+    kept = one_of_each_seal(records)
+    assert kept.size == 160 - 40
+    for seed in range(20):
+        order = SeededRandom(seed).permutation(160).astype(np.intp)
+        assert (one_of_each_seal(records[order]) == kept).all()

@@ -1,0 +1,122 @@
+"""How much a designed release reveals, as a curve and not as one point: what composition needs.
+
+A shuffled batch's promise is one (epsilon, delta). Where the same accountant says what delta is at
+two dozen other epsilons, thirty releases come to a fifth of what thirty such promises would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+
+from mechanisms.central.histogram import CentralHistogram
+from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.design import ReleaseDesign
+from mechanisms.privacy.amplification import BatchAccounted, laws_of
+from mechanisms.privacy.blanket import upper_delta
+from mechanisms.privacy.divergence import Spectrum
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_mu
+
+_BELOW = 16  # epsilons up to the one that is promised
+_BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # and above it, in standard deviations of the loss
+_CELLS = 1 << 11  # of the accountant's lattice: a thousandth dearer than the finest, and fast
+_PAIRS, _CODES = 8, 1 << 12  # of a channel that is enumerated in a moment
+_NEAR = 2.0  # times the last epsilon, within which one report's own is worth to be told
+_LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
+
+_Point = tuple[float, float]  # (epsilon, delta)
+
+
+def release_profile(design: ReleaseDesign) -> PrivacyLoss:
+    """The profile of what a design releases, from above.
+
+    Args:
+        design: a mechanism that meets its target.
+
+    Returns:
+        In the shuffle model the certified accountant's deltas at some twenty epsilons; in the local
+        model the exact ones of the channel, where it is small; else what the promise alone says.
+
+    Raises:
+        ValueError: the release promises nothing.
+
+    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
+        Lemma 5.3, evaluated at each epsilon (see `blanket.dominated_delta`).
+
+    >>> from mechanisms.planner import design
+    >>> from mechanisms.target import Target
+    >>> day = design(Target("shuffle", 0.13, 1e-8, n=15_000, domain_size=50), "grr")
+    >>> promised = PrivacyLoss.from_guarantee(day.release)
+    >>> release_profile(day).delta(0.0) < 0.2 * promised.delta(0.0)
+    True
+    """
+    released, local = design.release, design.local
+    if not released.epsilon < math.inf:
+        raise ValueError(f"a release without a guarantee has no profile: {released.how}")
+    found = [(released.epsilon, released.delta), *_computed(design, released)]
+    # A batch shows no more than one user's messages alone would. Where that is far off, what is
+    # left of delta is next to nothing, and a far point would only make composition coarse.
+    if local.epsilon <= _NEAR * max(epsilon for epsilon, _ in found):
+        found.append((local.epsilon, local.delta))
+    bounds = {epsilon: min(d for e, d in found if e == epsilon) for epsilon, _ in found}
+    ascending = sorted(bounds)
+    return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
+
+
+def worst_profile(profiles: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """The larger of several profiles everywhere: of who takes part in one of several releases.
+
+    Which one it is must be left to dice, or be public.
+
+    Args:
+        profiles: of the releases, at least one.
+    """
+    if len({*profiles}) == 1:
+        return profiles[0]
+    epsilons = np.unique(np.concatenate([each.epsilons for each in profiles]))
+    deltas = np.max([each.at(epsilons) for each in profiles], axis=0)
+    return PrivacyLoss.from_profile(epsilons, deltas)
+
+
+def _computed(design: ReleaseDesign, released: Guarantee) -> tuple[_Point, ...]:
+    """Further points of a release, if its mechanism has an accountant that is fast."""
+    mechanism = design.mechanism
+    if isinstance(mechanism, CentralHistogram) or not 0 < released.epsilon <= _LARGEST:
+        return ()
+    if released.model == "shuffle":
+        return _of_batch(mechanism, design.target.n, _ladder(released))
+    return _of_channel(mechanism, _ladder(released))
+
+
+def _ladder(released: Guarantee) -> tuple[float, ...]:
+    """Where a profile is looked at: evenly up to what is promised, and some way beyond."""
+    below = released.epsilon * np.arange(_BELOW + 1) / _BELOW
+    if not 0 < released.delta < 1:
+        return tuple(below.tolist())
+    sigma = gaussian_mu(released.epsilon, released.delta)
+    beyond = released.epsilon + sigma * np.array(_BEYOND)
+    return tuple(np.append(below, beyond[beyond <= _LARGEST]).tolist())
+
+
+@lru_cache(maxsize=256)
+def _of_batch(mechanism: Mechanism, n: int, epsilons: tuple[float, ...]) -> tuple[_Point, ...]:
+    """Upper bounds of the deltas of n shuffled reports."""
+    if isinstance(mechanism, BatchAccounted):
+        return tuple((e, mechanism.batch_delta(n, e)[1]) for e in epsilons)
+    laws = laws_of(mechanism)
+    return tuple((e, upper_delta(laws, n, e, _CELLS)) for e in epsilons)
+
+
+@lru_cache(maxsize=256)
+def _of_channel(mechanism: Mechanism, epsilons: tuple[float, ...]) -> tuple[_Point, ...]:
+    """The exact deltas of one report, if there are few pairs of inputs and few codes."""
+    small = mechanism.messages == 1 and mechanism.codes <= _CODES
+    if not small or len(list(islice(mechanism.pairs(), _PAIRS + 1))) > _PAIRS:
+        return ()
+    spectrum = Spectrum.of(mechanism)
+    return tuple((e, spectrum.worst(e)[1]) for e in epsilons)

@@ -1,0 +1,57 @@
+"""What a collector was given: files of shuffled reports, each batch and each report once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import RequestError
+from pipelines.parties.batches import PREFIX, Chosen, once_each, require_disjoint
+from pipelines.parties.report_files import find
+from pipelines.parties.split import Split
+from pipelines.parties.summary import Summary, beside, read
+from pipelines.plan.metrics import mark
+
+
+def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
+    """The files of shuffled reports, each once; of folders, those of this window that are done.
+
+    Raises:
+        RequestError: a folder holds another shuffle, or one that did not finish; or two were made
+            of the same reports.
+    """
+    summaries: dict[str, Summary] = {}
+    patterns = []
+    for name in inputs:
+        said = read(name)
+        patterns.append(name if said is None else FileSystems.join(name, f"{PREFIX}*"))
+        if said is not None:
+            _require_same(name, said, parted, sealed)
+            summaries[said.shuffle_id] = said
+    chosen = once_each(find(patterns).files)
+    for batch, file in chosen.batches.items():
+        if batch not in summaries:
+            said = beside(file)
+            summaries |= {} if said is None else {said.shuffle_id: said}
+    require_disjoint(chosen.batches, summaries)
+    return chosen
+
+
+def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
+    """Refuse a shuffle of something else, for its reports would all be dropped."""
+    job = parted.job
+    if said.window != job.window:
+        raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
+    if said.fingerprint != parted.fingerprint.hex():
+        if said.plan == mark(job.plan).hex():
+            raise RequestError(
+                f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "
+                f"design {said.design}, and this one comes to {job.design.hex()}: clients, "
+                "shuffler and collector need versions that agree (`hushbeam check` prints it)"
+            )
+        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
+    if said.sealed and not sealed:
+        raise RequestError(f"--key is missing: the reports in {folder} are sealed")
+    if sealed and not said.sealed:
+        raise RequestError(f"--key: the reports in {folder} are not sealed; leave it out")

@@ -1,0 +1,78 @@
+"""What the keys of a plan must be to each other, told at the key that would have to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from pipelines.plan.document import Plan
+
+ELSEWHERE = "elsewhere"  # the type of a complaint that says itself where it belongs
+
+_ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
+
+
+def about(told: str, *place: int | str) -> PydanticCustomError:
+    """A complaint about several keys, at the one that would have to change.
+
+    Args:
+        told: what is wrong.
+        place: of that key, from where the complaint is made inwards.
+    """
+    return PydanticCustomError(ELSEWHERE, "{told}", {"told": told, "place": place})
+
+
+def require_consistent(plan: Plan, window: str) -> None:
+    """Refuse keys that do not go together.
+
+    Args:
+        plan: as it was written.
+        window: what stands for the window in it.
+
+    Raises:
+        PydanticCustomError: with the place of one of them.
+    """
+    _require_names(plan)
+    if (plan.unit != "row") != (plan.user_column is not None):
+        raise about(
+            "user_column and a unit of users go together; without, unit is row",
+            "unit" if plan.user_column is None else "user_column",
+        )
+    if (plan.ledger is None) != (plan.budget is None):
+        raise about(
+            "ledger and budget go together: where it is kept, and how much",
+            "ledger" if plan.budget is None else "budget",
+        )
+    if plan.merge_small and plan.unit == "user":
+        raise about(
+            "merge_small could put a user into one release twice; the unit must be another",
+            "merge_small",
+        )
+    if plan.stream is not None and window not in plan.output:
+        raise about(f"each window has a release of its own: name a folder with {window}", "output")
+    _require_shares(plan)
+
+
+def _require_names(plan: Plan) -> None:
+    """Refuse two metrics of one name."""
+    seen: set[str] = set()
+    for index, metric in enumerate(plan.metrics):
+        if metric.name in seen:
+            told = "two metrics have one name; their releases need a folder each"
+            raise about(told, "metrics", index, "name")
+        seen.add(metric.name)
+
+
+def _require_shares(plan: Plan) -> None:
+    """Refuse shares of more than there is, or that leave a metric nothing."""
+    claimed = 0.0
+    for index, metric in enumerate(plan.metrics):
+        claimed += metric.share or 0.0
+        if not claimed <= 1 + _ROUNDING:
+            told = "the shares of the metrics add up to more than 1"
+            raise about(told, "metrics", index, "share")
+    for index, metric in enumerate(plan.metrics):
+        if not plan.shares[metric.name] > 0:
+            raise about("the other metrics' shares leave nothing for it", "metrics", index)

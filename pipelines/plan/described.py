@@ -1,0 +1,85 @@
+"""`hushbeam check --json`: what a plan has come to, for programs that have to run the very same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.plan.design import design_of, mark_of_reports
+from pipelines.plan.job import PlanJob
+from pipelines.plan.metrics import Prepared, mark, public_seed
+
+
+def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
+    """A plan with the mechanisms of its metrics.
+
+    Args:
+        job: the plan, prepared without a look at any file.
+        window: that reports are to be of; None if nobody named one.
+        refused: why a run would be refused, if it would.
+
+    Returns:
+        What JSON can hold. Numbers of mechanisms are exact: integers as decimals, doubles as
+        hexadecimals (`float.fromhex`). In them a public seed reads "of the window".
+    """
+    plan = job.plan
+    released, local = job.guarantees
+    named = None
+    if window is not None:
+        named = {
+            "name": window,
+            "fingerprint": mark_of_reports(plan, window, job.metrics).hex(),
+            "public_seed": str(public_seed(plan, window)),
+        }
+    return {
+        "collection": plan.collection,
+        "version": plan.version,
+        "unit": plan.unit,
+        "fingerprint": mark(plan).hex(),
+        "design": job.design.hex(),
+        "window": named,
+        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+        "metrics": [_metric(job, place) for place in range(len(job.metrics))],
+        "cautions": job.cautions,
+        "refused": refused,
+    }
+
+
+def _metric(job: PlanJob, place: int) -> dict[str, Any]:
+    """One metric: its place in reports, and what its clients run."""
+    metric = job.metrics[place]
+    released, local = metric.job.guarantees
+    expected = metric.kind.predicted(metric.job)
+    return {
+        "place": place,
+        "name": metric.name,
+        "kind": metric.kind.name,
+        "resolved": design_of(job.plan, metric),
+        **_declared(metric),
+        "min_reports": int(metric.job.min_reports),
+        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+        "expected": {"error": expected.error, "bits": float(expected.bits)},
+        **_of_clients(metric),
+    }
+
+
+def _declared(metric: Prepared) -> dict[str, Any]:
+    """What takes a value to an input of the mechanism: what was declared of its column."""
+    bounds, domain = (getattr(metric.job, name, None) for name in ("bounds", "domain"))
+    return {
+        "column": getattr(metric.job.options, "column", None) or None,
+        "bounds": None if bounds is None else [float(end) for end in bounds],
+        "domain_size": None if domain is None else int(domain.size),
+    }
+
+
+def _of_clients(metric: Prepared) -> dict[str, Any]:
+    """Whether clients can make the reports by themselves, and how many inputs and codes there are.
+
+    Of what they cannot, the reason.
+    """
+    undivided = unparted(metric)
+    if undivided is not None:
+        return {"undivided": undivided, "inputs": None, "codes": None}
+    mechanism = mechanism_of(metric)
+    return {"undivided": None, "inputs": int(mechanism.inputs), "codes": int(mechanism.codes)}

@@ -1,0 +1,54 @@
+"""The curve behind what a metric's release promises: what a ledger composes tightly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mechanisms.channel import Guarantee
+from mechanisms.design import ReleaseDesign
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.release_profile import release_profile, worst_profile
+from pipelines.plan.metrics import Prepared
+from pipelines.wording import upward
+
+# Rounded up, so that an entry of a ledger stays short.
+_EPSILON_DIGITS, _DELTA_DIGITS = 6, 4
+
+# The designs of which a user takes part in one.
+_DESIGNS: Mapping[str, Callable[[Any], tuple[ReleaseDesign, ...]]] = {
+    "histogram": lambda job: (job.design,),
+    # A report of any level reveals what one of the oracle alone would.
+    "heavy-hitters": lambda job: (job.plan.design,),
+    "mean": lambda job: (job.design, *([] if job.scouts is None else [job.scouts.design])),
+    "distribution": lambda job: (job.fitted.design,),
+    "vector-mean": lambda job: (job.design,),
+}
+
+
+def profile_of(metric: Prepared, promised: Guarantee) -> PrivacyLoss:
+    """What a metric's release reveals, at every epsilon.
+
+    Args:
+        metric: ready to run.
+        promised: of its release.
+
+    Returns:
+        An upper bound that nowhere exceeds what the promise says, but for rounding; of a release
+        without a promise, that it may reveal everything.
+    """
+    if not promised.epsilon < math.inf:
+        return PrivacyLoss((0.0,), (1.0,))
+    designs = _DESIGNS[metric.kind.name](metric.job)
+    return _short(worst_profile([release_profile(design) for design in designs]))
+
+
+def _short(profile: PrivacyLoss) -> PrivacyLoss:
+    """The same in fewer digits, none of them down."""
+    points = zip(profile.epsilons, profile.deltas, strict=True)
+    short = {
+        upward(epsilon, _EPSILON_DIGITS): min(1.0, upward(delta, _DELTA_DIGITS))
+        for epsilon, delta in points
+    }
+    return PrivacyLoss.from_profile(list(short), list(short.values()))

@@ -1,0 +1,117 @@
+"""What a collector keeps stays paid for; to make the same release of it again costs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli, release
+from pipelines.errors import Caution, FailedError, RequestError
+from pipelines.ledger.entries import Entry, Owner
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.owner import this_process
+from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from tests.ledger_rivals import request
+
+pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+
+DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+
+
+def fail(ledger: Ledger, output: str, epsilon: float = 0.6) -> Entry:
+    """A collector's run that comes to nothing."""
+    with pytest.warns(Caution, match="the collector has the reports; to collect them again costs"):
+        return ledger.entry(broken(ledger, output, epsilon))
+
+
+def broken(ledger: Ledger, output: str, epsilon: float) -> str:
+    with (
+        contextlib.suppress(FailedError),
+        ledger.spend(request("monday", output, epsilon)) as reservation,
+    ):
+        ledger.keep(reservation.entry.id)
+        raise FailedError("the job ended in state FAILED")
+    return reservation.entry.id
+
+
+def collect(ledger: Ledger, output: str, epsilon: float = 0.6, **changes: object) -> Entry:
+    with ledger.spend(request("monday", output, epsilon, **changes)) as reservation:
+        ledger.keep(reservation.entry.id)
+        release.publish(output, {"table": b"x"}, {"release_id": reservation.release_id})
+        reservation.commit(output, reservation.release_id)
+    return ledger.entry(reservation.entry.id)
+
+
+def test_a_failure_gives_nothing_back_and_the_same_release_is_free(ledger, tmp_path) -> None:
+    failed = fail(ledger, str(tmp_path / "a"))
+    assert (failed.state, failed.counted) == ("spent", True)
+    with pytest.raises(BudgetExceeded), ledger.spend(request("tuesday", "b", 0.6)):
+        pytest.fail("monday's reports are with the collector")
+    again = fail(ledger, str(tmp_path / "a"))
+    made = collect(ledger, str(tmp_path / "elsewhere"))
+    assert again.id == made.id == failed.id
+    assert made.output == str(tmp_path / "elsewhere")
+    assert made.release_id != failed.release_id
+    assert [entry.state for entry in ledger.entries()] == ["committed"]
+
+
+def test_another_release_of_the_window_is_paid_for(ledger, tmp_path) -> None:
+    """Of other losses, of another design, of another version: the reports are not the same."""
+    fail(ledger, str(tmp_path / "a"))
+    for changes in ({"epsilon": 0.5}, {"design": "d" * 32}, {"version": 2, "fingerprint": "beef"}):
+        with pytest.raises(BudgetExceeded):
+            collect(ledger, str(tmp_path / "b"), **changes)
+
+
+def test_a_collector_that_died_goes_on_for_the_same_price(ledger, tmp_path) -> None:
+    with ledger.spend(request("monday", str(tmp_path / "a"), 0.6)) as reservation:
+        ledger.keep(reservation.entry.id)
+        reservation.hand_over()
+    with pytest.raises(InProgressError), ledger.spend(request("monday", "b", 0.6)):
+        pytest.fail("it goes on elsewhere")
+    ledger.change(reservation.entry.id, lambda _: {"handed_over": False, "owner": DEAD})
+    assert collect(ledger, str(tmp_path / "b")).id == reservation.entry.id
+    assert len(ledger.entries()) == 1
+
+
+def test_of_many_that_try_again_one_does(ledger, tmp_path) -> None:
+    failed, outcomes, done = fail(ledger, str(tmp_path / "a")), [], threading.Barrier(6)
+
+    def rival() -> None:
+        mine = Ledger.open(ledger.store.where)
+        try:
+            with mine.spend(request("monday", str(tmp_path / "b"), 0.6)) as reservation:
+                outcomes.append(reservation.entry.id)
+                done.wait(60)
+                reservation.hand_over()
+        except InProgressError:
+            outcomes.append("")
+            done.wait(60)
+
+    threads = [threading.Thread(target=rival) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(outcomes) == ["", "", "", "", "", failed.id]
+
+
+def test_what_is_kept_cannot_be_settled_as_not_run(ledger, tmp_path, capsys) -> None:
+    with ledger.spend(request("monday", str(tmp_path / "a"), 0.6)) as reservation:
+        ledger.keep(reservation.entry.id)
+        reservation.hand_over()
+    with pytest.raises(RequestError, match="the collector has its reports; settle it with --spent"):
+        ledger.settle(reservation.entry.id, spent=False)
+    assert ledger.settle(reservation.entry.id, spent=True).state == "spent"
+    assert cli.main(["ledger", "show", "--ledger", ledger.store.where]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 spent without a release: the collector has the reports; to collect the same" in said
+    assert collect(ledger, str(tmp_path / "a")).state == "committed"

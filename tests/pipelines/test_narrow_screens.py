@@ -1,0 +1,197 @@
+"""What is shown on a screen of 80 columns, or on none: all of it, if need be on more lines."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from mechanisms.channel import Guarantee
+from pipelines import console
+from pipelines.errors import Caution
+from pipelines.heavy_hitters import kind as heavy_hitters
+from pipelines.ledger.entries import Budget
+from pipelines.ledger.ledger import Ledger
+from pipelines.mean import kind as mean
+from pipelines.train import run as train
+from pipelines.vector_mean import kind as vector_mean
+from tests.ledger_rivals import request
+
+WIDE = 80
+LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2
+NUMBERS = {
+    "estimate": -123456.789012, "standard_error": 0.000123456789, "lower": -987654.321012,
+    "upper": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
+}  # fmt: skip
+SHARES = dict.fromkeys(NUMBERS, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _narrow(workspace, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDE))
+
+
+def columns(names: dict[str, str | None], numbers: dict[str, float | None]) -> pa.Table:
+    """A table of a release, of one row."""
+    return pa.table({name: [value] for name, value in {**names, **numbers}.items()})
+
+
+def shown(show, *given) -> str:
+    """What is printed, no line of which is too long."""
+    text = io.StringIO()
+    show(Console(file=text, width=WIDE), *given)
+    return fitting(text.getvalue())
+
+
+def fitting(text: str) -> str:
+    """The text, if nothing was cut off and all that is drawn fits the screen."""
+    drawn = [line for line in text.splitlines() if line[:1] in "┃│"]
+    assert all(len(line) <= WIDE for line in drawn)
+    assert "…" not in text
+    return text
+
+
+def cells(text: str, place: int) -> str:
+    """What a column says, its lines joined."""
+    rows = [line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")]
+    return "".join(row[place].strip() for row in rows)
+
+
+@pytest.mark.parametrize("guesses", [(), ("--mean-square", "1e-4", "--second-moment", "2e-4")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--model", "local", "--epsilon", "1", "--reports", "1e4", "--dimension", "400"),
+        ("--model", "local", "--epsilon", "0.00123", "--reports", "1e9", "--dimension", "50000",
+         "--radius", "1"),
+        ("--epsilon", "0.5", "--reports", "1e6", "--dimension", "9"),
+    ],
+)  # fmt: skip
+def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
+    outcome = run(["plan", *asked, *guesses])
+    assert outcome.code == 0
+    text = fitting(outcome.out)
+    table = text.partition("auto:")[0]
+    assert max(map(len, table.splitlines())) <= WIDE
+    assert re.search(r"^auto (multi_optimal|privunit) +[\d.e-]+ ", table, re.MULTILINE)
+    for name in ("zeros", "multi_hm"):
+        assert re.search(rf"^ +{name} +[\d.e-]+\b", table, re.MULTILINE)  # on a line with its error
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--epsilon", "0.5", "--reports", "602325", "--domain-size", "915"),
+        ("--epsilon", "0.512", "--reports", "6e5", "--domain-size", "915", "--max-messages", "9"),
+        ("--model", "local", "--epsilon", "1.234", "--reports", "1e6", "--domain-size", "421780"),
+    ],
+)  # fmt: skip
+def test_a_plan_of_a_histogram_fits(run, asked) -> None:
+    outcome = run(["plan", *asked])
+    assert outcome.code == 0
+    table = fitting(outcome.out).partition("error:")[0]
+    assert max(map(len, table.splitlines())) <= WIDE
+    assert re.search(r"^best [a-z]+ ", table, re.MULTILINE)
+    whole = r"^ +hadamard +2 [\d.e-]+ [\d.e-]+ +\d+ +1 +[\d.]+ +[\d.]+$"
+    assert re.search(whole, table, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [(("olh",), "0.123456789"), (("poisson", "--shuffle", "602325"), "0.123457")]
+)
+def test_an_audit_fits(run, asked, told) -> None:
+    outcome = run(["audit", *asked, "--epsilon", "0.123456789", "--domain-size", "1000"])
+    assert outcome.code == 0
+    assert told in fitting(outcome.out)
+
+
+def test_ids_of_a_ledger_can_be_copied(run, workspace) -> None:
+    losses = (Guarantee("shuffle", 0.1234567, 1.2345678e-8, "user", "enumeration"),)
+    budget, output = Budget(epsilon=1.0, delta=1e-6), f"out/{LONG}monday"
+    with pytest.warns(Caution):
+        ledger = Ledger.open("ledger.sqlite")
+    asked = request("monday [red]", output, budget=budget, losses=losses, metrics=(LONG, "city"))
+    with ledger.spend(asked) as reservation:
+        reservation.hand_over()
+    (entry,) = ledger.entries()
+    text = fitting(run(["ledger", "show", "--ledger", "ledger.sqlite"]).out)
+    table = text.partition("1 reserved")[0]
+    assert max(map(len, table.splitlines())) <= WIDE
+    (line,) = [line for line in table.splitlines() if entry.id[:8] in line]
+    assert line.split()[0] == entry.id[:8]  # it is where one looks for it
+    assert "monday [red]" in table  # not taken for markup
+    for told in ("0.1235", "1.235e-08", "reserved", entry.changed_at[:10]):
+        assert told in table
+    said = run(["ledger", "settle", line.split()[0], "--not-run", "--ledger", "ledger.sqlite"])
+    assert said.out == f"entry {entry.id} is now: not run\n"
+
+
+def test_means_fit() -> None:
+    text = shown(mean.show, columns({"group": "g" * 40}, NUMBERS), 0.95)
+    assert cells(text, 0) == "g" * 40
+    assert cells(text, 1) == "-123457"
+    assert cells(text, 2) == "0.000123457"
+    assert cells(text, 3).replace("to", "to ").split() == ["-987654", "to", "-0.000987654"]
+
+
+def test_heavy_hitters_fit() -> None:
+    table = columns({"value": "v" * 40, "whole": True}, SHARES)
+    text = shown(heavy_hitters.show_top, table, 0.95)
+    assert cells(text, 0) == "v" * 40
+    assert "100.000 to 100.000" in text
+
+
+def test_a_histogram_fits() -> None:
+    text = shown(console.show_top, columns({"value": LONG}, SHARES), 1, 0.95)
+    assert cells(text, 0) == LONG
+    assert "100.000 to 100.000" in text
+
+
+def test_rows_of_numbers_fit() -> None:
+    text = shown(vector_mean.show, columns({"coordinate": LONG}, NUMBERS), 0.95)
+    assert cells(text, 0) == LONG
+    assert cells(text, 1) == "-123457"
+    assert cells(text, 4) == "-1.23457e-10"
+
+
+def test_the_largest_shares_of_categories_are_shown_and_where_all_are() -> None:
+    parts = [("city", place, share) for place, share in enumerate((0.1, 0.4, 0.05, 0.2, 0.15, 0.1))]
+    parts += [(LONG, 7, None), ("[b]kind[/b]", 8, 1.0)]
+    table = pa.table(
+        {"attribute": [part[0] for part in parts], "value": [f"v{part[1]}" for part in parts]}
+        | {name: [part[2] for part in parts]
+           for name in ("estimate", "standard_error", "lower", "upper")}
+    )  # fmt: skip
+    text = shown(vector_mean.show_shares, table, 0.95, f"out/{LONG}frequencies.parquet")
+    assert "the 5 largest shares in each of 3 of 3 categories" in text
+    lines = text.splitlines()
+    places = [next(at for at, line in enumerate(lines) if f" {v} " in line) for v in ("v1", "v3")]
+    assert places == sorted(places)
+    assert "v2" not in text  # the sixth
+    assert "40 to 40" in text
+    assert "[b]kind" in text
+    assert any(" v7 " in line and "—" in line and "withheld" in line for line in lines)
+    assert f"all 8 shares: out/{LONG}frequencies.parquet" in text  # in one line, to be copied
+
+
+def test_a_model_is_told_in_lines_that_are_not_cut() -> None:
+    model = {"kind": "linear regression", "parameters": 91}
+    error = {
+        "measure": "mean squared error", "measured_on": f"public rows of {LONG}",
+        "of_the_published_model": {"error": 0.0123456, "lower": 0.01, "upper": 0.02},
+    }  # fmt: skip
+    text = shown(train.show, {"model": model, "error": error, "n": 1_000_000})
+    assert "linear regression, 91 parameters, from 1,000,000 rows" in text
+    assert f"0.012346 (0.01 to 0.02) on public rows of {LONG}" in text
+
+
+def test_what_is_cut_would_be_seen() -> None:
+    """The control: rich cuts words that are longer than their column, unless it is told not to."""
+    table = Table("value", width=20)
+    table.add_row(LONG)
+    with pytest.raises(AssertionError):
+        shown(lambda screen: screen.print(table))

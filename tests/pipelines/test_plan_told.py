@@ -1,0 +1,116 @@
+"""What is said of a plan's metrics before they run, to people and to programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mechanisms.catalog import build
+from mechanisms.wire.design import described as described_mechanism
+from pipelines.errors import RequestError
+from pipelines.plan.check import check
+from pipelines.plan.clients import mechanism_of
+from pipelines.plan.design import mark_of_reports
+from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import public_seed
+from pipelines.publishing import counts
+from pipelines.terms import drowned, next_to_nothing
+
+PLAN = """\
+collection: trips
+version: 1
+input: logs/{window}.parquet
+output: out/{window}
+epsilon: EPSILON
+min_reports: REPORTS
+metrics:
+  - {name: city, kind: histogram, column: city, domain: 1..50, mechanism: grr}
+  - {name: fare, kind: mean, column: fare, bounds: "0,600", mechanism: duchi}
+  - {name: wait, kind: distribution, column: wait, bounds: "0,60", bins: 16}
+"""
+
+
+def written(folder: Path, epsilon: float, reports: int) -> str:
+    path = folder / "plan.yaml"
+    path.write_text(PLAN.replace("EPSILON", str(epsilon)).replace("REPORTS", str(reports)))
+    return str(path)
+
+
+def job_of(folder: Path, epsilon: float, reports: int) -> PlanJob:
+    return unread_job(load(written(folder, epsilon, reports)), "2026-11-20")
+
+
+def test_noise_that_drowns_everything_is_said_of_each_metric(tmp_path: Path) -> None:
+    told = [line for line in job_of(tmp_path, 0.01, 100).cautions if "noise drowns" in line]
+    assert [line.partition(":")[0] for line in told] == ["city", "fare", "wait"]
+    assert not [c for c in job_of(tmp_path, 1.0, 100_000).cautions if "noise drowns" in c]
+
+
+def test_an_error_is_compared_with_what_a_guess_may_be_wrong_by() -> None:
+    assert drowned(1.0, 100, "x") == drowned(9.0, 0, "x") == []
+    (told,) = drowned(2.37, 1000, "half the bounds")
+    assert "with 1,000 reports" in told
+    assert "2.37 times half the bounds" in told
+
+
+def test_a_mean_is_drowned_where_its_error_exceeds_half_the_distance(tmp_path: Path) -> None:
+    for epsilon in (0.05, 0.3, 1.0):
+        _, metric, _ = job_of(tmp_path, epsilon, 200).metrics
+        expected = metric.kind.predicted(metric.job).error  # "mean ± 1421 at most"
+        drowns = float(expected.split()[2]) > 300
+        assert drowns == any("noise drowns" in line for line in metric.job.cautions), expected
+
+
+def test_a_large_epsilon_is_said_to_promise_nothing(tmp_path: Path) -> None:
+    assert next_to_nothing(20.0) == []
+    (told,) = next_to_nothing(25.0)
+    assert told.startswith("epsilon 25 promises next to nothing")
+    # Each of the three metrics has less than 20 of it, and together they have not.
+    told = job_of(tmp_path, 45.0, 2000).cautions
+    assert [line for line in told if "promises next to nothing" in line][-1].startswith("epsilon ")
+
+
+def test_a_line_tells_what_a_release_stands_on() -> None:
+    said = {"n": 176_456, "rows_read": 180_000, "rejects": {"null value": 3544}}
+    assert counts(said, 3) == "176,456 reports of 180,000 rows in 3 files; 3,544 rows: null value"
+    assert counts({"n": 5, "rows_read": 0, "rejects": {}, "invalid_reports": 2}, 0) == (
+        "5 reports; 2 impossible reports"
+    )
+    assert counts({"n": 5, "rows_read": 5}, 1) == "5 reports of 5 rows in 1 file"
+
+
+def test_programs_read_the_very_mechanisms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, 1.0, 2000)
+    assert check(path, as_json=True, window="2026-11-20") == 0
+    told = json.loads(capsys.readouterr().out)
+    plan, job = load(path), job_of(tmp_path, 1.0, 2000)
+    assert told["window"] == {
+        "name": "2026-11-20",
+        "fingerprint": mark_of_reports(plan, "2026-11-20", job.metrics).hex(),
+        "public_seed": str(public_seed(plan, "2026-11-20")),
+    }
+    city, fare, wait = told["metrics"]
+    made = city["resolved"]["made"]
+    rebuilt = build("grr", epsilon=float.fromhex(made["epsilon"]), domain_size=50)
+    assert made == described_mechanism(rebuilt)
+    assert rebuilt == mechanism_of(job.metrics[0])
+    assert (city["place"], city["domain_size"], city["inputs"], city["codes"]) == (0, 50, 50, 50)
+    assert (fare["bounds"], fare["column"], fare["undivided"]) == ([0.0, 600.0], "fare", None)
+    assert wait["min_reports"] == 2000
+    assert told["refused"] is None
+
+
+def test_without_a_window_there_is_no_fingerprint_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(written(tmp_path, 1.0, 2000), as_json=True) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["window"] is None
+    assert len(told["design"]) == 32
+    with pytest.raises(RequestError, match="--window"):
+        check(written(tmp_path, 1.0, 2000), as_json=True, window="../x")
