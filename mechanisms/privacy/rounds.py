@@ -44,7 +44,8 @@ def accounted(
     bound = renyi(replace(each, delta=0.0), rounds, left)
     if bound.epsilon > _LARGEST:
         return replace(bound, delta=delta)
-    epsilon = min(compose({loss: rounds * times for loss, times in Counter(losses).items()}).epsilon(left), bound.epsilon)
+    counted = {loss: rounds * times for loss, times in Counter(losses).items()}
+    epsilon = min(compose(counted).epsilon(left), bound.epsilon)
     how = f"numerical accountant over {rounds} rounds of {len(losses)} releases (dp-accounting)"
     return replace(each, epsilon=epsilon, delta=delta, how=how)
 
