@@ -15,7 +15,7 @@ FLOORS := mechanisms transforms pipelines
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-engines check format bench lock clean help
+.PHONY: demo test test-engines fuzz check format bench lock clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -27,6 +27,9 @@ test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
 test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker; Pub/Sub (needs go, mvn, java)
 	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --durations=0 $(ARGS)
+
+fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
+	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(BIN)/python -m pytest -n auto -k fuzz --durations=10 $(ARGS)
 
 check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
 	$(BIN)/ruff check

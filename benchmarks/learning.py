@@ -1,11 +1,18 @@
-"""DP-SGD on handwritten digits: accuracy against epsilon, and what an epoch and the noise cost."""
+"""What training costs and reaches: a million users' gradients, and DP-SGD on handwritten digits."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +33,13 @@ EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
 PIXELS = 784
 NORMALS = 8_000_000
 LEAST = 0.9  # of the digits right at epsilon 8
+
+USERS, WIDTH, STEPS = 1_000_000, 90, 50
+JOBS = {
+    "local": ["--model", "local"],
+    "shuffled": ["--model", "shuffle"],
+    "local, one row a user": ["--model", "local", "--user-column", "user", "--min-reports", "1"],
+}
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -50,8 +64,9 @@ def accuracy(
 
 
 def main() -> None:
-    """One row for each model and epsilon."""
+    """A row for each whole job; then one for each model and epsilon."""
     screen, rng = Console(width=120), SecureRandom()
+    _jobs(screen)
     noise = RoundedNormal(2.0**31)
     screen.print(
         f"{NORMALS:,} rounded normals: {seconds(lambda: noise.draw(NORMALS, rng), 3):.2f} s"
@@ -81,3 +96,59 @@ def main() -> None:
             if epsilon == 8 and not right >= LEAST:
                 raise SystemExit(f"{name}: {right} of the digits right at epsilon 8, not {LEAST}")
     screen.print(table)
+
+
+# ---- whole jobs, each in a process of its own ----------------------------------------------------
+
+
+def _jobs(screen: Console) -> None:
+    """Linear regression on gradients that users randomise themselves, start-up and all."""
+    table = Table(title=f"train, {STEPS} steps over {USERS:,} users, {WIDTH} features")
+    for heading in ("job", "wall s", "CPU s", "peak MB"):
+        table.add_column(heading, justify="left" if heading == "job" else "right")
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log.parquet")
+        _write_log(log)
+        for name, arguments in JOBS.items():
+            start = time.perf_counter()
+            cost = _run(log, Path(folder, name), arguments)
+            wall = time.perf_counter() - start
+            table.add_row(name, f"{wall:.1f}", f"{cost['cpu']:.1f}", f"{cost['peak']:.0f}")
+    screen.print(table)
+
+
+def _write_log(path: Path) -> None:
+    """Rows in [-1, 1] whose target a tenth of them tell of."""
+    rng = np.random.default_rng(1)
+    columns = {f"f{place}": rng.uniform(-1, 1, USERS) for place in range(WIDTH)}
+    told = sum(columns[f"f{place}"] for place in range(0, WIDTH, 10))
+    columns["y"] = np.clip(told / 10 + rng.normal(0, 0.1, USERS), -1, 1)
+    table = pa.table({**columns, "user": rng.permutation(USERS)})
+    pq.write_table(table, path, row_group_size=1 << 17)
+
+
+def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
+    """What one run cost."""
+    command = [sys.executable, "-m", "benchmarks.learning", str(log), str(output), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def child(log: str, output: str, arguments: list[str]) -> None:
+    """One run; prints what it cost."""
+    import resource
+
+    from pipelines.cli import main as hushbeam
+
+    words = ["train", "--input", log, "--number", "f*=-1,1", "--target", "y=-1,1", "--epsilon", "1"]
+    code = hushbeam([*words, "--steps", str(STEPS), "--output", output, *arguments])
+    if code:
+        sys.exit(code)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(json.dumps({"cpu": time.process_time(), "peak": peak}), flush=True)
+    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+
+
+if __name__ == "__main__":
+    child(sys.argv[1], sys.argv[2], sys.argv[3:])

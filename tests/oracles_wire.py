@@ -25,7 +25,7 @@ MECHANISMS = (
     build("olh", epsilon=1.0, domain_size=1000),
 )
 
-# Of the fuzzing tests; `HUSHBEAM_EXAMPLES=10000 pytest -k fuzz` looks longer.
+# Of the fuzzing tests; `make fuzz` looks longer.
 EXAMPLES = int(os.environ.get("HUSHBEAM_EXAMPLES", "300"))
 
 

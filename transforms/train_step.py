@@ -1,7 +1,8 @@
 """Steps of gradient descent, written out one after another: each is a round of reports.
 
 The users of a group compute the gradient of their own row at the present model, which is public,
-randomise it and send it; the collector adds their reports up and takes the next step.
+randomise it and send it; the collector adds their reports up and takes the next step. Where a run
+has an opening, the first group's users send their targets instead, once and no more as all others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
 from mechanisms.learning.local_steps import LocalSteps, Model
+from mechanisms.learning.opening import Opening
 from mechanisms.randomness import SecureRandom
+from mechanisms.vector.base import VectorMean
 from transforms.blocks import Generator
 from transforms.collect_vector import CountedRows, CountRows
 from transforms.encode_rows import RowBlock
@@ -34,7 +37,7 @@ class Run(NamedTuple):
 
     Attributes:
         model: the present one.
-        users: how many users' reports moved it.
+        users: how many users' reports it has heard.
         skipped: how many steps were not taken, their group being too small.
         invalid: how many messages were dropped because no client could have sent them.
     """
@@ -49,7 +52,8 @@ class Run(NamedTuple):
 class TrainSteps(beam.PTransform):
     """The rows of each group in; `Run`s after 0, 1, .. steps, each a collection of one, out.
 
-    The messages of a group are grouped by key before they are counted, so a bundle that is retried
+    With an opening the first group is that, and the `Run` after 0 steps knows what it told. The
+    messages of a group are grouped by key before they are counted, so a bundle that is retried
     replaces its messages and never adds a second draw. A group that is smaller than `min_reports`
     changes nothing; nor does any that comes after the run has diverged.
 
@@ -72,9 +76,17 @@ class TrainSteps(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, groups: Sequence[beam.PCollection]) -> list[beam.PCollection]:
-        runs = [groups[0].pipeline | "Begin" >> beam.Create([Run(self.begin)])]
+        begin = groups[0].pipeline | "Begin" >> beam.Create([Run(self.begin)])
+        runs, of_steps = [begin], list(groups)
+        if (opening := self.steps.opening) is not None:
+            client = TargetsDoFn(opening, self.examples, self.open_rng)
+            messages = of_steps.pop(0) | "Report targets" >> beam.ParDo(client)
+            counted = messages | "Opening" >> _Heard(self, opening.mechanism)
+            found = AsSingleton(counted, default_value=None)
+            open_model = OpenDoFn(self.steps, self.min_reports)
+            runs = [begin | "After the opening" >> beam.ParDo(open_model, found)]
         update = UpdateDoFn(self.steps, self.min_reports)
-        for number, rows in enumerate(groups, 1):
+        for number, rows in enumerate(of_steps, 1):
             counted = (rows, runs[-1]) | f"Step {number}" >> _Round(self)
             found = AsSingleton(counted, default_value=None)
             runs.append(runs[-1] | f"After step {number}" >> beam.ParDo(update, found))
@@ -89,9 +101,21 @@ class _Round(beam.PTransform):
 
     def expand(self, given: tuple[beam.PCollection, beam.PCollection]) -> beam.PCollection:
         rows, present = given
-        run, mechanism = self.run, self.run.steps.mechanism
+        run = self.run
         client = GradientsDoFn(run.steps, run.examples, run.open_rng)
         messages = rows | "Report gradients" >> beam.ParDo(client, AsSingleton(present))
+        return messages | "Hear" >> _Heard(run, run.steps.mechanism)
+
+
+@dataclass
+class _Heard(beam.PTransform):
+    """A group's messages in, one `CountedRows` out; nothing if there are none."""
+
+    run: TrainSteps
+    mechanism: VectorMean
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        run, mechanism = self.run, self.mechanism
         if run.shuffled:
             least = int(run.min_reports * mechanism.messages)
             messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng)
@@ -107,6 +131,23 @@ def _keyed(messages: NDArray[np.uint64]) -> tuple[int, NDArray[np.uint64]]:
 
 def _value(pair: tuple[int, CountedRows]) -> CountedRows:
     return pair[1]
+
+
+@typehints.with_output_types(np.ndarray)
+class TargetsDoFn(beam.DoFn):
+    """The client of the opening: each row's target, with this worker's own keystream."""
+
+    def __init__(self, opening: Opening, examples: Examples, open_rng: Generator) -> None:
+        self._opening, self._examples, self._open_rng = opening, examples, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: RowBlock) -> Iterator[NDArray[np.uint64]]:
+        tally(REPORTS, len(block.numbers))
+        for piece in pieces(block, _ROWS):
+            _, targets = self._examples(piece)
+            yield self._opening.report(targets, self._rng)
 
 
 @typehints.with_output_types(np.ndarray)
@@ -126,7 +167,28 @@ class GradientsDoFn(beam.DoFn):
         tally(REPORTS, len(block.numbers))
         for piece in pieces(block, self._rows):
             rows, targets = self._examples(piece)
-            yield self._steps.report(run.model.weights, rows, targets, self._rng)
+            model = run.model
+            yield self._steps.report(model.weights, rows, targets, self._rng, model.scale)
+
+
+@typehints.with_output_types(Run)
+class OpenDoFn(beam.DoFn):
+    """The collector: the model that the first step begins with; the usual one if few reported."""
+
+    def __init__(self, steps: LocalSteps, min_reports: int) -> None:
+        if steps.opening is None:
+            raise ValueError("this run has no opening")
+        self._steps, self._each = steps, steps.opening.mechanism.messages
+        # From a single report nobody knows by how much it is off.
+        self._least = max(min_reports, 2) * self._each
+
+    def process(self, run: Run, counted: CountedRows | None) -> Iterator[Run]:
+        if counted is None or counted.counts is None or counted.messages < self._least:
+            yield run
+            return
+        model = self._steps.open(run.model, counted.counts)
+        users = run.users + round(counted.messages / self._each)
+        yield Run(model, users, run.skipped, run.invalid + counted.invalid)
 
 
 @typehints.with_output_types(Run)

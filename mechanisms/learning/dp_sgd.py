@@ -173,13 +173,13 @@ class DpSgd:
             Where it then stands; fit to be published.
 
         Raises:
-            FloatingPointError: the run diverged.
+            FloatingPointError: the run diverged, as noisy weights say, which are public anyhow.
         """
         noisy = total if self.noise is None else total + self.noise.draw(total.size, rng)
         mean: Floats = noisy.astype(np.float64) * (self.gradients.unit / self.lot)
         mean += self.objective.penalty_gradient(progress.weights)
         found = self.optimiser.onward(progress, mean, self.steps)
-        if not np.isfinite(found.weights).all():
+        if self.objective.diverged(found.weights):
             raise FloatingPointError(
                 f"the run diverged in step {found.step} of {self.steps}: lower the learning rate"
             )

@@ -2,8 +2,9 @@
 
 Users are divided into as many groups as there are steps. Those of a group compute the gradient of
 their own row at the present model, which is public, cut it, randomise it and send it; the collector
-decodes the group's mean gradient and moves the model. Nobody belongs to two groups, so the whole
-run reveals of anybody no more than one report does.
+decodes the group's mean gradient and moves the model. Where there is an opening, one group more
+tells of its targets first, and by what it told gradients are cut. Nobody belongs to two groups, so
+the whole run reveals of anybody no more than one report does.
 """
 
 from __future__ import annotations
@@ -17,17 +18,13 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Guarantee, Messages
 from mechanisms.learning.objective import Objective
+from mechanisms.learning.opening import Opening, Seen
 from mechanisms.learning.schedule import CLIP, Schedule
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.sampled import SampledCoordinates
-
-# Of the clip: noise of the whole run beyond which, of what there was to learn about tables of
-# people, four tenths at most were learned, and often less than nothing.
-_DROWNED = 1 / 16
-_REACH = {True: 10.0, False: 100.0}  # the longest weights that make sense: of numbers, of classes
 
 
 class Model(NamedTuple):
@@ -42,6 +39,8 @@ class Model(NamedTuple):
         used: how many of them moved the model.
         averaged: how many weights `average` is the mean of; 0 before averaging begins.
         diverged: the step after which the run was given up; 0 if it was not.
+        scale: the factor by which gradients are cut further out than usual, or nearer.
+        seen: what the opening told; None if there was none.
     """
 
     weights: Floats
@@ -51,6 +50,8 @@ class Model(NamedTuple):
     used: int = 0
     averaged: int = 0
     diverged: int = 0
+    scale: float = 1.0
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class LocalSteps:
         objective: what is fitted.
         mechanism: for rows of as many numbers as the objective has parameters.
         schedule: of the steps; `schedule.plan` makes one.
-        clip: at which the coordinates of gradients are cut, and divided by before they are sent.
+        clip: at which the coordinates of gradients are cut, and divided by before they are sent,
+            while a model's scale is 1.
+        opening: what one group more tells first; None for no such group.
 
     Raises:
         ValueError: the mechanism is for rows of another length, or clip is out of range.
@@ -80,6 +83,7 @@ class LocalSteps:
     mechanism: VectorMean
     schedule: Schedule
     clip: float = field(default=CLIP)
+    opening: Opening | None = None
 
     def __post_init__(self) -> None:
         if not self.mechanism.dimension == self.objective.parameters:
@@ -93,17 +97,34 @@ class LocalSteps:
     @property
     def guarantee(self) -> Guarantee:
         """What a user's one report in the whole run reveals, models and all other reports known."""
-        each = self.mechanism.guarantee
-        return replace(
-            each,
-            how=f"parallel composition: {self.schedule.steps} disjoint groups, chosen whatever the "
-            f"rows, and each user reports once, at a model that is public; of a report: {each.how}",
+        how = (
+            f"parallel composition: {self.groups} disjoint groups, chosen whatever the rows, and "
+            "each user reports once, at a model that is public; of a report: "
         )
+        both = [self.mechanism.guarantee]
+        if self.opening is not None:
+            both.append(self.opening.mechanism.guarantee)
+        return replace(
+            both[0],
+            epsilon=max(each.epsilon for each in both),
+            delta=max(each.delta for each in both),
+            how=how + "; or, of a target: ".join(each.how for each in both),
+        )
+
+    @property
+    def groups(self) -> int:
+        """Into how many groups users are divided: one for each step, and that of the opening."""
+        return self.schedule.steps + (self.opening is not None)
 
     # ---- the client --------------------------------------------------------------------------
 
     def report(
-        self, weights: Floats, rows: Numbers, targets: ArrayLike, rng: RandomSource
+        self,
+        weights: Floats,
+        rows: Numbers,
+        targets: ArrayLike,
+        rng: RandomSource,
+        scale: float = 1.0,
     ) -> Messages:
         """The whole client: rows to messages about their gradients.
 
@@ -114,6 +135,7 @@ class LocalSteps:
             rows: (n, inputs).
             targets: (n,).
             rng: the generator of this process.
+            scale: of the present model.
 
         Returns:
             (m,) uint64 messages.
@@ -124,14 +146,14 @@ class LocalSteps:
         if isinstance(self.mechanism, SampledCoordinates):
             chosen = self.mechanism.choose(len(rows), rng)
             values = self.objective.gradients_at(weights, rows, targets, chosen)
-            return self.mechanism.send(chosen, self._cut(values), rng)
-        values = self._cut(self.objective.gradients(weights, rows, targets))
+            return self.mechanism.send(chosen, self._cut(values, scale), rng)
+        values = self._cut(self.objective.gradients(weights, rows, targets), scale)
         radius = getattr(self.mechanism, "radius", None)  # of mechanisms for rows of some length
         return self.mechanism.report(values if radius is None else shortened(values, radius), rng)
 
-    def _cut(self, gradients: Numbers) -> Numbers:
+    def _cut(self, gradients: Numbers, scale: float) -> Numbers:
         """Coordinates of gradients as the mechanism takes them, in [-1, 1]."""
-        return np.asarray(np.clip(gradients / self.clip, -1, 1))
+        return np.asarray(np.clip(gradients / (self.clip * scale), -1, 1))
 
     # ---- the collector -----------------------------------------------------------------------
 
@@ -140,13 +162,30 @@ class LocalSteps:
         weights = self.objective.start(rng)
         return Model(weights, weights, np.zeros(weights.size))
 
-    def mean_gradient(self, counts: Counts) -> Floats:
-        """(parameters,) the unbiased mean of a group's cut gradients.
+    def open(self, model: Model, counts: Counts) -> Model:
+        """The model that the first step begins with, after what the opening told.
+
+        Args:
+            model: from `start`.
+            counts: of the opening's messages, from two users or more.
+
+        Raises:
+            ValueError: there is no opening, or there are fewer users.
+        """
+        if self.opening is None:
+            raise ValueError("this run has no opening")
+        seen = self.opening.seen(counts)
+        constant = ~self.objective.penalised
+        weights = np.where(constant, self.opening.begin(seen), model.weights)
+        return model._replace(weights=weights, average=weights, scale=seen.scale, seen=seen)
+
+    def mean_gradient(self, counts: Counts, scale: float = 1.0) -> Floats:
+        """(parameters,) the unbiased mean of a group's gradients, cut at `scale` times `clip`.
 
         Raises:
             ValueError: nobody reported.
         """
-        return self.mechanism.estimate(counts) * self.clip
+        return self.mechanism.estimate(counts) * (self.clip * scale)
 
     def advance(self, model: Model, counts: Counts) -> Model:
         """The next model; the same one, a step later, if the run was given up before.
@@ -160,13 +199,14 @@ class LocalSteps:
         """
         if model.diverged:
             return self.skip(model)
-        gradient = self.mean_gradient(counts) + self.objective.penalty_gradient(model.weights)
+        gradient = self.mean_gradient(counts, model.scale)
+        gradient = gradient + self.objective.penalty_gradient(model.weights)
         beta, used = self.schedule.momentum, model.used + 1
         velocity = beta * model.velocity + (1 - beta) * gradient
         # The velocity began at 0: divided by the weight of what it has seen, it is a mean.
         weights = model.weights - self._pace / (1 - beta**used) * velocity
         after = model._replace(weights=weights, velocity=velocity, used=used, step=model.step + 1)
-        if self.diverged(weights):
+        if self.objective.diverged(weights):
             return after._replace(diverged=after.step)
         return self._averaging(after)
 
@@ -188,12 +228,6 @@ class LocalSteps:
         mean = model.average + (model.weights - model.average) / averaged
         return model._replace(average=mean, averaged=averaged)
 
-    def diverged(self, weights: Floats) -> bool:
-        """Whether weights are so long that no fit of rows in [-1, 1] could have wanted them."""
-        units = sum(outputs for _, outputs in self.objective.shapes)
-        bound = _REACH[self.objective.loss.classes is None] * math.sqrt(units)
-        return not float(np.linalg.norm(weights)) <= bound
-
     # ---- what to expect ----------------------------------------------------------------------
 
     def predicted_noise(self, group: float, gradient: float = 0.0) -> float:
@@ -210,28 +244,3 @@ class LocalSteps:
             raise ValueError(f"group must be more than 0 users, not {group}")
         variance = float(self.mechanism.variance(gradient / self.clip))
         return self.clip * math.sqrt(variance / group)
-
-    def caution(self, n: int) -> str | None:
-        """What to tell, before anything is read, where noise will drown the gradient.
-
-        Args:
-            n: how many users there are.
-
-        Returns:
-            One line with the predicted noise, and what would help; None if all is well.
-        """
-        group = max(1, n // self.schedule.steps)
-        each, whole = self.predicted_noise(group), self.predicted_noise(n)
-        if whole <= self.clip * _DROWNED and each <= self.clip:
-            return None
-        told = (
-            f"noise drowns the gradient: its standard deviation is {each:.3g} per coordinate of "
-            f"the mean of a group of {group} users, where no coordinate exceeds {self.clip:g}"
-        )
-        if whole <= self.clip * _DROWNED:
-            return f"{told}; use fewer steps than {self.schedule.steps}"
-        needed = math.ceil(n * (whole / (self.clip * _DROWNED)) ** 2)
-        return (
-            f"{told}, and {whole:.3g} over all {n} users; use a larger epsilon, fewer attributes, "
-            f"or some {needed:.2g} users"
-        )

@@ -19,6 +19,9 @@ from mechanisms.channel import Floats
 from mechanisms.learning.scores import Numbers, ScoreLoss
 from mechanisms.randomness import RandomSource
 
+# The longest weights of a unit that make sense, by whether the targets are numbers.
+_REACH = {True: 10.0, False: 100.0}
+
 
 class Layer(NamedTuple):
     """One layer of a model as one row after another saw it.
@@ -167,6 +170,16 @@ class Objective(ABC):
     def penalty_gradient(self, weights: Floats) -> Floats:
         """(parameters,) the gradient of the penalty: it looks at nobody's row."""
         return np.asarray(self.penalty * weights * self.penalised)
+
+    def diverged(self, weights: Floats) -> bool:
+        """Whether weights are so long that no fit of rows in [-1, 1] could have wanted them.
+
+        Args:
+            weights: (parameters,).
+        """
+        units = sum(outputs for _, outputs in self.shapes)
+        reach = _REACH[self.loss.classes is None] * math.sqrt(units)
+        return not float(np.linalg.norm(weights)) <= reach
 
     # ---- what the model says, and how wrong that is ------------------------------------------
 

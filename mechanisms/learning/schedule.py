@@ -28,6 +28,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.vector.base import VectorMean
 
 CLIP = 0.5  # of gradient coordinates, where rows lie in [-1, 1]
+SPREAD = 0.25  # standard deviation of the numbers that are told in those tables, or thereabouts
 # The root mean square of a cut coordinate, in parts of the clip. In all tables that were tried it
 # was 0.23 .. 0.4 over all coordinates alike, and 0.4 .. 0.6 with weights by how much the loss
 # bends; where it bends most, much of the noise is forgotten again.
@@ -158,14 +159,13 @@ def plan(
     momentum = max(0.0, 1 - _SETTLING / steps)
     if rate is not None:
         return Schedule(steps, rate, momentum)
-    curvature, length = objective.loss.curvature, objective.inputs if longest is None else longest
+    curvature, length = objective.loss.curvature, _length(objective, longest)
     # What hidden layers add to each unit is no such constant.
     lead = _LEAD if len(objective.shapes) == 1 else 1.0
     # Heavy balls are stable below 2 (1 + beta) / (1 - beta) over the curvature.
     bend = curvature * (length - 1 + lead)
     stable = _SAFE * 2 * (1 + momentum) / (1 - momentum) / bend
-    cost = curvature / 2 * length * clip**2 * typical_variance(mechanism) / n
-    time = best_time(cost, objective.loss.ignorance, curvature)
+    time = best_time(*_noise(objective, mechanism, n, length, clip))
     return Schedule(steps, min(stable, time / steps), momentum, lead=lead)
 
 
@@ -184,6 +184,49 @@ def best_time(cost: float, ignorance: float, curvature: float) -> float:
     >>> round(best_time(1e-6, 1.0, 2.0)), round(best_time(100.0, 1.0, 2.0), 3)
     (632, 0.009)
     """
-    moderate = math.sqrt(_SHARE * ignorance / cost)
-    strong = ignorance * curvature / 2 / cost
+    moderate, strong = _times(cost, ignorance, curvature)
     return 1 / (1 / moderate + 1 / strong)
+
+
+def hurry(
+    objective: Objective,
+    mechanism: VectorMean,
+    n: int,
+    longest: float | None = None,
+    clip: float = CLIP,
+) -> float:
+    """How strong noise is, for a descent whose time is `best_time`.
+
+    Args:
+        objective: what is fitted.
+        mechanism: through which users report gradients.
+        n: how many they are.
+        longest: as for `plan`.
+        clip: as for `plan`.
+
+    Returns:
+        In (0, 1): by which part the descent is shorter than it would be if only the fixed share
+        of the loss had to be kept. Next to 1, it ends before it has found much.
+    """
+    length = _length(objective, longest)
+    moderate, strong = _times(*_noise(objective, mechanism, n, length, clip))
+    return moderate / (moderate + strong)
+
+
+def _length(objective: Objective, longest: float | None) -> float:
+    """The most that the squares of a row's numbers add up to."""
+    return objective.inputs if longest is None else longest
+
+
+def _noise(
+    objective: Objective, mechanism: VectorMean, n: int, length: float, clip: float
+) -> tuple[float, float, float]:
+    """What noise costs over the square of the time; the loss of ignorance; the curvature."""
+    loss = objective.loss
+    cost = loss.curvature / 2 * length * clip**2 * typical_variance(mechanism) / n
+    return cost, loss.ignorance, loss.curvature
+
+
+def _times(cost: float, ignorance: float, curvature: float) -> tuple[float, float]:
+    """How long to descend where noise is moderate, and where it is strong."""
+    return math.sqrt(_SHARE * ignorance / cost), ignorance * curvature / 2 / cost

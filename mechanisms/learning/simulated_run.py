@@ -19,24 +19,29 @@ def simulate(
 
     Args:
         steps: what is done.
-        rows: (n, inputs), at least as many as there are steps.
+        rows: (n, inputs), at least as many as there are groups; two for each, with an opening.
         targets: (n,).
         rng: draws the groups, then all else.
 
     Yields:
-        The model after 0, 1, .. steps.
+        The model after 0, 1, .. steps; that after 0 knows what the opening told, if there is one.
 
     Raises:
-        ValueError: there are fewer rows than steps.
+        ValueError: there are fewer rows than that.
     """
     told = np.asarray(targets)
-    if not len(rows) >= steps.schedule.steps:
+    needed = steps.groups * (1 if steps.opening is None else 2)
+    if not len(rows) >= needed:
         raise ValueError(
-            f"{len(rows)} users are too few for {steps.schedule.steps} steps: each needs one"
+            f"{len(rows)} users are too few for {steps.schedule.steps} steps: {needed} are needed"
         )
-    order = rng.permutation(len(rows)).astype(np.int64)
-    yield (model := steps.start(rng))
-    for group in np.array_split(order, steps.schedule.steps):
-        messages = steps.report(model.weights, rows[group], told[group], rng)
+    groups = np.array_split(rng.permutation(len(rows)).astype(np.int64), steps.groups)
+    model = steps.start(rng)
+    if steps.opening is not None:
+        messages = steps.opening.report(told[groups.pop(0)], rng)
+        model = steps.open(model, steps.opening.mechanism.count(messages))
+    yield model
+    for group in groups:
+        messages = steps.report(model.weights, rows[group], told[group], rng, model.scale)
         model = steps.advance(model, steps.mechanism.count(messages))
         yield model

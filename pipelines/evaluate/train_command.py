@@ -81,7 +81,8 @@ def add_to(kinds: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--clip", metavar="C",
-        help="of regression: where coordinates of gradients are cut (default: 0.5)",
+        help="of regression: where coordinates of gradients are cut (default: each run's opening "
+        "chooses; 0.5 is what it starts from)",
     )  # fmt: skip
     parser.add_argument(
         "--draws", metavar="N",

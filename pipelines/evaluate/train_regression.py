@@ -15,8 +15,9 @@ from pydantic import Field
 from rich.console import Console
 
 from mechanisms.channel import Counts, Floats
+from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
-from mechanisms.learning.schedule import CLIP, plan
+from mechanisms.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.cells import Cell
 from pipelines.evaluate.comparison import RESULTS, Evaluation, Study, evaluate
@@ -72,7 +73,7 @@ class RegressionEvaluation(Evaluation):
     repetitions: Whole = Field(5, ge=1, le=1_000_000)
     own_schedules: bool = False
     draws: Whole = Field(1, ge=1, le=1000)
-    clip: float = Field(CLIP, gt=0, le=100)
+    clip: float | None = Field(None, gt=0, le=100)
 
 
 @dataclass(frozen=True)
@@ -118,13 +119,13 @@ class RegressionExperiment:
             that of the default.
         draws: how often each training run is repeated with other groups and noise; its error is
             the mean.
-        clip: at which coordinates of gradients are cut.
+        clip: at which coordinates of gradients are cut; None to let each run's opening choose.
     """
 
     populations: Mapping[str, Rows]
     own_schedules: bool = False
     draws: int = 1
-    clip: float = CLIP
+    clip: float | None = None
 
     def fit(self, cell: Cell) -> Fitted:
         """The mechanism and the steps of a cell."""
@@ -138,8 +139,9 @@ class RegressionExperiment:
         known = mechanism if self.own_schedules else MECHANISMS[DEFAULT](cell.epsilon, population.d)
         least = population.n - math.ceil(population.n / len(FOLDS))
         longest = population.features.longest
-        schedule = plan(objective, known, least, longest=longest, clip=self.clip)
-        steps = CommonSteps(objective, mechanism, schedule, self.clip)
+        of_targets = gradient_mechanism(cell.epsilon, 2)
+        run = plan_run(objective, known, of_targets, least, longest, self.clip)
+        steps = CommonSteps(objective, mechanism, run.schedule, run.clip, run.opening)
         quantiles = None if system == NO_NOISE else Quantiles(mechanism.mechanism)
         return Fitted(system, population, objective, CommonRun(steps, quantiles))
 
@@ -153,7 +155,7 @@ class RegressionExperiment:
             return about
         steps = fitted.run.steps
         if fitted.run.quantiles is not None:
-            group = fitted.population.n * (1 - 1 / len(FOLDS)) / steps.schedule.steps
+            group = fitted.population.n * (1 - 1 / len(FOLDS)) / steps.groups
             about["sampled"] = int(steps.mechanism.messages)
             about["noise"] = steps.predicted_noise(group)
         return {**about, "steps": steps.schedule.steps, "rate": steps.schedule.rate}

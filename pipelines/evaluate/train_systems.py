@@ -72,7 +72,7 @@ MECHANISMS: dict[str, Callable[[float, int], SampledCoordinates]] = {
 
 SETS = {
     "all": (*MECHANISMS, *PUBLIC),
-    "paper": (DEFAULT, "duchi", "pm", "hm", "dct", PUBLISHED, EXACT),
+    "paper": (DEFAULT, "optimal", "duchi", "pm", "hm", "dct", PUBLISHED, EXACT),
 }
 
 
@@ -151,7 +151,7 @@ class Quantiles:
 class CommonSteps(LocalSteps):
     """Steps whose collector is handed mean gradients, however they came about."""
 
-    def mean_gradient(self, counts: NDArray[Any]) -> Floats:
+    def mean_gradient(self, counts: NDArray[Any], scale: float = 1.0) -> Floats:
         """What it was handed."""
         return np.asarray(counts)
 
@@ -171,14 +171,18 @@ class CommonRun:
     def train(self, rows: Numbers, targets: Numbers, seed: int) -> Model:
         """The last model of a run over rows in a random order, each group being a slice of them.
 
+        What the opening tells is the same whatever mechanism gradients are reported through.
+
         Args:
             rows: (n, inputs).
             targets: (n,).
             seed: of all that is random; equal seeds mean common chance.
         """
-        count = self.steps.schedule.steps
         model = self.steps.start(SeededRandom(seed))
-        groups = np.array_split(np.arange(len(rows)), count)
+        groups = np.array_split(np.arange(len(rows)), self.steps.groups)
+        if (opening := self.steps.opening) is not None:
+            told = opening.report(targets[groups.pop(0)], SeededRandom(2 * seed))
+            model = self.steps.open(model, opening.mechanism.count(told))
         for step, group in enumerate(groups):
             part = slice(group[0], group[-1] + 1)
             gradient = self._mean(model, rows[part], targets[part], seed + step + 1)
@@ -187,11 +191,9 @@ class CommonRun:
 
     def _mean(self, model: Model, rows: Numbers, targets: Numbers, seed: int) -> Any:
         """(parameters,) the estimated mean gradient of a group, cut."""
-        steps, objective = self.steps, self.steps.objective
+        steps, objective, clip = self.steps, self.steps.objective, self.steps.clip * model.scale
         if self.quantiles is None:
-            cut = np.clip(
-                objective.gradients(model.weights, rows, targets), -steps.clip, steps.clip
-            )
+            cut = np.clip(objective.gradients(model.weights, rows, targets), -clip, clip)
             return cut.mean(axis=0, dtype=np.float64)
         mechanism = steps.mechanism
         if not isinstance(mechanism, SampledCoordinates):
@@ -204,7 +206,7 @@ class CommonRun:
         uniforms = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
         sums = np.zeros(mechanism.dimension)
         for each, (coins, at) in enumerate(uniforms):
-            held = np.asarray(np.clip(values[:, each] / steps.clip, -1, 1), np.float64)
+            held = np.asarray(np.clip(values[:, each] / clip, -1, 1), np.float64)
             decoded = self.quantiles.reports(held, coins, at)
             sums += np.bincount(chosen[:, each], decoded, mechanism.dimension)
-        return sums * (mechanism.scale * steps.clip / n)
+        return sums * (mechanism.scale * clip / n)

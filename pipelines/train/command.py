@@ -76,8 +76,9 @@ def _add_model(group: Any) -> None:
     )
     group.add_argument(
         "--clip", metavar="C",
-        help="where gradients are cut: local, each coordinate of them (default: 0.5; take 1 or 2 "
-        "where the target is mostly at its bounds); dp-sgd, their length (default: 1)",
+        help="where gradients are cut: local, each coordinate of them (default: 0.5, or what the "
+        "spread of the targets calls for, which the users of an opening report; a number overrules "
+        "it, and there is no opening); dp-sgd, their length (default: 1)",
     )  # fmt: skip
 
 

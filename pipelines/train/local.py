@@ -9,12 +9,14 @@ from typing import Any
 
 from mechanisms import vector_planner
 from mechanisms.channel import Guarantee
-from mechanisms.learning.local_steps import LocalSteps
+from mechanisms.learning.foresight import caution
+from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean_planner import ScalarDesign
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector_planner import VectorDesign
+from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, one_row
 from pipelines.wording import meaning
 
@@ -51,6 +53,8 @@ class LocalPlan:
         steps: what users and collector do.
         users: how many are expected to take part in a step.
         least: the fewest users of a step that moves the model.
+        opening: the mechanism of a report of a target, and what it guarantees; None where the run
+            has no opening.
         curve: what those held back are asked, or None.
     """
 
@@ -59,6 +63,7 @@ class LocalPlan:
     steps: LocalSteps
     users: int
     least: int
+    opening: VectorDesign | None = None
     curve: PrivateCurve | None = None
 
     @property
@@ -70,6 +75,8 @@ class LocalPlan:
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Of the release, and of a single report."""
         designs: list[VectorDesign | ScalarDesign] = [self.design]
+        if self.opening is not None:
+            designs.append(self.opening)
         if self.curve is not None:
             designs.append(self.curve.design)
         how = f"each {self.options.unit} takes part in one of {self._parts}, whatever the rows"
@@ -86,6 +93,8 @@ class LocalPlan:
     @property
     def _parts(self) -> str:
         steps = f"{self.steps.schedule.steps} steps"
+        if self.opening is not None:
+            steps += ", or in the opening"
         return steps if self.curve is None else f"{steps}, or in the learning curve"
 
     @property
@@ -96,7 +105,7 @@ class LocalPlan:
     @property
     def cautions(self) -> list[str]:
         """That noise drowns the gradient, with the noise to be expected; and what it leaves out."""
-        told = self.steps.caution(self.users * self.steps.schedule.steps)
+        told = caution(self.steps, self.users * self.steps.schedule.steps)
         return ([] if told is None else [told]) + self._of_the_seed
 
     @property
@@ -115,13 +124,17 @@ class LocalPlan:
     def promises(self) -> list[str]:
         """The guarantees in words, and what a reader must know beside them."""
         told = (
-            f"Every {self.options.unit} drew one of {self._parts}, by a die that looks at nothing, "
-            "and reported once: nobody's promise is spent twice. Who takes part in which step is "
-            "no secret."
+            f"Every {self.options.unit} drew a place in one of {self._parts}, by a die that looks "
+            "at nothing, and reported once: nobody's promise is spent twice. Who takes part in "
+            "which step is no secret."
         )
+        if self.opening is not None:
+            told += f" {IN_WORDS}"
         if self.options.shuffled:
             told += f" The promises hold in each step that was used, for it has {self.least:,} "
             told += "reports or more; smaller ones were skipped."
+            if self.opening is not None:
+                told += " So does the opening, on the same terms."
             if self.curve is not None:
                 told += f" Each point of the curve stands on {self.curve.least:,} or more."
         least = self.least if self.curve is None else min(self.least, self.curve.least)
@@ -154,9 +167,14 @@ class LocalPlan:
         inner = type(mechanism.mechanism).__name__
         return f"coordinate sampling of Wang et al., ICDE 2019, over {inner}, chosen for gradients"
 
-    def training(self) -> dict[str, Any]:
-        """What is done, for the statement."""
+    def training(self, model: Model | None = None) -> dict[str, Any]:
+        """What is done, for the statement.
+
+        Args:
+            model: where the run has come to, once that is known.
+        """
         steps, schedule = self.steps, self.steps.schedule
+        scale = 1.0 if model is None else model.scale
         told: dict[str, Any] = {
             "mechanism": self.design.name,
             "published_in": self._source,
@@ -169,9 +187,12 @@ class LocalPlan:
             "learning_rate": schedule.rate,
             "momentum": schedule.momentum,
             "share_of_steps_averaged": schedule.averaged,
-            "gradients_cut_at": steps.clip,
-            "predicted_noise_of_a_coordinate_of_a_step": steps.predicted_noise(self.users),
+            "gradients_cut_at": steps.clip * scale,
+            "cut_chosen_by": chosen_by(steps, self.options.clip, model),
+            "predicted_noise_of_a_coordinate_of_a_step": steps.predicted_noise(self.users) * scale,
         }
+        if self.opening is not None:
+            told["opening"] = opened(steps, self.opening, model)
         if self.curve is not None:
             told["share_held_back"] = self.held_back
             told["mechanism_of_the_curve"] = self.curve.design.name

@@ -8,12 +8,13 @@ import numpy as np
 
 from mechanisms import mean_planner, vector_planner
 from mechanisms.learning.gradient_reports import gradient_mechanism
-from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objective import Objective
-from mechanisms.learning.schedule import CLIP, plan_steps
-from mechanisms.learning.schedule import plan as plan_schedule
+from mechanisms.learning.opening import opens
+from mechanisms.learning.schedule import plan_steps
+from mechanisms.learning.whole_run import plan_run
 from mechanisms.mean_planner import MeanTarget, ScalarDesign
 from mechanisms.target import default_delta
+from mechanisms.vector.base import CubeMean
 from mechanisms.vector_planner import VectorDesign
 from mechanisms.vector_target import VectorTarget
 from pipelines.errors import RequestError
@@ -39,24 +40,33 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
         RequestError: there are too few rows for the steps, or nobody knows how many users.
         ValueError: the target is out of reach.
     """
-    everyone = _expected(options, rows)
+    everyone = _expected(options, rows, objective)
     n = math.floor(everyone * (1 - (options.hold_back or 0.0)))
-    if n < (options.steps or 1):
+    groups = _groups(options, objective, options.steps or 1)
+    if n < groups:
+        needed = "as many" if groups == (options.steps or 1) else f"{groups:,}"
         raise RequestError(
-            f"--steps: {options.steps or 1:,} steps need as many {options.unit}s at the least, and "
-            f"{n:,} are there to train; take fewer steps"
+            f"--steps: {options.steps or 1:,} steps need {needed} {options.unit}s at the least, "
+            f"and {n:,} are there to train; take fewer steps"
         )
-    steps, design, least = _steps(options, n, objective.parameters)
-    clip = options.clip or CLIP
-    schedule = plan_schedule(
-        objective, design.mechanism, n, longest, clip, steps=steps, rate=options.learning_rate
-    )
-    local = LocalSteps(objective, design.mechanism, schedule, clip)
+    steps, design, least = _steps(options, n, objective)
+    opening = None
+    if _groups(options, objective, steps) > steps:
+        opening = _design(_target(options, least, 2), vector_planner.AUTO)
+    local = plan_run(
+        objective, design.mechanism, None if opening is None else _of_numbers(opening), n, longest,
+        options.clip, steps, options.learning_rate,
+    )  # fmt: skip
     curve = None if options.hold_back is None else _curve(options, everyone - n, steps)
-    return LocalPlan(options, design, local, n // steps, least, curve)
+    return LocalPlan(options, design, local, n // local.groups, least, opening, curve)
 
 
-def _expected(options: TrainOptions, rows: int) -> int:
+def _groups(options: TrainOptions, objective: Objective, steps: int) -> int:
+    """Into how many groups users are divided: one more than there are steps, for an opening."""
+    return steps + (options.clip is None and opens(objective, steps))
+
+
+def _expected(options: TrainOptions, rows: int, objective: Objective) -> int:
     """How many users will report."""
     if options.user_column is None:
         return rows
@@ -66,15 +76,16 @@ def _expected(options: TrainOptions, rows: int) -> int:
             "are to be and how many users each has at the least, for rows do not tell"
         )
     share = 1 - (options.hold_back or 0.0)
-    return math.ceil(options.min_reports * options.steps / share)
+    return math.ceil(options.min_reports * _groups(options, objective, options.steps) / share)
 
 
-def _steps(options: TrainOptions, n: int, dimension: int) -> tuple[int, VectorDesign, int]:
+def _steps(options: TrainOptions, n: int, objective: Objective) -> tuple[int, VectorDesign, int]:
     """How many steps there are, the mechanism of a report, and the least group."""
     steps = options.steps or min(_FIRST_STEPS, n)
     while True:
-        least = _least(options, n / steps)
-        design = _design(_target(options, least, dimension), options.chosen_mechanism)
+        least = _least(options, n / _groups(options, objective, steps))
+        target = _target(options, least, objective.parameters)
+        design = _design(target, options.chosen_mechanism)
         fitting = plan_steps(n, design.mechanism)
         if options.steps is not None or fitting >= steps:
             return steps, design, least
@@ -87,6 +98,13 @@ def _design(target: VectorTarget, name: str) -> VectorDesign:
     if name != vector_planner.AUTO or target.model == "shuffle":
         return vector_planner.design(target, name)
     return VectorDesign(target, FITTED, gradient_mechanism(target.spent, target.dimension))
+
+
+def _of_numbers(design: VectorDesign) -> CubeMean:
+    """The mechanism, which is one for numbers in [-1, 1]."""
+    if not isinstance(design.mechanism, CubeMean):
+        raise TypeError(f"{design.name} is not for numbers in [-1, 1]")
+    return design.mechanism
 
 
 def _least(options: TrainOptions, expected: float) -> int:

@@ -10,7 +10,7 @@ from pipelines.errors import RequestError
 from pipelines.requests import Whole
 
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
-MOST_STEPS = 500  # each is several stages of a pipeline that is written out beforehand
+MOST_STEPS = 100  # each is a dozen transforms of a pipeline that is written out beforehand
 
 METHODS = ("local", "dp-sgd", "dssgd")
 LOSSES = ("linear", "ridge", "logistic", "svm", "perceptron")

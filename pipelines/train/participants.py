@@ -17,7 +17,7 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from mechanisms.target import default_delta
 from pipelines.errors import RequestError
-from pipelines.train.central import CentralPlan, Watch, counted_on, require_room
+from pipelines.train.central import CentralPlan, DivergedError, Watch, counted_on, require_room
 from pipelines.train.options import TrainOptions, one_row
 
 _PARTICIPANTS, _EPOCHS, _UPLOAD, _SPEED = 30, 10, 0.1, 0.1
@@ -31,11 +31,17 @@ class ParticipantsPlan(CentralPlan):
     Attributes:
         run: its parameters.
         participants: among whom rows are dealt out.
+        objective: the model.
     """
 
     run: SelectiveSGD
     participants: int
-    parameters: int
+    objective: Objective
+
+    @property
+    def parameters(self) -> int:
+        """How many weights there are."""
+        return self.objective.parameters
 
     @cached_property
     def _after(self) -> tuple[Guarantee, Guarantee]:
@@ -107,6 +113,9 @@ class ParticipantsPlan(CentralPlan):
         parts = np.array_split(order, min(self.participants, len(rows)))
         # Those who diverge say nothing of it, for that would tell of their rows.
         found = self.run.run([Share(rows[part], targets[part]) for part in parts], rng)
+        # But all that is uploaded is noisy, and what it adds up to tells of nobody.
+        if self.objective.diverged(found.weights):
+            raise DivergedError(self.run.epochs)
         watch(self.run.epochs, found.weights)
         return found.weights
 
@@ -152,4 +161,4 @@ def plan_participants(
     run = SelectiveSGD(
         local, selection, protocol or "round-robin", epochs, options.download_share or 1.0
     )
-    return ParticipantsPlan(options, rows, delta, run, participants, objective.parameters)
+    return ParticipantsPlan(options, rows, delta, run, participants, objective)

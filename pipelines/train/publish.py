@@ -112,7 +112,7 @@ class TrainLocally(beam.PTransform):
         if not isinstance(plan, LocalPlan):
             raise TypeError("the plan is of another method")
         groups = blocks | "Divide" >> self._division(plan)
-        users = self._at_most(1 - plan.held_back, plan.steps.schedule.steps)
+        users = self._at_most(1 - plan.held_back, plan.steps.groups)
         train = TrainSteps(
             plan.steps, job.examples, plan.steps.start(job.open_rng()), plan.least,
             job.options.shuffled, bucket_count(users * plan.design.mechanism.messages),
@@ -130,13 +130,13 @@ class TrainLocally(beam.PTransform):
         return self.job.telemetry.rows * share / batches
 
     def _division(self, plan: LocalPlan) -> SplitGroups:
-        """Users to steps, or among those held back."""
+        """Users to the opening, to steps, or among those held back."""
         schema = self.job.schema
         columns = (*schema.attributes, schema.target)
         numbers, categories = width(columns), len(categorical(columns))
         shards = 1 + plan.users * 4 * (numbers + categories) // _SHARD
         return SplitGroups(
-            plan.steps.schedule.steps, numbers, categories, plan.held_back, shards,
+            plan.steps.groups, numbers, categories, plan.held_back, shards,
             self.job.open_rng,
         )  # fmt: skip
 
@@ -188,7 +188,8 @@ class FinishDoFn(beam.DoFn):
         invalid, n = run.invalid, run.users
         if isinstance(asked, Counted):
             invalid, n = invalid + asked.invalid, n + int(asked.counts.sum())
-        training = plan.training() | {"steps_used": run.model.used, "steps_skipped": run.skipped}
+        training = plan.training(run.model)
+        training |= {"steps_used": run.model.used, "steps_skipped": run.skipped}
         training["users_who_trained"] = run.users
         yield Trained(run.model.average, n, invalid, self._curve(plan, asked), training)
 

@@ -19,6 +19,13 @@ from pipelines.train.options import TrainOptions
 from pipelines.train.publish import PublishModel
 from transforms.progress import DIVERGED, REPORTS, WITHHELD
 
+_SLOWER = "lower --learning-rate, which was {learning_rate:.3g}, or have less noise: "
+_ADVICE = {  # to those whose run diverged
+    "local": _SLOWER + "a larger epsilon, more users a step",
+    "dp-sgd": _SLOWER + "a larger epsilon, more rows, a larger --lot",
+    "dssgd": _SLOWER + "a smaller --bound or --upload-share, a larger epsilon, fewer --epochs",
+}
+
 
 def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
     """Train a model, publish it and say how well it does.
@@ -65,11 +72,10 @@ def unpublished(job: TrainJob, counted: Mapping[str, int]) -> str | None:
         FailedError: the run diverged.
     """
     if DIVERGED in counted:
-        rate = job.plan.training()["learning_rate"]
+        advice = _ADVICE[job.options.method].format(**job.plan.training())
         raise FailedError(
-            f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; lower "
-            f"--learning-rate, which was {rate:.3g}, or have less noise: a larger epsilon, more "
-            "users a step, fewer attributes"
+            f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {advice}, "
+            "fewer attributes"
         )
     if WITHHELD not in counted and REPORTS in counted:
         return None

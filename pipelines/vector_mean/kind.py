@@ -65,9 +65,7 @@ def _percents(row: Mapping[str, Any]) -> list[str]:
 def show_release(screen: Console, job: VectorMeanJob) -> None:
     """The average row of a release, and of its categories who is most frequent."""
     folder, confidence = job.options.output, job.options.confidence
-    table = release.read_table(folder, TABLE)
-    if len(table):
-        show(screen, table, confidence)
+    show(screen, release.read_table(folder, TABLE), confidence)
     if categorical(job.attributes):
         shares = release.read_table(folder, FREQUENCIES)
         show_shares(screen, shares, confidence, f"{folder}/{FREQUENCIES}")

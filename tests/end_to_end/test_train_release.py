@@ -25,8 +25,8 @@ CANARY = "canary-tschilp"
 NUMBERS = ("--number", "x*=-1,1", "--category", "city={city}")
 
 ASKED: dict[str, list[str]] = {
-    "local": ["--target", "y=-10,10", "--epsilon", "6", "--model", "local", "--steps", "4",
-              "--validation", "{public}"],
+    "local": ["--target", "y=-10,10", "--epsilon", "6", "--model", "local", "--steps",
+              "10", "--validation", "{public}"],
     "shuffle": ["--target", "two=no,yes", "--loss", "logistic", "--epsilon-local", "2", "--delta",
                 "1e-7", "--user-column", "user", "--steps", "2", "--min-reports", "2000",
                 "--hold-back", "0.25"],
@@ -190,7 +190,7 @@ def test_the_estimator_has_the_error_that_the_curve_ends_with(
 def test_models_learn_what_noise_lets_them(releases: dict[str, Release]) -> None:
     variance = np.var(table(1000, 2)["y"].to_numpy())
     local = releases["local"].curve
-    assert [point["step"] for point in local] == [0, 1, 2, 3, 4]
+    assert [point["step"] for point in local] == list(range(11))
     assert local[-1]["error"] < 0.75 * variance < local[0]["error"]
     # Guessing the commonest of three classes is wrong in more than half of all cases.
     assert releases["dp-sgd"].curve[-1]["error"] < 0.35
@@ -203,6 +203,24 @@ def test_the_file_and_the_estimator_are_one_model(releases: dict[str, Release]) 
     np.testing.assert_allclose(model[-1].coef_, 10 * scaled)
     assert told["features"]["categories"] == [{"name": "city", "values": ["a", "b", "c"]}]
     assert told["target"] == {"column": "y", "low": -10.0, "high": 10.0}
+
+
+def test_the_opening_is_told_of_with_what_followed_from_it(releases: dict[str, Release]) -> None:
+    said = releases["local"].statement
+    training, opening = said["training"], said["training"]["opening"]
+    assert opening["share_of_those_who_train"] == 1 / 11
+    # y is 1 on average and varies by 4^2 / 3 + 2^2 / 3 + 2, on bounds of -10 and 10.
+    assert abs(opening["target_mean"] - 0.1) < 6.2 * opening["target_mean_error"] < 0.4
+    off = abs(opening["target_variance"] - 0.087)
+    assert off < 6.2 * opening["target_variance_error"] < 0.4
+    assert training["cut_chosen_by"].startswith("the opening")
+    assert 0 <= opening["intercept_to_begin_with"] / opening["target_mean"] < 1
+    assert training["steps_used"] == training["steps"] == 10
+    assert training["users_who_trained"] == said["n"]
+    page = releases["local"].read("report.html").decode()
+    assert "target_mean_error" in page
+    assert "In the opening users reported their target" in page
+    assert "opening" not in releases["shuffle"].statement["training"]
 
 
 def test_the_page_shows_the_curve_and_the_weights(release: Release) -> None:
@@ -242,6 +260,22 @@ LOCAL = ("--target", "y=-10,10", "--epsilon", "1", "--model", "local")
 def test_a_run_that_diverges_ends_with_its_step_and_advice(ends: Callable[..., None]) -> None:
     told = "the run diverged at step 1 and nothing is published; lower --learning-rate"
     ends(3, told, *LOCAL, "--steps", "2", "--learning-rate", "1e5")
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("at step 1 and nothing is published; lower --learning-rate, which was 1e+06",
+         ("--method", "dp-sgd", "--epsilon", "1", "--epochs", "1", "--learning-rate", "1e6")),
+        ("at step 2 and nothing is published; lower --learning-rate, which was 0.1, or have less "
+         "noise: a smaller --bound",
+         ("--method", "dssgd", "--epsilon", "1", "--bound", "10", "--epochs", "2")),
+    ],
+)  # fmt: skip
+def test_those_who_hold_the_rows_stop_a_run_that_diverges(
+    ends: Callable[..., None], told: str, asked: tuple[str, ...]
+) -> None:
+    ends(3, f"the run diverged {told}", "--target", "y=-10,10", *asked)
 
 
 def test_groups_that_are_too_small_are_withheld(ends: Callable[..., None]) -> None:

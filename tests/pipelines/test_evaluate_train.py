@@ -226,6 +226,26 @@ def test_private_models_approach_the_exact_fit_as_users_grow() -> None:
     assert excess[1] < 0.005
 
 
+def test_all_systems_share_one_opening() -> None:
+    """So that they differ by the mechanism of gradients alone; who names a cut has no opening."""
+    (census,) = read_all_rows(["census:30000"])
+    experiment = RegressionExperiment({census.name: census})
+    seen, begun = set(), []
+    for system in ("default", "duchi", "dct_published", "no_noise"):
+        cell = Cell(census.name, Line(system, "exact", "local"), 4.0, 1e-6, True)
+        fitted = experiment.fit(cell)
+        assert fitted.run.steps.groups == fitted.run.steps.schedule.steps + 1 == 51
+        model = fitted.run.train(census.rows, census.targets, 5)
+        seen.add(model.seen)
+        begun.append(model.scale)
+    (told,) = seen
+    assert abs(told.variance - census.targets.var()) < 6.5 * told.variance_error < 0.2
+    assert set(begun) == {told.scale}
+    cut = RegressionExperiment({census.name: census}, clip=0.5).fit(cell).run
+    assert cut.steps.opening is None
+    assert cut.train(census.rows, census.targets, 5).seen is None
+
+
 def test_folds_hold_everybody_back_once() -> None:
     (census,) = read_all_rows(["census:1003"])
     held = []

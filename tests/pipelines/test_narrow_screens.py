@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +22,9 @@ from pipelines.mean import kind as mean
 from pipelines.train import run as train
 from pipelines.vector_mean import kind as vector_mean
 from tests.ledger_rivals import request
+from transforms.attributes import Category, NumberList
+from transforms.encode import IntegerRange
+from transforms.encode_numbers import Bounds
 
 WIDE = 80
 LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2
@@ -176,6 +181,20 @@ def test_the_largest_shares_of_categories_are_shown_and_where_all_are() -> None:
     assert "[b]kind" in text
     assert any(" v7 " in line and "—" in line and "withheld" in line for line in lines)
     assert f"all 8 shares: out/{LONG}frequencies.parquet" in text  # in one line, to be copied
+
+
+@pytest.mark.parametrize("category", [(), (Category("city", IntegerRange(1, 2)),)])
+def test_a_release_shows_its_shares_if_it_has_any(workspace, category) -> None:
+    job = SimpleNamespace(
+        options=SimpleNamespace(output=str(workspace), confidence=0.95),
+        attributes=(NumberList("f", 1, Bounds(0.0, 1.0)), *category),
+    )
+    pq.write_table(columns({"coordinate": "f"}, NUMBERS), workspace / "vector-mean.parquet")
+    shares = columns({"attribute": "city", "value": "1"}, SHARES)
+    pq.write_table(shares, workspace / "frequencies.parquet")
+    text = shown(vector_mean.show_release, job)
+    assert "1 of 1 coordinates" in text
+    assert (f"all 1 shares: {workspace}/frequencies.parquet" in text) == bool(category)
 
 
 def test_a_model_is_told_in_lines_that_are_not_cut() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 
 import apache_beam as beam
 import numpy as np
@@ -17,11 +18,13 @@ from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.requests import request
+from pipelines.run import _DEEPEST
+from pipelines.train.central import DivergedError
 from pipelines.train.curator import CuratorPlan
 from pipelines.train.curve import Point, curve_table, private_curve, public_curve
 from pipelines.train.job import prepare
 from pipelines.train.local import LocalPlan
-from pipelines.train.options import TrainOptions
+from pipelines.train.options import MOST_STEPS, TrainOptions
 from pipelines.train.participants import ParticipantsPlan
 from pipelines.train.publish import PublishModel, asked_steps
 from transforms.shuffle import Shuffle
@@ -74,9 +77,57 @@ def test_a_run_of_users_who_randomise_themselves(job):
 
 
 def test_gradients_are_cut_where_asked(job):
-    usual, wide = job().plan.steps, job(clip="2").plan.steps
-    assert (usual.clip, wide.clip) == (0.5, 2.0)
-    assert wide.predicted_noise(100) == pytest.approx(4 * usual.predicted_noise(100))
+    usual, wide = job().plan, job(clip="2").plan
+    assert (usual.steps.clip, wide.steps.clip) == (0.5, 2.0)
+    assert wide.steps.predicted_noise(100) == pytest.approx(4 * usual.steps.predicted_noise(100))
+    # Who names a cut wants no opening, and all users for the steps.
+    assert wide.opening is wide.steps.opening is None
+    assert wide.steps.groups == wide.steps.schedule.steps
+    assert wide.training()["cut_chosen_by"] == "--clip"
+    assert "opening" not in wide.training()
+
+
+def test_a_run_opens_with_a_group_that_is_promised_the_same(job):
+    plan = job(steps=20).plan
+    assert plan.steps.groups == 21
+    assert plan.users == ROWS // 21
+    assert plan.opening.mechanism.dimension == 2
+    assert plan.opening.mechanism == plan.steps.opening.mechanism
+    assert tight_epsilon(plan.opening.mechanism.mechanism) <= 1.0
+    assert "20 steps, or in the opening" in plan.guarantees[0].how
+    assert plan.opening.local.how in plan.guarantees[0].how
+    told = plan.training()
+    assert told["opening"]["share_of_those_who_train"] == 1 / 21
+    assert told["cut_chosen_by"] == "default, unless the opening says otherwise"
+    assert "reported their target or its square" in " ".join(plan.promises())
+
+
+@pytest.mark.parametrize(
+    "asked", [{"steps": 9}, {"loss": "logistic", "target": "two=no,yes"}, {"loss": "perceptron"}]
+)
+def test_some_runs_have_no_opening(job, asked):
+    plan = job(epsilon=8.0, **asked).plan
+    assert plan.opening is plan.steps.opening is None
+    assert plan.steps.groups == plan.steps.schedule.steps
+    assert plan.training()["cut_chosen_by"] == "default"
+
+
+def test_a_shuffled_opening_is_accounted_for_by_its_own_size(job):
+    plan = job(model=None, steps=10, min_reports=1000, epsilon=1.0).plan
+    released, local = plan.opening.release, plan.opening.local
+    assert (released.model, plan.opening.target.n) == ("shuffle", 1000)
+    assert released.epsilon <= 1.0 < local.epsilon
+    assert plan.guarantees[0].epsilon >= released.epsilon
+    assert plan.guarantees[1].epsilon >= local.epsilon
+    assert "So does the opening" in " ".join(plan.promises())
+
+
+def test_users_are_counted_on_for_the_opening_too(job):
+    made = job(user_column="u", steps=10, min_reports=500)
+    assert made.plan.steps.groups == 11
+    assert made.plan.users == 500
+    with pytest.raises(RequestError, match="10 steps need 11 rows at the least, and 10 are there"):
+        job(steps=10, hold_back=1 - 10.5 / ROWS)
 
 
 def test_every_step_is_a_shuffled_batch_of_its_own(job):
@@ -101,7 +152,7 @@ def test_noise_that_drowns_the_gradient_is_foretold(job):
     made = job(epsilon=0.05, steps=40)
     (told,) = made.cautions
     assert "noise drowns the gradient" in told
-    predicted = made.plan.steps.predicted_noise(ROWS // 40)
+    predicted = made.plan.steps.predicted_noise(ROWS // 41)  # one group more opens the run
     assert f"{predicted:.3g}" in told
     assert made.plan.training()["predicted_noise_of_a_coordinate_of_a_step"] == predicted
 
@@ -223,13 +274,28 @@ def test_participants_who_diverge_keep_it_to_themselves(job):
     assert seen == [4]
 
 
+@pytest.mark.parametrize(
+    ("asked", "step"),
+    [
+        ({"method": "dp-sgd", "learning_rate": 1e6}, 1),
+        ({"method": "dssgd", "bound": 10.0, "participants": 3, "epochs": 4}, 4),
+    ],
+)
+def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job, asked, step):
+    plan, rng = job(model=None, **asked).plan, np.random.default_rng(2)
+    rows, targets = rng.uniform(-1, 1, (90, 3)).astype(np.float32), rng.uniform(-1, 1, 90)
+    with pytest.raises(DivergedError) as found:
+        plan.train(rows, targets, SeededRandom(3), lambda step, weights: None)
+    assert found.value.step == step
+
+
 def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
     spent = {"epsilon": None, "epsilon_local": 1.0, "min_reports": 4000}
     made, buckets = job(model=None, hold_back=0.5, steps=2, **spent), []
 
-    def shuffle(least, codes, count, open_rng):
+    def shuffle(least, codes, count, open_rng, **more):
         buckets.append(count)
-        return Shuffle(least, codes, count, open_rng)
+        return Shuffle(least, codes, count, open_rng, **more)
 
     monkeypatch.setattr("pipelines.road._BUCKET_ROWS", 10)
     for module in ("train_step", "train_curve"):
@@ -237,7 +303,43 @@ def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
     beam.Pipeline() | PublishModel(made)
     points = len(made.plan.curve.steps)
     messages = ROWS / 2 / 2 * made.plan.design.mechanism.messages
-    assert buckets == [int(messages) // 10] * 2 + [int(ROWS / 2 / points) // 10] * points
+    assert buckets[:2] == [int(messages) // 10] * 2
+    # One shuffler keeps the batches of all points apart.
+    assert set(buckets[2:]) == {int(ROWS / 2 / points) // 10}
+
+
+def longest_chain(pipeline):
+    """How many transforms, side inputs included, come one after another at the most."""
+    transforms = pipeline.to_runner_api().components.transforms.values()
+    inner = [each for each in transforms if not each.subtransforms]
+    # What hands its input on as it is (the inside of some composites) is no step of its own.
+    inner = [each for each in inner if not {*each.outputs.values()} & {*each.inputs.values()}]
+    makers = {output: each for each in inner for output in each.outputs.values()}
+    behind, waiting = {}, list(inner)
+    while waiting:
+        each = waiting.pop()
+        before = [makers[name] for name in each.inputs.values()]
+        missing = [one for one in before if one.unique_name not in behind]
+        if missing:
+            waiting += [each, *missing]
+        else:
+            found = [behind[one.unique_name] for one in before]
+            behind[each.unique_name] = 1 + max(found, default=0)
+    return max(behind.values())
+
+
+def test_the_most_steps_leave_beams_recursion_room(job):
+    """How deep it goes depends on the order in sets; as deep as the longest chain at the worst."""
+    spent = {"model": None, "epsilon": None, "epsilon_local": 1.0, "min_reports": 10}
+    lengths = []
+    for steps in (10, 11, 12):  # each with an opening
+        pipeline = beam.Pipeline()
+        pipeline | PublishModel(job(**spent, hold_back=0.2, steps=steps))
+        lengths.append(longest_chain(pipeline))
+    first, second, third = lengths
+    assert third - second == second - first > 0
+    at_most = first + (second - first) * (MOST_STEPS - 10)
+    assert sys.getrecursionlimit() < at_most < _DEEPEST - 1000  # the rest is for who calls
 
 
 def test_one_seed_for_all_is_told_of(job):
@@ -258,7 +360,7 @@ def test_participants_share_with_noise(job):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"steps": ROWS + 1}, "must be a number of at most 500"),
+        ({"steps": ROWS + 1}, "--steps must be a number of at most 100"),
         ({"target": "y"}, "--target must be COLUMN=LOW,HIGH"),
         ({"target": "y=3,3"}, "the first must be below the second"),
         ({"target": "nothing=0,1"}, "has no one column 'nothing'"),
@@ -282,7 +384,7 @@ def test_participants_share_with_noise(job):
         ({"delta": 1e-6}, "delta must be 0 in the local model"),
         ({"mechanism": "magic"}, "unknown mechanism 'magic'"),
         ({"mechanism": "multi_rphm"}, "take an unbiased one"),
-        ({"model": None, "steps": 400, "hold_back": 0.9}, "too few to be shuffled"),
+        ({"model": None, "steps": 100, "hold_back": 0.99}, "too few to be shuffled"),
         ({"hold_back": 0.1, "validation": ("x",)}, "exclude each other"),
         ({"validation": ("nowhere",)}, "--validation: no file matches"),
         ({"user_column": "when"}, "--user-column"),
@@ -298,7 +400,7 @@ def test_what_cannot_be_is_refused(job, asked, told):
 def test_fewer_rows_than_steps_are_refused(job, tmp_path):
     path = tmp_path / "few.parquet"
     pq.write_table(pa.table({"f0": [0.0] * 9, "f1": [0.0] * 9, "y": [1] * 9}), path)
-    with pytest.raises(RequestError, match="10 steps need as many rows"):
+    with pytest.raises(RequestError, match="10 steps need 11 rows"):
         job(input=(str(path),), steps=10)
     assert job(input=(str(path),), steps=9).plan.users == 1
 

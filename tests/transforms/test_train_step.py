@@ -14,6 +14,7 @@ from apache_beam.transforms.window import GlobalWindow
 from mechanisms.learning.features import Features
 from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objectives import Logistic, SquaredError
+from mechanisms.learning.opening import Opening
 from mechanisms.learning.schedule import Schedule
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
@@ -26,7 +27,15 @@ from transforms.encode_rows import RowBlock
 from transforms.examples import Examples, pieces
 from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag, row_type
 from transforms.train_curve import AskHeldBack, ScoreModels
-from transforms.train_step import DIVERGED, GradientsDoFn, Run, TrainSteps, UpdateDoFn
+from transforms.train_step import (
+    DIVERGED,
+    GradientsDoFn,
+    OpenDoFn,
+    Run,
+    TargetsDoFn,
+    TrainSteps,
+    UpdateDoFn,
+)
 
 SIGMAS = 6.2  # two-sided, missed with a chance below 10^-9
 FEATURES = Features((("a", -1.0, 1.0), ("b", -1.0, 1.0)), (("c", ("x", "y", "z")),))
@@ -50,10 +59,12 @@ def alike(n: int) -> RowBlock:
     )
 
 
-def local_steps(count: int, rate: float = 0.3, epsilon: float = 4.0) -> LocalSteps:
-    objective = SquaredError(FEATURES.inputs)
+def local_steps(
+    count: int, rate: float = 0.3, epsilon: float = 4.0, opening: Opening | None = None
+) -> LocalSteps:
+    objective, schedule = SquaredError(FEATURES.inputs), Schedule(count, rate, 0.0, averaged=0.0)
     mechanism = multi_optimal(epsilon, objective.parameters)
-    return LocalSteps(objective, mechanism, Schedule(count, rate, 0.0, averaged=0.0), clip=2.0)
+    return LocalSteps(objective, mechanism, schedule, clip=2.0, opening=opening)
 
 
 # ---- groups ----------------------------------------------------------------------------------
@@ -178,6 +189,57 @@ def test_a_run_that_diverges_asks_nobody_further():
     assert [found.model.diverged for found in runs] == [0, 1, 1, 1]
     assert progress.live()[progress.REPORTS] == 2000
     assert progress.live()[DIVERGED] == 1
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_first_group_opens_the_run(shuffled):
+    """All have the target 0.4, so gradients are cut nearer and the descent begins near it."""
+    opening, size = Opening(multi_optimal(8.0, 2), trust=0.5), 20_000
+    steps = local_steps(2, opening=opening)
+    runs = descend(steps, [size] * 3, shuffled=shuffled)
+    assert [found.model.step for found in runs] == [0, 1, 2]
+    assert [found.users for found in runs] == [size, 2 * size, 3 * size]
+    first = runs[0].model
+    assert abs(first.seen.mean - 0.4) < SIGMAS * first.seen.mean_error < 0.1
+    assert abs(first.seen.variance) < SIGMAS * first.seen.variance_error < 0.2
+    assert all(found.model.seen == first.seen for found in runs)
+    assert all(found.model.scale == first.seen.scale < 0.7 for found in runs)
+    np.testing.assert_array_equal(first.weights, [0, 0, 0, 0, opening.begin(first.seen)])
+    assert abs(first.weights[-1] - 0.4 * (1 - first.scale)) < 0.1 or first.scale > 0.5
+    # The gradient of the constant is within the nearer cut, and has its own noise.
+    slope = 2 * (first.weights[-1] - ROW[2])
+    spread = 0.3 * steps.clip * first.scale * math.sqrt(steps.mechanism.worst_variance / size)
+    moved = runs[1].model.weights - first.weights
+    assert abs(slope) < steps.clip * first.scale
+    assert abs(moved[-1] + 0.3 * slope) < SIGMAS * spread < 0.1
+
+
+@pytest.mark.parametrize("came", [0, 1, 499])
+def test_an_opening_that_is_too_small_changes_nothing(came):
+    opening = Opening(multi_optimal(8.0, 2), trust=0.5)
+    least = 2 if came < 2 else 500
+    runs = descend(local_steps(1, opening=opening), [came, 1000], min_reports=least)
+    assert [(found.users, found.skipped) for found in runs] == [(0, 0), (1000, 0)]
+    for found in runs:
+        assert (found.model.scale, found.model.seen) == (1.0, None)
+    assert not runs[0].model.weights.any()
+
+
+def test_the_opening_by_hand():
+    opening = Opening(multi_optimal(4.0, 2))
+    steps = local_steps(1, opening=opening)
+    client = TargetsDoFn(opening, NUMBERS, lambda: SeededRandom(9))
+    client.setup()
+    # Larger than one piece, so that every row is sent though they are treated a few at a time.
+    messages = np.concatenate(list(client.process(alike(40_000))))
+    assert messages.size == 40_000 * opening.mechanism.messages
+    counted = CountedRows(opening.mechanism.count(messages), messages.size, 3)
+    begin = Run(steps.start(SeededRandom(1)))
+    (after,) = OpenDoFn(steps, 1).process(begin, counted)
+    assert (after.users, after.invalid, after.skipped) == (40_000, 3, 0)
+    assert after.model.seen == opening.seen(counted.counts)
+    with pytest.raises(ValueError, match="no opening"):
+        OpenDoFn(local_steps(1), 1)
 
 
 def test_the_client_and_the_collector_by_hand():

@@ -61,11 +61,11 @@ def test_a_step_without_noise_is_the_clipped_mean_gradient():
 @pytest.mark.parametrize("sigma", [0.5, 3.0, 900.0])
 def test_the_noise_of_a_step_is_what_was_claimed(sigma):
     # 40,001 coordinates: a standard deviation 3 % off would be 8 standard errors (0.35 % each).
-    objective = Logistic(inputs=40_001)
-    training = DpSgd(objective, 1000, 0.1, 5, sigma, clip=2.0, optimiser=PLAIN)
+    objective, short = Logistic(inputs=40_001), Momentum(1e-3, 0.0, 0.0)
+    training = DpSgd(objective, 1000, 0.1, 5, sigma, clip=2.0, optimiser=short)
     start = training.begin(SeededRandom(1))
     nothing = np.zeros(objective.parameters, np.int64)
-    moved = training.onward(start, nothing, SeededRandom(2)).weights / -0.5
+    moved = training.onward(start, nothing, SeededRandom(2)).weights / -1e-3
     assert training.noise_per_coordinate == pytest.approx(sigma * 2.0 / 100)
     assert abs(moved.std() / training.noise_per_coordinate - 1) <= 6.5 / math.sqrt(2 * 40_000)
     assert abs(moved.mean()) <= 6.5 * training.noise_per_coordinate / math.sqrt(40_000)
@@ -166,7 +166,7 @@ def test_running_means_are_free_of_their_start():
     assert lengths == pytest.approx([1.0, 0.5, 0.5])
 
 
-def test_a_run_that_diverges_is_stopped_with_its_step():
+def test_a_run_that_leaves_all_numbers_is_stopped_with_its_step():
     rows, _ = labelled(100)
     objective = SquaredError(inputs=3, penalty=1e300)
     training = DpSgd(objective, 100, 1.0, 50, 1.0, optimiser=Momentum(1e200, 0.0, 0.0))
@@ -175,6 +175,37 @@ def test_a_run_that_diverges_is_stopped_with_its_step():
         np.errstate(all="ignore"),
     ):
         training.train(rows, rows[:, 0], SeededRandom(1))
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        SquaredError(inputs=3),
+        Logistic(inputs=3),
+        Softmax(inputs=3, classes=4),
+        Perceptron(inputs=3, hidden=(5,), classes=2),
+    ],
+)
+def test_a_run_that_leaves_all_bounds_is_stopped_though_its_weights_are_numbers(objective):
+    """A row's gradient is cut to 1, so a step of 1e6 goes as far as that, and no farther."""
+    rows, labels = labelled(100)
+    training = DpSgd(objective, 100, 1.0, 50, 1.0, optimiser=Momentum(1e6, 0.0, 0.0))
+    with pytest.raises(FloatingPointError, match="diverged in step 1 of 50"):
+        training.train(rows, labels, SeededRandom(1))
+
+
+def test_bounds_are_those_of_runs_on_reports_and_the_wider_the_more_units_there_are():
+    for objective, reach in [
+        (SquaredError(inputs=4), 10.0),
+        (Logistic(inputs=4), 100.0),
+        (Softmax(inputs=1, classes=4), 200.0),
+        (Perceptron(inputs=3, hidden=(8,), classes=None), 30.0),
+    ]:
+        ones = np.ones(objective.parameters) / math.sqrt(objective.parameters)
+        assert not objective.diverged(reach * (1 - 1e-9) * ones)
+        assert objective.diverged(reach * (1 + 1e-9) * ones)
+        for wild in (math.nan, math.inf, -math.inf):
+            assert objective.diverged(np.append(ones[1:], wild))
 
 
 def test_a_run_travels():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
+from mechanisms.learning.foresight import caution
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objectives import Hinge, Logistic, SquaredError
@@ -185,9 +186,9 @@ def test_a_run_that_leaves_all_bounds_is_given_up_and_stays_so():
         assert model.diverged == first.diverged
         np.testing.assert_array_equal(model.weights, first.weights)
     steps = LocalSteps(objective, mechanism, schedule)
-    assert steps.diverged(np.array([math.nan, 0, 0, 0]))
-    assert steps.diverged(np.array([math.inf, 0, 0, 0]))
-    assert not steps.diverged(np.ones(4))
+    assert steps.objective.diverged(np.array([math.nan, 0, 0, 0]))
+    assert steps.objective.diverged(np.array([math.inf, 0, 0, 0]))
+    assert not steps.objective.diverged(np.ones(4))
 
 
 def test_models_and_steps_travel():
@@ -216,9 +217,9 @@ def test_every_user_is_asked_once():
     seen = []
 
     class Watched(LocalSteps):
-        def report(self, weights, rows, targets, rng):
+        def report(self, weights, rows, targets, rng, scale=1.0):
             seen.extend(np.asarray(targets).tolist())
-            return super().report(weights, rows, targets, rng)
+            return super().report(weights, rows, targets, rng, scale)
 
     rows = np.ones((103, 1))
     steps = Watched(SquaredError(1), multi_hm(1.0, 1), Schedule(10, 0.01))
@@ -233,15 +234,15 @@ def test_every_user_is_asked_once():
 def test_noise_that_drowns_the_gradient_is_foretold():
     objective, mechanism = SquaredError(60), gradient_mechanism(1.0, 60)
     drowned = LocalSteps(objective, mechanism, plan(objective, mechanism, 2000))
-    told = drowned.caution(2000)
+    told = caution(drowned, 2000)
     group = 2000 // drowned.schedule.steps
     assert f"{drowned.predicted_noise(group):.3g} per coordinate" in told
     needed = float(told.split("some ")[1].split(" users")[0])
     well = LocalSteps(objective, mechanism, plan(objective, mechanism, int(1.1 * needed)))
-    assert well.caution(int(1.1 * needed)) is None
-    assert well.caution(int(0.8 * needed)) is not None
+    assert caution(well, int(1.1 * needed)) is None
+    assert caution(well, int(0.8 * needed)) is not None
     crowded = LocalSteps(objective, mechanism, Schedule(10_000, 0.01))
-    assert "use fewer steps than 10000" in crowded.caution(int(1.1 * needed))
+    assert "use fewer steps than 10000" in caution(crowded, int(1.1 * needed))
 
 
 # ---- how good it gets ----------------------------------------------------------------------
