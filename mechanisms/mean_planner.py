@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mechanisms import catalog
 from mechanisms.channel import Mechanism
@@ -109,6 +110,7 @@ class KeyValueDesign(MeanDesign):
     mechanism: KeyValue
 
 
+@lru_cache(maxsize=64)  # metrics of a plan often ask for the same
 def design(target: MeanTarget, name: str = AUTO) -> ScalarDesign:
     """The design with the least worst-case variance, of one mechanism or of all.
 

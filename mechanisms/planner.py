@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy import optimize, special
@@ -48,6 +48,7 @@ class Design(ReleaseDesign):
         return self.mechanism.messages
 
 
+@lru_cache(maxsize=64)  # metrics of a plan often ask for the same
 def design(target: Target, name: str = AUTO) -> Design:
     """The design with the least predicted error, of one mechanism or of all.
 

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from pipelines.console import counters, progress
 from pipelines.errors import FailedError, RequestError, reason
+from pipelines.option_views import ViewedOptions
 from transforms.progress import reset
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
@@ -51,7 +52,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
         RequestError: an option is neither hushbeam's nor Beam's, or its value is not one, or the
             runner is known to be wrong.
     """
-    options = PipelineOptions(list(arguments))
+    options = ViewedOptions(list(arguments))
     parsers: list[argparse.ArgumentParser] = []
     said = io.StringIO()
     try:

@@ -20,8 +20,8 @@ class BlockCoder(coders.Coder):
 
     >>> import numpy as np
     >>> coder, block = BlockCoder(), np.arange(1000)
-    >>> coder.decode(coder.encode(block)).sum() == block.sum(), coder.estimate_size(block)
-    (True, 8000)
+    >>> coder.decode(coder.encode(block)).size, coder.estimate_size(block)
+    (1000, 8000)
     """
 
     def encode(self, block: Any) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mechanisms.channel import Mechanism
+from mechanisms.frequency.several_messages import SeveralMessages
 from pipelines.plan.metrics import Prepared
 
 _RUN: Mapping[str, Callable[[Any], Any]] = {
@@ -28,7 +29,8 @@ def unparted(metric: Prepared) -> str | None:
     mechanism = _RUN[metric.kind.name](metric.job)
     if not isinstance(mechanism, Mechanism):
         return "its noise is added to exact counts, which somebody has to see"
-    if getattr(metric.job, "messages", mechanism.messages) != 1:
+    sent = getattr(metric.job, "messages", mechanism.messages)
+    if sent != 1 or isinstance(mechanism, SeveralMessages):  # whose mean may well be 1
         return "its users send several messages, and only who has counted users can decode them"
     return None
 

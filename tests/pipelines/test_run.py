@@ -160,7 +160,7 @@ def test_what_fails_in_the_job_is_not_put_down_to_its_server() -> None:
         run_beam(_failing(), beam_options([]), Console(file=io.StringIO()), 1)
 
 
-LONG = 250  # transforms one after another
+LONG = 180  # transforms one after another
 
 
 @beam.ptransform_fn
@@ -182,7 +182,7 @@ def _depth() -> int:
 def test_a_long_pipeline_runs_within_a_short_stack() -> None:
     usual = sys.getrecursionlimit()
     try:
-        sys.setrecursionlimit(_depth() + LONG - 50)  # building needs some 100
+        sys.setrecursionlimit(_depth() + LONG - 60)  # building needs some 100
         short = sys.getrecursionlimit()
         with pytest.raises(RecursionError):
             _run_as_beam_does()
