@@ -191,6 +191,8 @@ def test_what_is_published_without_privacy_says_so() -> None:
 
 def test_the_default_is_always_among_the_lines() -> None:
     assert [line.system for line in lines(["pm", "pm"])] == [DEFAULT, "pm"]
+    papers = ["duchi", "pm", "hm", "dct", "dct_published", "optimal", "least_squares"]
+    assert {line.system for line in lines(["paper"])} == {DEFAULT, *papers}
     with pytest.raises(RequestError, match="unknown system 'grr'"):
         lines(["grr"])
 
