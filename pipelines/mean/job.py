@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
-
-from pydantic import Field
 
 from mechanisms import mean_planner, planner
 from mechanisms.channel import Guarantee, Mechanism
@@ -19,8 +16,8 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.mean.sense import bounds_of, require_sense
-from pipelines.numbers import NumberOptions, open_numbers
+from pipelines.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.numbers import open_numbers
 from pipelines.terms import (
     cautioned,
     drowned,
@@ -39,16 +36,6 @@ _OUTSIDE = 0.001  # the share of users whose numbers chosen bounds may clip
 _FEWEST = 1000  # reports that two rounds can be cut from, in the shuffle model
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 _SPREAD = 5.0  # standard deviations by which a round may fall short of its expected size
-
-
-class MeanOptions(NumberOptions):
-    """What a person asks for; every number is checked before anything is read."""
-
-    group_by: str | None = None
-    groups: str | None = Field(None, min_length=1)
-    groups_public: bool = False
-    choose_bounds: bool = False
-    interval: Literal["plug-in", "worst"] = "plug-in"
 
 
 @dataclass(frozen=True)

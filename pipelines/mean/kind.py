@@ -14,7 +14,8 @@ from mechanisms.mean.scalar import ScalarMean
 from pipelines import release
 from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
-from pipelines.mean.job import MeanJob, MeanOptions, prepare
+from pipelines.mean.job import MeanJob, prepare
+from pipelines.mean.options import MeanOptions
 from pipelines.mean.publish import MeanRoad
 from pipelines.mean.report import interval, labels, number
 from pipelines.mean.result import TABLE

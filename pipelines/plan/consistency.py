@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from pydantic_core import PydanticCustomError
-
-if TYPE_CHECKING:
-    from pipelines.plan.document import Plan
 
 ELSEWHERE = "elsewhere"  # the type of a complaint that says itself where it belongs
 
 _ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
+
+
+class Named(Protocol):
+    """A metric, as far as it is compared with others."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def share(self) -> float | None: ...
+
+
+class Keys(Protocol):
+    """A plan, as far as its keys are compared with each other."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def user_column(self) -> str | None: ...
+    @property
+    def ledger(self) -> str | None: ...
+    @property
+    def budget(self) -> object: ...
+    @property
+    def merge_small(self) -> bool: ...
+    @property
+    def stream(self) -> object: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def metrics(self) -> Sequence[Named]: ...
+    @property
+    def shares(self) -> Mapping[str, float]: ...
 
 
 def about(told: str, *place: int | str) -> PydanticCustomError:
@@ -24,7 +54,7 @@ def about(told: str, *place: int | str) -> PydanticCustomError:
     return PydanticCustomError(ELSEWHERE, "{told}", {"told": told, "place": place})
 
 
-def require_consistent(plan: Plan, window: str) -> None:
+def require_consistent(plan: Keys, window: str) -> None:
     """Refuse keys that do not go together.
 
     Args:
@@ -55,7 +85,7 @@ def require_consistent(plan: Plan, window: str) -> None:
     _require_shares(plan)
 
 
-def _require_names(plan: Plan) -> None:
+def _require_names(plan: Keys) -> None:
     """Refuse two metrics of one name."""
     seen: set[str] = set()
     for index, metric in enumerate(plan.metrics):
@@ -65,7 +95,7 @@ def _require_names(plan: Plan) -> None:
         seen.add(metric.name)
 
 
-def _require_shares(plan: Plan) -> None:
+def _require_shares(plan: Keys) -> None:
     """Refuse shares of more than there is, or that leave a metric nothing."""
     claimed = 0.0
     for index, metric in enumerate(plan.metrics):

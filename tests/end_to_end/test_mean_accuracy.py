@@ -22,7 +22,8 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.mean.job import MeanJob, MeanOptions, prepare
+from pipelines.mean.job import MeanJob, prepare
+from pipelines.mean.options import MeanOptions
 from pipelines.mean.publish import MeanRoad
 from pipelines.road import Publish
 from tests import canaries

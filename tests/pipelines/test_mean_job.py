@@ -12,7 +12,8 @@ import pytest
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
-from pipelines.mean.job import MeanOptions, prepare
+from pipelines.mean.job import prepare
+from pipelines.mean.options import MeanOptions
 from transforms.encode_numbers import Bounds
 
 

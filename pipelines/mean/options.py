@@ -1,15 +1,24 @@
-"""Which options of a mean go together."""
+"""What a person asks for of a mean, and which of it goes together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Literal
+
+from pydantic import Field
 
 from pipelines.errors import RequestError
-from pipelines.numbers import read_bounds
+from pipelines.numbers import NumberOptions, read_bounds
 from transforms.encode_numbers import Bounds
 
-if TYPE_CHECKING:
-    from pipelines.mean.job import MeanOptions
+
+class MeanOptions(NumberOptions):
+    """What a person asks for; every number is checked before anything is read."""
+
+    group_by: str | None = None
+    groups: str | None = Field(None, min_length=1)
+    groups_public: bool = False
+    choose_bounds: bool = False
+    interval: Literal["plug-in", "worst"] = "plug-in"
 
 
 def require_sense(options: MeanOptions) -> None:
