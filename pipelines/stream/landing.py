@@ -51,7 +51,7 @@ class Landing:
     streamed: Streamed
     state: State
     counting: bool = True
-    _fit: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+    _fit: dict[tuple[str, ...], tuple[str, str | None]] = field(default_factory=dict)
 
     def look(self) -> Iterator[Landed]:
         """New files, in the order of their coming; those that are not whole are tried again.
@@ -107,8 +107,12 @@ class Landing:
             for name in self.streamed.columns
         )
         if kinds not in self._fit:
-            self._fit[kinds] = self._misfit(Telemetry((path,), max(rows, 1), (schema,)))
-        return self._fit[kinds]
+            self._fit[kinds] = path, self._misfit(Telemetry((path,), max(rows, 1), (schema,)))
+        first, why = self._fit[kinds]
+        if why is None:
+            return None
+        told = why.replace(first, path)
+        return told if path in told else f"{path}: {told}"
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time

@@ -275,9 +275,11 @@ def test_a_file_of_other_columns_is_counted(plan, run) -> None:
     land("a", rows(spread(0, 500)).drop_columns(["number"]))
     land("b", rows(spread(0, 500)).set_column(2, "number", pa.array(["CANARY-STRAY"] * 500)))
     land("c", rows(spread(0, 500)).drop_columns(["at"]))
+    land("d", rows(spread(0, 500)).drop_columns(["number"]))
     outcome = run(["stream", "plan.yaml", "--drain"])
     assert outcome.code == 0, outcome.said
-    assert "3 file that does not fit the plan" in outcome.out
+    assert "4 file that does not fit the plan" in outcome.out
+    assert all(f"{name}.parquet" in outcome.err for name in "abcd")  # each under its own name
     assert not canaries.found(outcome.said, declared=False)
 
 
