@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import logging
 import os
 import signal
@@ -106,7 +107,8 @@ def entry() -> NoReturn:
         if signal.getsignal(stop) is not signal.SIG_IGN:  # as under `nohup`
             signal.signal(stop, _stop)
     # A narrow encoding is no reason to fail a run that has published.
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     code = main()
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

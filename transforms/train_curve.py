@@ -125,8 +125,9 @@ class AskHeldBack(beam.PTransform):
             | "Errors of one model each" >> beam.ParDo(errors, AsList(self.models))
             | "Perturb" >> Perturb(self.mechanism, self.open_rng)
         )
-        if self.shuffler is not None:
-            messages |= self.shuffler
+        shuffler = self.shuffler
+        if shuffler is not None:
+            messages |= shuffler
         return messages | "Count" >> beam.CombineGlobally(CountMessages(self.mechanism))
 
     @property
