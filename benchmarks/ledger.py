@@ -22,8 +22,8 @@ from pipelines.ledger import accounting
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.sqlite_store import SqliteStore
-from tests import ledger_rivals
-from tests.bucket_server import serving
+from tests.fakes import ledger_rivals
+from tests.fakes.bucket_server import serving
 
 ROUNDS, KILLS, WINDOWS = 200, 50, 250
 

@@ -22,15 +22,15 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
-from pipelines.ledger.patience import Patience
 
 TAKEN = "output taken meanwhile"  # counted, for what a step raises reaches nobody
 
 _CLAIM = "claim"
 _CLOUD = "gs://"
-_PATIENCE = 60.0  # seconds that a bucket may be silent
+_TIMEOUT = 60.0  # seconds that a bucket may be silent
 
 
 class TakenError(RequestError):
@@ -44,12 +44,12 @@ class Claim:
     Attributes:
         folder: of an object store.
         release_id: of what the run publishes.
-        patience: how long a bucket may be silent, in seconds.
+        timeout: how long a bucket may be silent, in seconds.
     """
 
     folder: str
     release_id: str
-    patience: float = _PATIENCE
+    timeout: float = _TIMEOUT
 
     @property
     def path(self) -> str:
@@ -83,7 +83,7 @@ class Claim:
 
     def _take_by_generation(self) -> None:
         target = _object(self.path)
-        for _ in _attempts(self.patience):
+        for _ in _attempts(self.timeout):
             try:
                 content, generation = target.fetch()
                 if generation == 0:
@@ -94,7 +94,7 @@ class Claim:
             if _said(content).get("release_id") == self.release_id:
                 return
             raise TakenError(told(self.folder))
-        raise FailedError(f"{self.path} could not be written within {self.patience:g} s; try again")
+        raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
 
     @property
     def _by_generation(self) -> bool:
@@ -138,10 +138,10 @@ def _content(path: str) -> bytes:
                 return bytes(stream.read())
         except (OSError, BeamIOError, ValueError):
             return b""
-    for _ in _attempts(_PATIENCE):
+    for _ in _attempts(_TIMEOUT):
         with contextlib.suppress(Unavailable):
             return _object(path).fetch()[0]
-    raise FailedError(f"{path} could not be read within {_PATIENCE:g} s; try again")
+    raise FailedError(f"{path} could not be read within {_TIMEOUT:g} s; try again")
 
 
 def _object(path: str) -> GoogleObject:
@@ -149,4 +149,4 @@ def _object(path: str) -> GoogleObject:
 
 
 def _attempts(seconds: float) -> Iterator[int]:
-    return Patience(SecureRandom(), seconds).attempts()
+    return Backoff(SecureRandom(), seconds).attempts()

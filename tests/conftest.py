@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import canaries
+from tests.fakes import canaries
 
 # The same examples in every run: a test that fails does so for the one who broke it. To look for
 # new ones: pytest --hypothesis-profile=default.

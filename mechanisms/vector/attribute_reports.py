@@ -16,7 +16,7 @@ from mechanisms.channel import Counts, Floats, Kinds, Mechanism
 from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
-from mechanisms.vector.places import together
+from mechanisms.vector.coordinates import together
 from mechanisms.vector.rows import ACCOUNTING, require_listed
 from mechanisms.vector.several_kinds import chosen
 

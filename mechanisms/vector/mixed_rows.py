@@ -34,7 +34,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
 from mechanisms.vector.attribute_reports import AttributeReports
 from mechanisms.vector.cells import cells_in_range
-from mechanisms.vector.places import chosen_places, largest_scaled
+from mechanisms.vector.coordinates import chosen_coordinates, largest_scaled
 from mechanisms.vector.rows import equal_share, rows_in_cube
 
 _Cells = Callable[[Attribute, NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
@@ -180,7 +180,7 @@ class MixedRows(AttributeReports):
 
     def _sent(self, n: int, encoded: _Cells, rng: RandomSource) -> Messages:
         """Messages of n users; `encoded` gives the cells of some users' chosen attributes."""
-        chosen = chosen_places(n, len(self.attributes), self.sampled, rng).reshape(-1)
+        chosen = chosen_coordinates(n, len(self.attributes), self.sampled, rng).reshape(-1)
         messages = np.array(self.offsets[chosen], np.uint64)
         kinds = self._kind_of[chosen]
         for kind, mechanism in enumerate(self.distinct):

@@ -36,7 +36,7 @@ from mechanisms.privacy.divergence import double_up
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import CubeMean
-from mechanisms.vector.places import chosen_places, largest_scaled, together
+from mechanisms.vector.coordinates import chosen_coordinates, largest_scaled, together
 from mechanisms.vector.rows import equal_share, require_dimension, require_listed, rows_in_cube
 from mechanisms.vector.several_kinds import chosen
 
@@ -139,7 +139,7 @@ class SampledCoordinates(CubeMean):
         Returns:
             (n, sampled) coordinates, those of a user ascending and distinct.
         """
-        return chosen_places(n, self.dimension, self.sampled, rng)
+        return chosen_coordinates(n, self.dimension, self.sampled, rng)
 
     def send(self, coordinates: ArrayLike, values: ArrayLike, rng: RandomSource) -> Messages:
         """The messages of users who have been told what to report.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.entries import VERSION, Entry, damaged, decoded, newer
-from pipelines.ledger.patience import Patience
 from pipelines.ledger.store import Snapshot
 
 _FORMAT = "hushbeam ledger"
@@ -61,11 +61,11 @@ class BucketStore:
 
     Attributes:
         target: the object.
-        patience: how long to go on when the bucket is slow, and with what pauses.
+        backoff: how long to go on when the bucket is slow, and with what pauses.
     """
 
     target: StoredObject
-    patience: Patience
+    backoff: Backoff
 
     @property
     def where(self) -> str:
@@ -104,7 +104,7 @@ class BucketStore:
 
     def _written(self, entry: Entry, revision: int) -> bool:
         """Swap until it is known who was faster."""
-        for _ in self.patience.attempts():
+        for _ in self.backoff.attempts():
             snapshot = self.read()
             if snapshot.holds(entry):
                 return True
@@ -119,7 +119,7 @@ class BucketStore:
 
     def _answer(self, ask: Callable[[], _Result]) -> _Result:
         """What the bucket says in the end."""
-        for _ in self.patience.attempts():
+        for _ in self.backoff.attempts():
             try:
                 return ask()
             except Unavailable:
@@ -128,7 +128,7 @@ class BucketStore:
 
     @property
     def _silent(self) -> str:
-        return f"{self.where} did not answer within {self.patience.seconds:g} s; try again later"
+        return f"{self.where} did not answer within {self.backoff.seconds:g} s; try again later"
 
 
 def _replaced(entries: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:

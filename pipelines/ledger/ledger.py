@@ -10,12 +10,12 @@ from typing import Any
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines import release
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import BucketStore
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.outcomes import after_failure, in_progress, settled
 from pipelines.ledger.owner import began, ended, is_lost, is_ours
-from pipelines.ledger.patience import Patience
 from pipelines.ledger.publication import publication
 from pipelines.ledger.reservation import Reservation, begun, caution, now
 from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
@@ -31,12 +31,12 @@ class Ledger:
     Attributes:
         store: where it is kept.
         rng: draws ids and pauses.
-        patience: how long to go on when others are faster.
+        backoff: how long to go on when others are faster.
     """
 
     store: Store
     rng: RandomSource
-    patience: Patience
+    backoff: Backoff
 
     @classmethod
     def open(
@@ -44,7 +44,7 @@ class Ledger:
         path: str,
         open_rng: Callable[[], RandomSource] = SecureRandom,
         begin: bool = True,
-        patience: float = 60.0,
+        timeout: float = 60.0,
     ) -> Ledger:
         """The ledger at a path.
 
@@ -52,25 +52,25 @@ class Ledger:
             path: a local file, or gs://bucket/object.
             open_rng: opens the generator of ids and pauses; a seeded one is for tests.
             begin: whether to make an empty one if there is none.
-            patience: seconds until a locked file or a silent bucket is given up.
+            timeout: seconds until a locked file or a silent bucket is given up.
 
         Raises:
             RequestError: it is damaged, of a newer version, absent, or not to be reached.
             FailedError: it is locked or does not answer.
         """
         rng = open_rng()
-        patient = Patience(rng, patience)
+        backoff = Backoff(rng, timeout)
         store: SqliteStore | BucketStore
         if path.startswith("gs://"):
-            store = BucketStore(GoogleObject(path), patient)
+            store = BucketStore(GoogleObject(path), backoff)
         elif "://" in path:
             raise RequestError(f"--ledger: {path}: name a local file or gs://BUCKET/ledger.json")
         else:
-            store = SqliteStore(path, patience)
+            store = SqliteStore(path, timeout)
         if begin and store.begin():
             caution(f"a new ledger was begun: {path}; nothing counts as spent before now")
         store.read()
-        return cls(store, rng, patient)
+        return cls(store, rng, backoff)
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries, in the order in which they were begun."""
@@ -152,7 +152,7 @@ class Ledger:
             FailedError: the ledger does not answer, or others were always faster.
         """
         word = self._word()
-        for _ in self.patience.attempts():
+        for _ in self.backoff.attempts():
             snapshot = self.store.read()
             entry = snapshot.named(id, self.store.where)
             changed = facts(entry)
@@ -180,7 +180,7 @@ class Ledger:
 
     def _decided(self, request: Spend, entry: Entry) -> Reservation:
         vacant = False
-        for _ in self.patience.attempts():
+        for _ in self.backoff.attempts():
             snapshot = self.store.read()
             account = [e for e in snapshot.entries if e.collection == request.collection]
             earlier = self._earlier(request, account)
@@ -246,5 +246,5 @@ class Ledger:
     def _crowded(self) -> str:
         return (
             f"the ledger {self.store.where} was changed by others at every attempt for "
-            f"{self.patience.seconds:g} s; try again"
+            f"{self.backoff.seconds:g} s; try again"
         )

@@ -24,7 +24,7 @@ from pipelines.ledger.store import Snapshot
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
 _HEADER = 100  # bytes
-_PATIENCE = 30.0  # seconds to wait for a lock
+_TIMEOUT = 30.0  # seconds to wait for a lock
 
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -48,11 +48,11 @@ class SqliteStore:
 
     Attributes:
         where: its path.
-        patience: how long to wait for a lock, in seconds.
+        timeout: how long to wait for a lock, in seconds.
     """
 
     where: str
-    patience: float = _PATIENCE
+    timeout: float = _TIMEOUT
 
     def exists(self) -> bool:
         """Whether something stands there."""
@@ -125,7 +125,7 @@ class SqliteStore:
             # No file is made by opening it: an absent ledger is not an empty one.
             address = f"file:{_quoted(self.where)}?mode=rw"
             database = sqlite3.connect(
-                address, uri=True, timeout=self.patience, isolation_level=None
+                address, uri=True, timeout=self.timeout, isolation_level=None
             )
             try:
                 database.execute("PRAGMA synchronous = EXTRA")  # a commit outlives a power cut
@@ -171,7 +171,7 @@ class SqliteStore:
         said = reason(error)
         if "locked" in said:
             return FailedError(
-                f"the ledger {self.where} was locked for {self.patience:g} s by another process; "
+                f"the ledger {self.where} was locked for {self.timeout:g} s by another process; "
                 "nothing was read or spent: try again when that one has ended"
             )
         if "malformed" in said or "not a database" in said:

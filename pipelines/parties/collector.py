@@ -23,7 +23,7 @@ from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
 from pipelines.parties.split import Split, require_sealable, split
 from pipelines.plan.clients import mechanism_of
-from pipelines.plan.doubts import Doubt, retold
+from pipelines.plan.diagnostics import Diagnostic, retold
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import Prepared
@@ -181,7 +181,7 @@ class CollectMetric(beam.PTransform):
         contents = self.metric.road.collected(Reports(messages, None, came))
         return (
             contents
-            | "Doubt" >> Doubt(mechanism_of(self.metric), messages)
+            | "Diagnostic" >> Diagnostic(mechanism_of(self.metric), messages)
             | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
             | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
         )

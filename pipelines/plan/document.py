@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 from pipelines.kinds import NAMES, find
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
-from pipelines.plan.places import Places
+from pipelines.plan.source_lines import SourceLines
 
 WINDOW = "{window}"
 
@@ -146,7 +146,7 @@ class Plan(_Part):
     stream: Stream | None = None
     metrics: tuple[Metric, ...] = Field(min_length=1, max_length=1000)
 
-    _places: Places | None = PrivateAttr(None)
+    _places: SourceLines | None = PrivateAttr(None)
 
     @field_validator("input", mode="before")
     @classmethod
@@ -165,7 +165,7 @@ class Plan(_Part):
         require_consistent(self, WINDOW)
         return self
 
-    def placed(self, places: Places) -> Plan:
+    def placed(self, places: SourceLines) -> Plan:
         """The same plan, which knows where in its file it stands."""
         self._places = places
         return self

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pipelines.errors import RequestError
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
-from pipelines.plan.places import Place, Places
+from pipelines.plan.source_lines import Place, SourceLines
 from pipelines.requests import must
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
@@ -34,7 +34,7 @@ def load(path: str) -> Plan:
         raise RequestError(f"{path}: a plan begins with `collection: NAME`; see docs/plans.md")
     for node in _mappings(path, root):
         _require_distinct(path, node)
-    places = Places.of(path, root)
+    places = SourceLines.of(path, root)
     try:
         plan = Plan.model_validate(_built(path, root))
     except ValidationError as error:
@@ -47,7 +47,7 @@ def load(path: str) -> Plan:
     return plan.placed(places)
 
 
-def _wrong(places: Places, error: ValidationError, around: Place) -> RequestError:
+def _wrong(places: SourceLines, error: ValidationError, around: Place) -> RequestError:
     """The first complaint, with its line."""
     first: Any = error.errors(include_url=False)[0]
     place = (*around, *first["loc"])

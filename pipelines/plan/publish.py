@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsDict
 
 from pipelines import release
 from pipelines.plan.clients import mechanism_of, unparted
-from pipelines.plan.doubts import Doubt
+from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.report import page
 from pipelines.plan.target import Target
@@ -63,8 +63,8 @@ class Travel(beam.PTransform):
         if unparted(self.metric) is not None:
             return road.whole(tables)
         reports = road.shuffled(road.reports(tables))
-        doubt = Doubt(mechanism_of(self.metric), reports.messages)
-        return road.collected(reports) | "Doubt" >> doubt
+        doubt = Diagnostic(mechanism_of(self.metric), reports.messages)
+        return road.collected(reports) | "Diagnostic" >> doubt
 
 
 @typehints.with_output_types(tuple[str, Content])

@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
 from pipelines.plan.clients import mechanism_of
-from pipelines.plan.doubts import Doubt
+from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
@@ -90,7 +90,7 @@ class FromHeld(beam.PTransform):
         reports = road.shuffled(Reports(read, users, tallies))
         contents, mechanism = road.collected(reports), mechanism_of(self.metric)
         if mechanism.messages == 1:
-            contents |= "Doubt" >> Doubt(mechanism, reports.messages)
+            contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
         return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
 
 

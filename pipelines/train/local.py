@@ -9,8 +9,8 @@ from typing import Any
 
 from mechanisms import vector_planner
 from mechanisms.channel import Guarantee
-from mechanisms.learning.foresight import caution
 from mechanisms.learning.local_steps import LocalSteps, Model
+from mechanisms.learning.predicted_noise import caution
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean_planner import ScalarDesign
 from mechanisms.vector.privunit import PrivUnit

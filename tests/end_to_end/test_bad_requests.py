@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from mechanisms import planner
 from mechanisms.target import Target
-from tests import canaries
+from tests.fakes import canaries
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from mechanisms.catalog import build
 from pipelines import inputs
-from tests import canaries
+from tests.fakes import canaries
 
 ROOT = Path(__file__).parents[2]
 

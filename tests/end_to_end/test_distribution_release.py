@@ -19,7 +19,7 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.privacy.amplification import shuffled_delta
 from pipelines import cli
-from tests import canaries
+from tests.fakes import canaries
 
 USABLE, NULLS, NANS, INFINITE, UNKNOWN = 4000, 30, 20, 10, 40
 ROWS = USABLE + NULLS + NANS + INFINITE + UNKNOWN

@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines import cli
-from tests import canaries
-from tests.oracles_wire import EXAMPLES
+from tests.fakes import canaries
+from tests.oracles.wire import EXAMPLES
 
 RUNS = max(20, EXAMPLES // 20)  # of the whole command
 

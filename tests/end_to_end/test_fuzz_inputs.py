@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pipelines import inputs
 from pipelines.errors import RequestError
-from tests import canaries
-from tests.oracles_wire import EXAMPLES
+from tests.fakes import canaries
+from tests.oracles.wire import EXAMPLES
 from transforms.encode import DeclaredValues, EncodeDoFn
 from transforms.encode_numbers import Bounds, EncodeNumbersDoFn
 from transforms.users import UserDigest

@@ -22,7 +22,7 @@ from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.heavy_hitters.simulation import report
 from mechanisms.randomness import SeededRandom
 from pipelines import cli
-from tests import canaries
+from tests.fakes import canaries
 
 # Frequent strings, and how many users hold each; all others hold a string of their own.
 FREQUENT = {"a.org": 2500, "mail": 2000, "net/b": 1500, "": 1200, "wiki": 900}

@@ -25,7 +25,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.histogram.job import HistogramJob, HistogramOptions, prepare
 from pipelines.histogram.publish import HistogramRoad
 from pipelines.road import Publish
-from tests import canaries
+from tests.fakes import canaries
 
 ROWS = 60_000
 WORDS = ("red", "green", "blue", "grey", "teal", "none")

@@ -21,7 +21,7 @@ from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
 from pipelines import cli
-from tests import canaries
+from tests.fakes import canaries
 
 USABLE = canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES
 USERS = (USABLE - canaries.NULL_USERS) // 4

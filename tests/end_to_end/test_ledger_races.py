@@ -15,7 +15,7 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import Caution
 from pipelines.ledger.ledger import Ledger
-from tests import ledger_rivals
+from tests.fakes import ledger_rivals
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 

@@ -26,8 +26,8 @@ from pipelines.mean.job import MeanJob, prepare
 from pipelines.mean.options import MeanOptions
 from pipelines.mean.publish import MeanRoad
 from pipelines.road import Publish
-from tests import canaries
-from tests.oracles_transforms import fresh_stream, restart
+from tests.fakes import canaries
+from tests.oracles.transforms import fresh_stream, restart
 
 ROWS = 12_000
 LOW, HIGH = -20.0, 80.0

@@ -23,8 +23,8 @@ from pipelines.mean import job as mean
 from pipelines.mean.publish import MeanRoad
 from pipelines.mean.result import mean_table
 from pipelines.road import ContentDoFn, PublishDoFn
-from tests import canaries
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
+from tests.fakes import canaries
 from transforms.collect_counts import Counted
 from transforms.progress import ROWS
 from transforms.scout import Chosen

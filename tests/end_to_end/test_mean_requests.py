@@ -17,7 +17,7 @@ import pytest
 from mechanisms import mean_planner
 from mechanisms.catalog import build
 from pipelines import inputs
-from tests import canaries
+from tests.fakes import canaries
 
 USABLE_USERS = (canaries.ROWS - canaries.NULL_USERS) // 4
 

@@ -27,7 +27,7 @@ from pipelines.histogram.publish import HistogramRoad
 from pipelines.mean.publish import MeanRoad
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
-from tests import canaries
+from tests.fakes import canaries
 from transforms import report_tables
 from transforms import reports as files_of_reports
 

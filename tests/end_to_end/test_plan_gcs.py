@@ -19,8 +19,8 @@ from pipelines.errors import FailedError
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
-from tests import canaries
-from tests.cloud_storage import BUCKET, emulated
+from tests.fakes import canaries
+from tests.fakes.cloud_storage import BUCKET, emulated
 
 ROOT = Path(__file__).parents[2]
 LEDGER = f"gs://{BUCKET}/ledgers/ledger.json"
@@ -271,7 +271,7 @@ def test_a_claim_that_arrived_although_it_seemed_to_fail_is_ours(
         Claim(f"gs://{BUCKET}/out", "theirs").take()
     monkeypatch.setattr(GoogleObject, "fetch", _silent)
     with pytest.raises(FailedError, match=r"claim\.json could not be written within 0.1 s"):
-        Claim(f"gs://{BUCKET}/out", "mine", patience=0.1).take()
+        Claim(f"gs://{BUCKET}/out", "mine", timeout=0.1).take()
 
 
 def _silent(_: GoogleObject) -> None:

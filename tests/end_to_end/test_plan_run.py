@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import together
-from tests import canaries
+from tests.fakes import canaries
 
 PLAN = """\
 collection: canaries

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from tests import canaries
-from tests.memory_files import MemoryFileSystem
+from tests.fakes import canaries
+from tests.fakes.memory_files import MemoryFileSystem
 
 USERS = (canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES - canaries.NULL_USERS) // 4
 

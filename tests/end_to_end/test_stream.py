@@ -45,8 +45,8 @@ from pipelines.stream.job import ServeTables
 from pipelines.stream.reports import ServeReports
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, streamed
-from tests import canaries
-from tests.oracles_transforms import run as run_beam
+from tests.fakes import canaries
+from tests.oracles.transforms import run as run_beam
 from transforms.progress import WITHHELD, live
 from transforms.windowed import AHEAD, LATE, SECOND
 

@@ -22,9 +22,9 @@ from pipelines import cli
 from pipelines.vector_mean import publish
 from pipelines.vector_mean.job import VectorMeanOptions, prepare
 from pipelines.vector_mean.result import estimated, tables
-from tests import canaries
-from tests.oracles_transforms import fresh_stream, restart
-from tests.oracles_transforms import run as run_pipeline
+from tests.fakes import canaries
+from tests.oracles.transforms import fresh_stream, restart
+from tests.oracles.transforms import run as run_pipeline
 from transforms.collect_vector import CountedRows
 from transforms.telemetry import ReadTelemetry
 

@@ -24,7 +24,7 @@ from pipelines.ledger.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "examples" / "flights.parquet"
-PATIENCE = 600.0  # seconds for one run
+TIMEOUT = 600.0  # seconds for one run
 
 # Of normal errors beyond it, 1.3e-12 are: with the 1,460 comparisons of a run, 2e-9 a run at most.
 BEYOND = 7.1
@@ -66,7 +66,7 @@ def start(engine: Running) -> Start:
 
 def said(run: subprocess.Popen[str]) -> str:
     """What a run said until it ended."""
-    return run.communicate(timeout=PATIENCE)[0]
+    return run.communicate(timeout=TIMEOUT)[0]
 
 
 def test_finds_what_is_there(start: Start, plan: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_machine_dies_in_the_middle(
 
 def reading_pool(engine: Running, run: subprocess.Popen[str]) -> Pool:
     """The pool whose worker has the log open: rows are on their way."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline and run.poll() is None:
         for pool in engine.pools:
             if any(has_open(worker) for worker in pool.workers):

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 JAR = "HUSHBEAM_PUBSUB_EMULATOR"
 INSTALLED = "/usr/lib/google-cloud-sdk/platform/pubsub-emulator/lib"
 LENGTH = 10  # seconds of a window
-PATIENCE = 90.0  # seconds until the second release
+TIMEOUT = 90.0  # seconds until the second release
 
 # Beam's local runner says that all messages of before now have come as soon as it has read ten,
 # so the plan has to wait for those that are still in the queue.
@@ -172,12 +172,12 @@ def test_each_window_of_a_subscription_is_released_with_each_report_once(
             time.sleep(LENGTH)
             queue.publish(*of_twelve(second))
             asked = [Path("out", name(start + k), "statement.json") for k in (0, LENGTH)]
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             while not all(path.exists() for path in asked) and time.monotonic() < deadline:
                 assert run.poll() is None, run.communicate()[0]
                 time.sleep(0.2)
             run.send_signal(signal.SIGTERM)
-            told = run.communicate(timeout=PATIENCE)[0]
+            told = run.communicate(timeout=TIMEOUT)[0]
     finally:
         run.kill()
     assert run.returncode == 0, told

@@ -14,7 +14,7 @@ from mechanisms.frequency.rappor import Rappor
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import follows, population, sample_size, tilted, zipf
+from tests.oracles.statistics import follows, population, sample_size, tilted, zipf
 
 LOCAL = list(catalog.LOCAL)
 

@@ -16,8 +16,8 @@ from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
 from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import PermanentRandom
-from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
-from tests.oracles_wire import DATA, PLAN
+from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
+from tests.oracles.wire import DATA, PLAN
 
 GOLDEN = json.loads((DATA / "memoised.json").read_text())
 SMALL = {

@@ -15,7 +15,7 @@ from mechanisms.planner import design, designs, least_epsilon, least_reports
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.target import Target
-from tests.oracles import population
+from tests.oracles.statistics import population
 
 SINGLE = {"grr", "olh", "srr", "hadamard", "projective"}
 IPUMS = Target("shuffle", 0.5, 1e-6, 602_325, 915)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from mechanisms import randomness
 from mechanisms.randomness import SecureRandom, SeededRandom
-from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
+from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 6, 1000, 2**16 + 1])

@@ -19,7 +19,7 @@ from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu
 from mechanisms.release_profile import release_profile, worst_profile
 from mechanisms.target import Target
 from mechanisms.vector_target import VectorTarget
-from tests.oracles_privacy import exact_shuffled_delta
+from tests.oracles.privacy import exact_shuffled_delta
 
 DAY = Target("shuffle", 0.133, 1e-8, n=15_000, domain_size=50)
 

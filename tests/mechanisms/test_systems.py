@@ -11,7 +11,7 @@ from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.simulation import simulate
 from mechanisms.target import Target
-from tests.oracles import zipf
+from tests.oracles.statistics import zipf
 
 SERVED = [
     (system.name, model, bound)

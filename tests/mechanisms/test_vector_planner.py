@@ -22,8 +22,8 @@ from mechanisms.vector.row_error import average_variance, worst_error
 from mechanisms.vector_planner import AUTO, SOURCES, design
 from mechanisms.vector_predictions import PAPER, crossover, predict
 from mechanisms.vector_target import VectorTarget, build
-from tests import oracles_mean
-from tests.oracles_vector import source_rows
+from tests.oracles import mean as oracles_mean
+from tests.oracles.vector import source_rows
 
 LOCAL = VectorTarget("local", 1.0, 0.0, n=10_000, dimension=400)
 SHUFFLE = VectorTarget("shuffle", 1.0, 1e-6, n=100_000, dimension=50)

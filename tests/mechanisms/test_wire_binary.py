@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary, screening
 from mechanisms.wire.report import Form, Reports
-from tests.oracles_wire import DATA, EXAMPLES, FORMS, PLAN, expected, fields, golden, parse
+from tests.oracles.wire import DATA, EXAMPLES, FORMS, PLAN, expected, fields, golden, parse
 
 NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]
 PLAIN = [form for form in FORMS if not form.sealed]

@@ -17,7 +17,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary, screening, sealing
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import KeyRing, create_key, info, key_id, public_key, seal
-from tests.oracles_wire import (
+from tests.oracles.wire import (
     DATA,
     EXAMPLES,
     GOLDEN_KEY,

@@ -17,7 +17,7 @@ import pytest
 
 from pipelines import cli
 from pipelines.histogram.job import HistogramOptions
-from tests import canaries
+from tests.fakes import canaries
 
 ROOT = Path(__file__).parents[2]
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

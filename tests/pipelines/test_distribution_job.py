@@ -15,7 +15,7 @@ from pipelines.distribution.job import DistributionOptions, prepare, read_quanti
 from pipelines.distribution.report import number, percent
 from pipelines.distribution.result import covers, scaled
 from pipelines.errors import RequestError
-from tests import canaries
+from tests.fakes import canaries
 from transforms.encode_numbers import Bounds
 
 ROWS = 5000

@@ -211,9 +211,9 @@ class Sleeps(Draws):
         return {}
 
 
-def _eventually(look: Any, patience: float = 60.0) -> Any:
+def _eventually(look: Any, backoff: float = 60.0) -> Any:
     """What `look` returns once it does not fail any more."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + backoff
     while True:
         try:
             return look()

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines import inputs
 from pipelines.errors import RequestError
-from tests import canaries
+from tests.fakes import canaries
 
 TEXT = pa.string()
 

@@ -11,10 +11,10 @@ import pytest
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from pipelines.errors import FailedError, RequestError, WithheldError
+from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import BucketStore, Changed, Unavailable
 from pipelines.ledger.ledger import Ledger
-from pipelines.ledger.patience import Patience
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 
 @dataclass
@@ -57,10 +57,10 @@ class MemoryObject:
 
 
 def opened(target: MemoryObject, seconds: float = 5.0) -> Ledger:
-    patience = Patience(SecureRandom(), seconds, sleep=lambda _: None)
-    store = BucketStore(target, patience)
+    backoff = Backoff(SecureRandom(), seconds, sleep=lambda _: None)
+    store = BucketStore(target, backoff)
     store.begin()
-    return Ledger(store, SecureRandom(), patience)
+    return Ledger(store, SecureRandom(), backoff)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_what_is_not_a_whole_ledger_is_refused_and_left_alone(content: bytes, sa
 
 
 def test_a_missing_object_is_no_empty_ledger() -> None:
-    store = BucketStore(MemoryObject(), Patience(SecureRandom()))
+    store = BucketStore(MemoryObject(), Backoff(SecureRandom()))
     with pytest.raises(RequestError, match=r"there is no gs://bucket/ledger.json"):
         store.read()
     assert store.begin()
@@ -176,10 +176,10 @@ def test_a_missing_object_is_no_empty_ledger() -> None:
 
 def test_pauses_grow_and_differ() -> None:
     pauses: list[float] = []
-    patience = Patience(SeededRandom(3), 60.0, sleep=pauses.append)
-    attempts = patience.attempts()
+    backoff = Backoff(SeededRandom(3), 60.0, sleep=pauses.append)
+    attempts = backoff.attempts()
     assert [next(attempts) for _ in range(20)] == list(range(20))
     assert len(set(pauses)) == 19
     assert all(pause <= min(2.0, 0.01 * 2**k) for k, pause in enumerate(pauses))
     assert sum(pauses[:4]) < sum(pauses[-4:])
-    assert list(Patience(SeededRandom(3), 0.0, sleep=pauses.append).attempts()) == [0]
+    assert list(Backoff(SeededRandom(3), 0.0, sleep=pauses.append).attempts()) == [0]

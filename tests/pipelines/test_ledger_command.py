@@ -11,7 +11,7 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 

@@ -12,9 +12,9 @@ from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
-from tests import ledger_rivals
-from tests.bucket_server import Bucket, serving
-from tests.ledger_rivals import request
+from tests.fakes import ledger_rivals
+from tests.fakes.bucket_server import Bucket, serving
+from tests.fakes.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
@@ -24,7 +24,7 @@ PATH = "gs://bucket/folder/a ledger.json"
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """A bucket; a request to it may take a fifth of a second."""
-    with serving(patience=0.5) as (bucket, address):
+    with serving(backoff=0.5) as (bucket, address):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         monkeypatch.setattr(GoogleObject, "__init__", _impatient(GoogleObject.__init__))
         yield bucket
@@ -81,7 +81,7 @@ def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
 
 @pytest.mark.parametrize("fault", [503, "hang"])
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
-    ledger = Ledger.open(PATH, patience=1.0)
+    ledger = Ledger.open(PATH, timeout=1.0)
     bucket.reading.extend([fault] * 1000)
     with pytest.raises(FailedError, match="did not answer within 1 s; try again later"):
         ledger.entries()

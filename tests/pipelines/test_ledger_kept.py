@@ -14,7 +14,7 @@ from pipelines.ledger.entries import Entry, Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
 

@@ -17,7 +17,7 @@ from pipelines.ledger.entries import VERSION, Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.spans import Span, digests, span_of
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
 

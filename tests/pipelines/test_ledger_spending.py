@@ -20,7 +20,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import may_run, this_process
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
 

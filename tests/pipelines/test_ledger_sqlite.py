@@ -12,7 +12,7 @@ from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.entries import VERSION
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.sqlite_store import SqliteStore
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
@@ -117,10 +117,10 @@ def test_a_locked_ledger_is_waited_for_and_then_given_up(path: str) -> None:
     rival = sqlite3.connect(path, isolation_level=None)
     rival.execute("BEGIN EXCLUSIVE")
     with pytest.raises(FailedError, match=r"was locked for 0.2 s by another process"):
-        Ledger.open(path, patience=0.2)
+        Ledger.open(path, timeout=0.2)
     rival.execute("ROLLBACK")
     rival.execute("BEGIN IMMEDIATE")  # readers may, writers have to wait
-    ledger = Ledger.open(path, patience=0.2)
+    ledger = Ledger.open(path, timeout=0.2)
     with pytest.raises(FailedError, match="was locked"), ledger.spend(request("new", "out")):
         pytest.fail("nothing may be read")
     rival.close()

@@ -21,7 +21,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.mean import kind as mean
 from pipelines.train import run as train
 from pipelines.vector_mean import kind as vector_mean
-from tests.ledger_rivals import request
+from tests.fakes.ledger_rivals import request
 from transforms.attributes import Category, NumberList
 from transforms.encode import IntegerRange
 from transforms.encode_numbers import Bounds

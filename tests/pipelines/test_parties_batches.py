@@ -18,7 +18,7 @@ from pipelines.parties import batches, samples
 from pipelines.parties.batches import BatchSink, mark_in, once_each, require_disjoint
 from pipelines.parties.samples import SIZE, SampleIds, hashed, least, shared
 from pipelines.parties.summary import Summary
-from tests.oracles_wire import PLAN
+from tests.oracles.wire import PLAN
 
 SAID = {
     "created": "b", "collection": "c", "version": 1, "fingerprint": "d", "window": "all",

@@ -18,7 +18,7 @@ from mechanisms.wire.sealing import create_key, key_id, public_key, seal
 from pipelines.errors import RequestError
 from pipelines.parties import summary
 from pipelines.parties.report_files import ReadAllDoFn, find, require_new
-from tests.oracles_wire import EXAMPLES, MECHANISMS, PLAN, expected
+from tests.oracles.wire import EXAMPLES, MECHANISMS, PLAN, expected
 
 FORM = Form()
 SAID = {

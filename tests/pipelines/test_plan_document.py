@@ -18,7 +18,7 @@ from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, public_seed
-from tests.oracles_wire import EXAMPLES
+from tests.oracles.wire import EXAMPLES
 
 PLAN = """\
 collection: trips

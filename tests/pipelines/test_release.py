@@ -12,7 +12,7 @@ import pytest
 from pipelines import release
 from pipelines.claims import TAKEN, TakenError
 from pipelines.errors import RequestError
-from tests.memory_files import MemoryFileSystem
+from tests.fakes.memory_files import MemoryFileSystem
 from transforms import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam import coders
 
-from tests.oracles_transforms import run, source
+from tests.oracles.transforms import run, source
 from transforms.block_coders import BlockCoder, weighed
 from transforms.encode import CellBlock
 from transforms.encode_rows import RowBlock

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles_transforms import drive, grouped, run, source
+from tests.oracles.transforms import drive, grouped, run, source
 from transforms import blocks
 from transforms.blocks import GroupOnce, PartitionDoFn, partition
 

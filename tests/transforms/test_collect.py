@@ -15,7 +15,7 @@ from mechanisms.catalog import build_frequency
 from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import run, source
+from tests.oracles.transforms import run, source
 from transforms.collect import CollectExactly, CollectFrequencies, DecodeDoFn, Frequencies
 from transforms.collect_counts import Counted, CountMessages
 from transforms.encode import CellBlock

@@ -9,7 +9,7 @@ from mechanisms.catalog import build
 from mechanisms.channel import Mechanism
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import run, source
+from tests.oracles.transforms import run, source
 from transforms.collect_distribution import (
     CollectDistribution,
     Distribution,

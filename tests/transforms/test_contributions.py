@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SecureRandom, SeededRandom
-from tests.oracles import follows, sample_size
-from tests.oracles_transforms import drive, grouped, run, source, window_end
+from tests.oracles.statistics import follows, sample_size
+from tests.oracles.transforms import drive, grouped, run, source, window_end
 from transforms import contributions
 from transforms.contributions import (
     _ROW,

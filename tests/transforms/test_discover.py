@@ -14,7 +14,7 @@ from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import run, source
+from tests.oracles.transforms import run, source
 from transforms.collect_counts import Counted, CountMessages
 from transforms.discover import Discover, Discovered
 

@@ -10,8 +10,8 @@ from apache_beam.transforms.window import FixedWindows
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
-from tests.oracles_transforms import drive, grouped, run, source
-from tests.oracles_wire import PLAN, fields
+from tests.oracles.transforms import drive, grouped, run, source
+from tests.oracles.wire import PLAN, fields
 from transforms import duplicates
 from transforms.duplicates import (
     DropCopiedSeals,

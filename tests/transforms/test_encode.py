@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles_transforms import arrow, cell, dictionary, encoded, run
+from tests.oracles.transforms import arrow, cell, dictionary, encoded, run
 from transforms import encode
 from transforms.encode import (
     NULL_USER,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import piecewise
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import arrow, dictionary, fresh_stream, restart, run, source
+from tests.oracles.transforms import arrow, dictionary, fresh_stream, restart, run, source
 from transforms.collect_counts import CountMessages
 from transforms.encode import NULL_USER, NULL_VALUE, CellBlock, IntegerRange
 from transforms.encode_numbers import (

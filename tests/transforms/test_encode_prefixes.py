@@ -20,8 +20,8 @@ from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule
 from mechanisms.randomness import SeededRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_transforms import arrow, dictionary, fresh_stream, restart, run
+from tests.oracles.statistics import follows, sample_size, tilted
+from tests.oracles.transforms import arrow, dictionary, fresh_stream, restart, run
 from transforms import encode_prefixes
 from transforms.encode import NULL_USER, NULL_VALUE, CellBlock
 from transforms.encode_prefixes import OUTSIDE_ALPHABET, EncodePrefixesDoFn, accepts

@@ -18,8 +18,8 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.privunit import privunit
 from mechanisms.vector.sampled import SampledCoordinates
-from tests.oracles import follows, sample_size
-from tests.oracles_transforms import drive, fresh_stream, grouped, restart, run, source
+from tests.oracles.statistics import follows, sample_size
+from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
 from transforms import collect_vector, contributions_rows
 from transforms.attributes import Category, Number, NumberList
 from transforms.collect_vector import CountRows

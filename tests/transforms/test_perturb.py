@@ -11,8 +11,8 @@ from apache_beam.transforms.window import FixedWindows
 
 from mechanisms.catalog import build_frequency
 from mechanisms.randomness import SecureRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_transforms import fresh_stream, restart, run, source
+from tests.oracles.statistics import follows, sample_size, tilted
+from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.contributions import ChooseDoFn
 from transforms.encode import CellBlock
 from transforms.perturb import Perturb, PerturbDoFn

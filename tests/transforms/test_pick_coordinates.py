@@ -12,8 +12,8 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
-from tests.oracles import follows, sample_size
-from tests.oracles_transforms import fresh_stream, restart, run, source
+from tests.oracles.statistics import follows, sample_size
+from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.attributes import Category, Number, NumberList
 from transforms.collect_vector import CountRows
 from transforms.encode import IntegerRange

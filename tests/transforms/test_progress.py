@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import apache_beam as beam
 import pytest
 
-from tests.oracles_transforms import run
+from tests.oracles.transforms import run
 from transforms import progress
 
 

@@ -10,8 +10,8 @@ from apache_beam.utils.timestamp import Timestamp
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
-from tests.oracles_transforms import run
-from tests.oracles_wire import PLAN
+from tests.oracles.transforms import run
+from tests.oracles.wire import PLAN
 from transforms.repeats import DropRepeats, EchoDoFn
 
 FORM = Form()

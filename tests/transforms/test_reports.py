@@ -16,8 +16,8 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary, screening
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import KeyRing
-from tests.oracles_transforms import run, source
-from tests.oracles_wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
+from tests.oracles.transforms import run, source
+from tests.oracles.wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
 from transforms import report_tables, reports
 from transforms.progress import REPORTS
 from transforms.reports import MessagesOf, ReadReports, WriteReports

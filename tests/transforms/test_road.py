@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms.catalog import build_frequency
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import encoded, run, source
+from tests.oracles.transforms import encoded, run, source
 from transforms.collect import CollectFrequencies
 from transforms.contributions import OneValuePerUser
 from transforms.encode import CellBlock, DeclaredValues, EncodeDoFn

@@ -9,7 +9,7 @@ from mechanisms.frequency.linear_hash import k_ary
 from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import fresh_stream, restart, run, source
+from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.encode import CellBlock
 from transforms.encode_numbers import Bounds
 from transforms.scout import (

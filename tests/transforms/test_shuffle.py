@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SecureRandom, SeededRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_transforms import (
+from tests.oracles.statistics import follows, sample_size, tilted
+from tests.oracles.transforms import (
     HandShuffle,
     drive,
     fresh_stream,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.oracles_transforms import run, source
+from tests.oracles.transforms import run, source
 from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
 
 N = 4000

@@ -10,7 +10,7 @@ from mechanisms.learning.features import Features
 from mechanisms.learning.objectives import SquaredError
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
-from tests.oracles_transforms import fresh_stream, restart, run, source
+from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.collect_counts import CountMessages
 from transforms.examples import Examples
 from transforms.train_curve import AskHeldBack

@@ -20,7 +20,7 @@ from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
-from tests.oracles_transforms import drive, fresh_stream, grouped, restart, run, source
+from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
 from transforms import progress, train_step
 from transforms.collect_vector import CountedRows
 from transforms.encode_rows import RowBlock

@@ -13,9 +13,9 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import screening
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key, seal
-from tests.oracles import FALSE_ALARM
-from tests.oracles_transforms import drive, fresh_stream, grouped, run, source
-from tests.oracles_wire import PLAN, expected
+from tests.oracles.statistics import FALSE_ALARM
+from tests.oracles.transforms import drive, fresh_stream, grouped, run, source
+from tests.oracles.wire import PLAN, expected
 from transforms import unseal
 from transforms.progress import WITHHELD
 from transforms.unseal import DrawSealedDoFn, OrderSealedDoFn, ShuffleSealed, Unseal

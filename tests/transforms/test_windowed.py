@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SeededRandom
-from tests.oracles_transforms import run
+from tests.oracles.transforms import run
 from transforms import once_per_window
 from transforms.count_late import CountLate
 from transforms.once_per_window import SEEN, OncePerWindow, contained, merge, within

@@ -11,7 +11,7 @@ from mechanisms.algebra.finite_field import FiniteField
 from mechanisms.algebra.linear_forms import LinearForms
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.randomness import SeededRandom
-from tests.oracles_geometry import code_vectors, incidences, inner_product, value_vectors
+from tests.oracles.geometry import code_vectors, incidences, inner_product, value_vectors
 
 SPACES = [
     (2, 1), (2, 2), (2, 3), (2, 7), (3, 2), (3, 3), (3, 5), (4, 2), (4, 3), (4, 5), (5, 2), (5, 4),

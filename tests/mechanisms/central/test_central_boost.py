@@ -15,8 +15,8 @@ from scipy import stats
 from mechanisms.central.boost import Boost, for_ranges, range_sums
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM
-from tests.oracles_central import exact_vector_delta
+from tests.oracles.central import exact_vector_delta
+from tests.oracles.statistics import FALSE_ALARM
 
 
 def change(mechanism: Boost, before: list[int], after: list[int]) -> list[int]:

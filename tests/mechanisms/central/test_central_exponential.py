@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mechanisms.central.exponential import ExponentialMechanism
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles.statistics import follows, sample_size, tilted
 
 
 @pytest.mark.parametrize(

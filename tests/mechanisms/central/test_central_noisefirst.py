@@ -14,8 +14,8 @@ from scipy import stats
 from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.central.noisefirst import NoiseFirst
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM, zipf
-from tests.oracles_central import exact_vector_delta, least_spreads, partitions
+from tests.oracles.central import exact_vector_delta, least_spreads, partitions
+from tests.oracles.statistics import FALSE_ALARM, zipf
 
 STEPS = np.repeat([100, 400, 50, 200], 64)
 

@@ -15,8 +15,7 @@ from mechanisms.distribution.ramps import best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.mean.widths import noise
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM
-from tests.oracles_distribution import (
+from tests.oracles.distribution import (
     POPULATIONS,
     coarse,
     constant,
@@ -26,6 +25,7 @@ from tests.oracles_distribution import (
     smooth,
     spiky,
 )
+from tests.oracles.statistics import FALSE_ALARM
 
 BINS, N = 16, 2000
 

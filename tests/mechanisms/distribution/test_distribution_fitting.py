@@ -15,7 +15,7 @@ from mechanisms.mean_planner import MeanTarget
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from tests.oracles_distribution import POPULATIONS
+from tests.oracles.distribution import POPULATIONS
 
 LOCAL = MeanTarget("local", 1.0, 0.0, n=1)
 SHUFFLE = MeanTarget("shuffle", 0.5, 1e-6, n=2000)

@@ -11,14 +11,14 @@ from mechanisms.distribution.limits import limits
 from mechanisms.distribution.ramps import Ramps, best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM
-from tests.oracles_distribution import (
+from tests.oracles.distribution import (
     POPULATIONS,
     coarse,
     many_counts,
     rounded_shares,
     share_up_to,
 )
+from tests.oracles.statistics import FALSE_ALARM
 
 BINS, N = 16, 3000
 RUNS = 12_000  # tell 94 % from 92 %, but for a false alarm in a thousand million

@@ -15,8 +15,8 @@ from mechanisms.frequency.correlated_noise import CorrelatedNoise
 from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_dummies import hockey_stick
+from tests.oracles.dummies import hockey_stick
+from tests.oracles.statistics import follows, sample_size, tilted
 
 TINY = CorrelatedNoise(4.0, 0.2, n=3, domain_size=2, honest_share=0.7)
 SMALL = CorrelatedNoise(3.0, 1e-3, n=20_000, domain_size=20_000)

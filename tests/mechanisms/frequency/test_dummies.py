@@ -19,8 +19,8 @@ from mechanisms.frequency.dummy_batch import DummyBatch
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_dummies import common_reports, counted_reports, exact_batch_delta
+from tests.oracles.dummies import common_reports, counted_reports, exact_batch_delta
+from tests.oracles.statistics import follows, sample_size, tilted
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 

@@ -18,7 +18,7 @@ from mechanisms.frequency import linear_hash
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import support_variance
 from mechanisms.randomness import SeededRandom
-from tests.oracles import digits, forms, population, support_by_brute_force, times, zipf
+from tests.oracles.statistics import digits, forms, population, support_by_brute_force, times, zipf
 
 
 def inner(form: list[int], value: list[int], q: int) -> int:

@@ -19,9 +19,9 @@ from mechanisms.privacy.blanket import delta_bounds, upper_delta
 from mechanisms.privacy.pair_law import PairLaw, grouped
 from mechanisms.randomness import SeededRandom
 from mechanisms.target import Target
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_geometry import incidences
-from tests.oracles_privacy import exact_shuffled_delta
+from tests.oracles.geometry import incidences
+from tests.oracles.privacy import exact_shuffled_delta
+from tests.oracles.statistics import follows, sample_size, tilted
 
 CASES = [
     (2, 2, 2), (2, 2, 3), (2, 3, 4), (2, 3, 5), (2, 3, 7), (2, 7, 100), (3, 2, 2), (3, 2, 4),

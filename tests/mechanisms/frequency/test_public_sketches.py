@@ -21,7 +21,7 @@ from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.privacy.pair_law import ShuffleLaws, grouped
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import FALSE_ALARM, follows, population, sample_size, tilted, zipf
+from tests.oracles.statistics import FALSE_ALARM, follows, population, sample_size, tilted, zipf
 
 SIGMAS = float(stats.norm.isf(FALSE_ALARM / 2))  # of a two-sided test
 

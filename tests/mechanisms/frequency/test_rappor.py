@@ -20,7 +20,7 @@ from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import FALSE_ALARM, follows, population, sample_size, tilted, zipf
+from tests.oracles.statistics import FALSE_ALARM, follows, population, sample_size, tilted, zipf
 
 SIGMAS = float(stats.norm.isf(FALSE_ALARM / 2))  # of a two-sided test
 WORD = 1 << 64

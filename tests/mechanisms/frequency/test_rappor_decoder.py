@@ -9,7 +9,7 @@ from scipy import stats
 from mechanisms.frequency.rappor import Rappor
 from mechanisms.frequency.rappor_decoder import decode
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM, population, zipf
+from tests.oracles.statistics import FALSE_ALARM, population, zipf
 
 N = 1_000_000
 CANDIDATES = 1000

@@ -21,7 +21,7 @@ from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import renyi, tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import follows, population, sample_size, tilted, zipf
+from tests.oracles.statistics import follows, population, sample_size, tilted, zipf
 
 MAKE = {"sue": symmetric, "oue": optimised, "subset": SubsetSelection}
 SMALL = [

@@ -17,7 +17,7 @@ from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search
 from mechanisms.heavy_hitters.simulation import report
 from mechanisms.heavy_hitters.stepping import best_schedule
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM, zipf
+from tests.oracles.statistics import FALSE_ALARM, zipf
 
 CERTAIN = k_ary(40.0, 1 << 12)  # a report lies once in 10^13
 NOISY = ProjectiveGeometry(4.0, 1 << 12, 16)

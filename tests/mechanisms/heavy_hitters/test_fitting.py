@@ -19,7 +19,7 @@ from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.target import Target
-from tests.oracles import zipf
+from tests.oracles.statistics import zipf
 
 DIGITS = PrefixCode(alphabet(["digits"]), 4)
 LOCAL = Target("local", 4.0, 0.0, 50_000, 2)

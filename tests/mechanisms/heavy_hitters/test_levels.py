@@ -19,8 +19,8 @@ from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.statistics import follows, sample_size, tilted
 
 ORACLES = [
     k_ary(1.0, 4),

@@ -9,7 +9,7 @@ import pytest
 
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
 from mechanisms.randomness import SeededRandom
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles.statistics import follows, sample_size, tilted
 
 LENGTHS = (2, 2, 3, 5, 5)
 HASHED = PrefixHash(3, 1 << 10, LENGTHS, 7)

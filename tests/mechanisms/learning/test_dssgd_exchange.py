@@ -12,7 +12,7 @@ from mechanisms.learning.exchange import PROTOCOLS, ParameterServer, portion, tu
 from mechanisms.learning.private_selection import PrivateSelection, RandomPlaces, to_grid
 from mechanisms.learning.selection import LargestValues, RandomAbove
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM
+from tests.oracles.statistics import FALSE_ALARM
 
 # ---- turns ---------------------------------------------------------------------------------
 

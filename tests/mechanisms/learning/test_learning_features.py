@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mechanisms.learning.features import Features
-from tests import oracles_learning
+from tests.oracles import learning as oracles_learning
 
 FEATURES = Features(
     (("age", 0.0, 100.0), ("pay", -10.0, 30.0)),

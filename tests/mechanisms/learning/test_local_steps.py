@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
-from mechanisms.learning.foresight import caution
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objectives import Hinge, Logistic, SquaredError
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.learning.predicted_noise import caution
 from mechanisms.learning.schedule import Schedule, plan, typical_variance
 from mechanisms.learning.simulated_run import simulate
 from mechanisms.randomness import SeededRandom
@@ -23,7 +23,7 @@ from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
-from tests import oracles_learning
+from tests.oracles import learning as oracles_learning
 
 SURE = -NormalDist().inv_cdf(1e-10)  # of normal noise; for a few coordinates tested at once
 

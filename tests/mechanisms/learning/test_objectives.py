@@ -11,7 +11,7 @@ from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredErro
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import CrossEntropy, HingeLoss
 from mechanisms.randomness import SeededRandom
-from tests import oracles_learning
+from tests.oracles import learning as oracles_learning
 
 OBJECTIVES = [
     SquaredError(6),

@@ -11,7 +11,7 @@ import pytest
 from mechanisms.mean.additive import Laplace, laplace, symmetric_table
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.rounding import exponential_bounds
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 
 @pytest.mark.parametrize("entry", oracle.vectors("laplace_ldp"), ids=lambda e: str(e["params"]))

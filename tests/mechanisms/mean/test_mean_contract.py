@@ -21,7 +21,7 @@ from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 PURE = [piecewise, noise, improved, window_optimal, dct, laplace, duchi, hm, hybrid_optimal]
 WITH_DELTA = [noise, improved, window_optimal, ndm, hybrid_optimal, gaussian, gaussian_analytic]

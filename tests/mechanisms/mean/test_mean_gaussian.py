@@ -11,7 +11,7 @@ import pytest
 from mechanisms.mean.gaussian import Gaussian, _least, gaussian, gaussian_analytic
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.rounding import exponential_bounds
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 BUILDERS = {"gaussian_classical": gaussian, "gaussian_analytic": gaussian_analytic}
 CASES = [(name, entry) for name in BUILDERS for entry in oracle.vectors(name)]

@@ -12,7 +12,7 @@ from mechanisms.mean.two_point import TwoPoint, duchi
 from mechanisms.mean.widths import piecewise, window_optimal
 from mechanisms.mean.window import Window
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 FINE = 65536
 NAMES = {"hm": lambda p: hm(p["eps"], FINE), "hybrid_opt": lambda p: hybrid_optimal(**renamed(p))}

@@ -19,7 +19,7 @@ from mechanisms.privacy.audit import attack, audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 CASES = [
     KeyValue(0.5, groups=2),

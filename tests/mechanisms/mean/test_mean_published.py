@@ -11,7 +11,7 @@ from mechanisms.mean.published import dct_published, im_published
 from mechanisms.mean.widths import improved
 from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 FINE = 65536
 

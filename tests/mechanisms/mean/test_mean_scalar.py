@@ -11,8 +11,8 @@ import pytest
 from mechanisms.mean.scalar import ScalarMean, rise
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
-from tests import oracles_mean as oracle
-from tests.oracles import follows
+from tests.oracles import mean as oracle
+from tests.oracles.statistics import follows
 
 HOSTILE = [-1.0, 1.0, 0.0, -0.0, 5e-324, math.nextafter(1, 0), math.nextafter(-1, 0), 1 / 3, -2e-17]
 

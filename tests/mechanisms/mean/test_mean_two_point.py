@@ -10,7 +10,7 @@ import pytest
 
 from mechanisms.mean.two_point import TwoPoint, TwoPointLaw, duchi, ndm
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 FINE = 65536
 ENTRIES = [(e["params"], e) for name in ("duchi", "ndm") for e in oracle.vectors(name)]

@@ -12,7 +12,7 @@ from mechanisms.mean import widths
 from mechanisms.mean.improved_shape import improved_shape, improved_slack
 from mechanisms.mean.window import Window, WindowLaw
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from tests import oracles_mean as oracle
+from tests.oracles import mean as oracle
 
 FINE = 65536
 BUILDERS = {

@@ -18,13 +18,13 @@ from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_optimal_mean import (
+from tests.oracles.optimal_mean import (
     hybrid_optimal,
     hybrid_worst,
     least_worst_variance,
     programme,
 )
+from tests.oracles.statistics import follows, sample_size, tilted
 
 EPSILONS = [0.05, 0.5, 1.0, 2.0, 4.0, 8.0]
 

@@ -17,7 +17,7 @@ from mechanisms.postprocess.intervals import (
     standard_errors,
 )
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM, population, zipf
+from tests.oracles.statistics import FALSE_ALARM, population, zipf
 
 N, D, RUNS = 50_000, 100, 400
 # Each value that nobody holds gets about 0.8, 3.3 and 0.25 supporters: name, d, epsilon, n, runs.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.postprocess.simplex import kkt_residual, project
-from tests.oracles import simplex_projection
+from tests.oracles.statistics import simplex_projection
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 

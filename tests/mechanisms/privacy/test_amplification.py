@@ -16,7 +16,7 @@ from mechanisms.privacy.blanket import COARSE, upper_delta
 from mechanisms.privacy.budget import best_histogram, largest_local_epsilon
 from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from tests.oracles_privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, exact_shuffled_delta
 
 
 def as_table(mechanism: LinearHash) -> Tabulated:

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from mechanisms.privacy.bernoulli_bins import _batch, unary_delta, unary_epsilon
 from mechanisms.privacy.search import gaussian_epsilon
-from tests.oracles_dummies import exact_unary_delta
+from tests.oracles.dummies import exact_unary_delta
 
 
 def symmetric(epsilon: float) -> tuple[float, float]:

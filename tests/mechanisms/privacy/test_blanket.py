@@ -21,7 +21,7 @@ from mechanisms.privacy.blanket import (
 )
 from mechanisms.privacy.clones import clone_laws, clones_delta, clones_epsilon
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, response_laws
-from tests.oracles_privacy import exact_pair_delta, exact_shuffled_delta, k_ary_blanket_delta
+from tests.oracles.privacy import exact_pair_delta, exact_shuffled_delta, k_ary_blanket_delta
 
 # (epsilon_local, domain size, hash range, users, epsilon)
 K_ARY = [

@@ -28,8 +28,8 @@ from mechanisms.privacy.pair_law import PairLaw
 from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
-from tests.oracles_coordinates import excess, law_excess, least_slack, levels
-from tests.oracles_privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.coordinates import excess, law_excess, least_slack, levels
+from tests.oracles.privacy import Tabulated, exact_shuffled_delta
 
 PURE = [n for n in catalog.MEAN if not n.startswith("gaussian") and n not in ("ndm",)]
 LOSSES = (0.0, 0.05, 0.4, 1.0, 1.9, 2.5)

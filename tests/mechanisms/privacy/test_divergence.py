@@ -20,7 +20,7 @@ from mechanisms.privacy.divergence import (
     worst_pair,
 )
 from mechanisms.rounding import exponential_bounds
-from tests.oracles_privacy import Tabulated, hockey_stick
+from tests.oracles.privacy import Tabulated, hockey_stick
 
 CASES = [(0.1, 2, 2), (1.0, 4, 4), (1.0, 10, 3), (2.0, 50, 7), (4.0, 100, 2), (8.0, 30, 30)]
 tables = st.lists(

@@ -23,7 +23,7 @@ from mechanisms.privacy.dummies_accounting import (
     poisson,
 )
 from mechanisms.privacy.uniform_dummies import uniform_dummies_delta, uniform_dummies_epsilon
-from tests.oracles_privacy import poisson_dummies_delta
+from tests.oracles.privacy import poisson_dummies_delta
 
 # epsilon, delta, least mean. Two references were about 1e-4 off their own target; the 40-digit
 # sums below decide.

@@ -12,14 +12,14 @@ import pytest
 from mechanisms.privacy.rounds import accounted, shifted_loss
 from mechanisms.privacy.sparse_vector import BALANCED, PUBLISHED, SparseVector, Split
 from mechanisms.randomness import SeededRandom
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_sparse_vector import (
+from tests.oracles.sparse_vector import (
     compared_law,
     hockey_stick,
     place_law,
     released_law,
     table,
 )
+from tests.oracles.statistics import follows, sample_size, tilted
 
 SLACK = 1e-13  # of sums of a million doubles
 REACH = 5  # beyond which noise values are counted together

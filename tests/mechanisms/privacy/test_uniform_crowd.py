@@ -17,7 +17,7 @@ from mechanisms.privacy.published_dummies import (
 )
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.privacy.uniform_dummies import uniform_dummies_delta
-from tests.oracles_dummies import crowd_delta
+from tests.oracles.dummies import crowd_delta
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.alias import AliasTable
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles.statistics import follows, sample_size, tilted
 
 WORD = 1 << 64
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.exact_binomial import ExactBinomial
-from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
+from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64
 

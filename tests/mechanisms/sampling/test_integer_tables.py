@@ -12,7 +12,7 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from mechanisms.sampling.integer_tables import FARTHEST, IntegerTable, logarithmic, poisson
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles.statistics import follows, sample_size, tilted
 
 
 class Rigged:

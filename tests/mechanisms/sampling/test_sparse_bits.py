@@ -12,7 +12,7 @@ from scipy import stats
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling import sparse_bits
 from mechanisms.sampling.sparse_bits import distinct, heads, successes
-from tests.oracles import FALSE_ALARM, follows, sample_size, tilted
+from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64
 

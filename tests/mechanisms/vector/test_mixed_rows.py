@@ -26,8 +26,9 @@ from mechanisms.rounding import exponential_bounds
 from mechanisms.vector.mixed_choice import log_error, mixed_rows, oracle
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share
-from tests import oracles_mean, oracles_vector
-from tests.oracles_privacy import exact_shuffled_delta
+from tests.oracles import mean as oracles_mean
+from tests.oracles import vector as oracles_vector
+from tests.oracles.privacy import exact_shuffled_delta
 
 HALF = equal_share(2.0, 2)
 TINY = {

@@ -10,7 +10,7 @@ import pytest
 from mechanisms.postprocess.shrinkage import to_mean, to_prior
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm
-from tests import oracles_vector as oracle
+from tests.oracles import vector as oracle
 
 
 def noisy(truth: np.ndarray, variance: float, runs: int, seed: int = 1) -> np.ndarray:

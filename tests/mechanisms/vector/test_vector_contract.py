@@ -22,8 +22,8 @@ from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.privunit import PrivUnit, privunit
 from mechanisms.vector.random_projection import MultiRphm, multi_rphm
 from mechanisms.vector.sampled import SampledCoordinates
-from tests import oracles_mean
-from tests import oracles_vector as oracle
+from tests.oracles import mean as oracles_mean
+from tests.oracles import vector as oracle
 
 SAMPLED = {
     "hm-1-of-3": multi_hm(1.0, 3, cells=2),

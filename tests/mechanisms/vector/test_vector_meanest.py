@@ -12,8 +12,8 @@ from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.meanest import Meanest, MeanestPublished
-from tests import oracles_mean
-from tests import oracles_vector as oracle
+from tests.oracles import mean as oracles_mean
+from tests.oracles import vector as oracle
 
 VECTORS = oracles_mean.vectors("duchi_multi")
 

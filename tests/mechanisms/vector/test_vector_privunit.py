@@ -15,8 +15,8 @@ from mechanisms.vector.directions import PublicDirections
 from mechanisms.vector.privunit import PrivUnit, privunit
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.sphere import best_cap, largest_projections
-from tests import oracles_mean
-from tests import oracles_vector as oracle
+from tests.oracles import mean as oracles_mean
+from tests.oracles import vector as oracle
 
 Z = 6.5  # standard errors that nothing is off by
 

@@ -13,8 +13,8 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.random_projection import MultiRphm, multi_rphm
 from mechanisms.vector.subspace import orthonormal
-from tests import oracles_mean
-from tests import oracles_vector as oracle
+from tests.oracles import mean as oracles_mean
+from tests.oracles import vector as oracle
 
 VECTORS = oracles_mean.vectors("rphm_mse")
 MEANS, SQUARES = VECTORS[0]["expected_mse"]["zero_estimator"], VECTORS[0]["constants"]["ex2"]

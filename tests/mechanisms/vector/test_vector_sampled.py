@@ -19,8 +19,8 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
-from tests import oracles_mean
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles import mean as oracles_mean
+from tests.oracles.statistics import follows, sample_size, tilted
 
 
 @pytest.mark.parametrize("entry", oracles_mean.vectors("multi_hm"), ids=lambda e: str(e["params"]))

@@ -13,7 +13,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import distinct
 
 
-def chosen_places(n: int, places: int, sampled: int, rng: RandomSource) -> NDArray[np.int64]:
+def chosen_coordinates(n: int, places: int, sampled: int, rng: RandomSource) -> NDArray[np.int64]:
     """Uniform sets of places, whatever is there.
 
     Args:

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from mechanisms.channel import Mechanism
-from tests.oracles import follows, sample_size, tilted
+from tests.oracles.statistics import follows, sample_size, tilted
 
-VECTORS = json.loads(Path(__file__).parent.joinpath("data/vectors.json").read_text())
+VECTORS = json.loads(Path(__file__).parents[1].joinpath("data/vectors.json").read_text())
 
 
 class Dealt:

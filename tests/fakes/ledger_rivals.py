@@ -46,7 +46,7 @@ def leave_one_share(path: str, folder: str) -> None:
 def rivals(server: str | None = None) -> Iterator[Any]:
     """A pool of processes, each of which takes one task of a round."""
     context = multiprocessing.get_context("forkserver")  # imports once, then forks
-    context.set_forkserver_preload(["tests.ledger_rivals"])
+    context.set_forkserver_preload(["tests.fakes.ledger_rivals"])
     barrier = context.Barrier(RIVALS)
     with context.Pool(RIVALS, _enter, (barrier, server)) as pool:
         yield pool
@@ -130,7 +130,7 @@ def _die_at(step: str, before: bool, call: int) -> None:
 def started(target: Callable[..., None], *args: Any) -> Any:
     """A process that runs a function of this module."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.ledger_rivals"])
+    context.set_forkserver_preload(["tests.fakes.ledger_rivals"])
     process = context.Process(target=_silently, args=(target, *args), daemon=True)
     process.start()
     return process

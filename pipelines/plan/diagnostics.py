@@ -22,7 +22,7 @@ _PAGE = "report.html"
 
 
 @dataclass
-class Doubt(beam.PTransform):
+class Diagnostic(beam.PTransform):
     """`Content`s in, and out again, with a warning if their reports cannot be honest clients'.
 
     Attributes:

@@ -17,7 +17,7 @@ from mechanisms.wire import screening
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected
 
-DATA = Path(__file__).parent / "data" / "wire"
+DATA = Path(__file__).parents[1] / "data" / "wire"
 FORMS = [Form.of(kind) for kind in range(4)]
 PLAN = bytes(range(16))
 MECHANISMS = (

@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else every answer waits for an acknowledgement, 40 ms
     bucket: Bucket
-    patience = 30.0
+    backoff = 30.0
 
     def do_GET(self) -> None:
         words = urlsplit(self.path)
@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _silence(self) -> None:
         self.close_connection = True
-        time.sleep(self.patience)
+        time.sleep(self.backoff)
 
     def _json(self, content: object) -> None:
         self._answer(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
@@ -129,14 +129,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(patience: float = 30.0) -> Iterator[tuple[Bucket, str]]:
+def serving(backoff: float = 30.0) -> Iterator[tuple[Bucket, str]]:
     """A server while the context lasts: its bucket, and the value for STORAGE_EMULATOR_HOST.
 
     Args:
-        patience: how long it stays silent when it hangs, in seconds.
+        backoff: how long it stays silent when it hangs, in seconds.
     """
     bucket = Bucket()
-    handler = type("Handler", (_Handler,), {"bucket": bucket, "patience": patience})
+    handler = type("Handler", (_Handler,), {"bucket": bucket, "backoff": backoff})
     server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

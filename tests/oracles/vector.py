@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from tests.oracles import follows, sample_size, tilted
-from tests.oracles_mean import lumped, rounding
+from tests.oracles.mean import lumped, rounding
+from tests.oracles.statistics import follows, sample_size, tilted
 
 
 def sampled_reports(mechanism) -> list[list[int]]:

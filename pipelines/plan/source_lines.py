@@ -11,14 +11,14 @@ Place = tuple[int | str, ...]  # keys and positions, from the outside in
 
 
 @dataclass(frozen=True)
-class Places:
+class SourceLines:
     """The lines of a file.
 
     Attributes:
         path: of the file.
         lines: (place, line) of every part, the file itself being the place ().
 
-    >>> places = Places.of("plan.yaml", yaml.compose("unit: row\\nmetrics:\\n- name: city\\n"))
+    >>> places = SourceLines.of("plan.yaml", yaml.compose("unit: row\\nmetrics:\\n- name: city\\n"))
     >>> places.told(("metrics", 0, "name")), places.told(("metrics", 0, "bounds"))
     ('plan.yaml, line 3', 'plan.yaml, line 3')
     """
@@ -27,7 +27,7 @@ class Places:
     lines: tuple[tuple[Place, int], ...]
 
     @classmethod
-    def of(cls, path: str, root: yaml.Node) -> Places:
+    def of(cls, path: str, root: yaml.Node) -> SourceLines:
         """The places of a document.
 
         Args:

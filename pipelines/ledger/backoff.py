@@ -12,7 +12,7 @@ _FIRST, _LONGEST = 0.01, 2.0  # seconds
 
 
 @dataclass(frozen=True)
-class Patience:
+class Backoff:
     """Attempts with ever longer pauses, of random length so that rivals do not meet again.
 
     Attributes:
@@ -26,7 +26,7 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
     def attempts(self) -> Iterator[int]:
-        """0, 1, 2, ... with a pause before each but the first, until patience ends."""
+        """0, 1, 2, ... with a pause before each but the first, until backoff ends."""
         ends = time.monotonic() + self.seconds
         attempt = 0
         while attempt == 0 or time.monotonic() < ends:

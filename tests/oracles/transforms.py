@@ -16,7 +16,7 @@ from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from scipy import optimize, stats
 
 from mechanisms.randomness import SeededRandom
-from tests.oracles import FALSE_ALARM, MISS
+from tests.oracles.statistics import FALSE_ALARM, MISS
 from transforms.encode import NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN, Domain, IntegerRange
 from transforms.progress import NAMESPACE, ROWS
 from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn

@@ -35,7 +35,7 @@ def round_law(mechanism: SparseVector, sizes: list[int], threshold: int) -> np.n
 
 
 def place_law(mechanism: SparseVector, values: list[int], threshold: int) -> dict:
-    """Places, in the order met -> probability, when values are met from first to last."""
+    """SourceLines, in the order met -> probability, when values are met from first to last."""
     sizes, uploads, law = [abs(v) for v in values], mechanism.uploads, {}
     for m in range(uploads + 1):
         for places in combinations(range(len(sizes)), m):
