@@ -67,7 +67,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     import apache_beam  # noqa: F401
 
     from pipelines.cli import main as hushbeam
-    from pipelines.histogram import command as histogram_command  # noqa: F401
+    from pipelines.metrics.histogram import command as histogram_command  # noqa: F401
 
     imported = time.process_time()
     if not arguments:

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
-from pipelines.histogram import job as histogram
-from pipelines.histogram.publish import HistogramRoad
-from pipelines.histogram.result import TABLE
+from pipelines.metrics.histogram import job as histogram
+from pipelines.metrics.histogram.publish import HistogramRoad
+from pipelines.metrics.histogram.result import TABLE
 from pipelines.release import read
 from pipelines.requests import request
 from pipelines.road import Publish

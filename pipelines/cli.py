@@ -17,7 +17,6 @@ from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
 from pipelines import audit_command, plan_command
-from pipelines.distribution import command as distribution_command
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
@@ -28,15 +27,16 @@ from pipelines.errors import (
     WithheldError,
 )
 from pipelines.evaluate import command as evaluate_command
-from pipelines.heavy_hitters import command as heavy_hitters_command
-from pipelines.histogram import command as histogram_command
 from pipelines.ledger import command as ledger_command
-from pipelines.mean import command as mean_command
+from pipelines.metrics.distribution import command as distribution_command
+from pipelines.metrics.heavy_hitters import command as heavy_hitters_command
+from pipelines.metrics.histogram import command as histogram_command
+from pipelines.metrics.mean import command as mean_command
+from pipelines.metrics.vector_mean import command as vector_mean_command
 from pipelines.parties import command as parties_command
 from pipelines.plan import command as plan_file_command
 from pipelines.stream import command as stream_command
 from pipelines.train import command as train_command
-from pipelines.vector_mean import command as vector_mean_command
 
 # True however a run ends, also one that published and then failed to show what.
 _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"

@@ -66,5 +66,5 @@ def find(name: str) -> Kind:
     Args:
         name: one of `NAMES`.
     """
-    found: Kind = import_module(f"pipelines.{name.replace('-', '_')}.kind").KIND
+    found: Kind = import_module(f"pipelines.metrics.{name.replace('-', '_')}.kind").KIND
     return found

@@ -25,7 +25,7 @@ def page(package: str, **parts: object) -> bytes:
     """A folder's `page.html`, filled in.
 
     Args:
-        package: whose folder holds it, as in "pipelines.mean". Its first line is the title.
+        package: whose folder holds it, as in "pipelines.metrics.mean". Its first line is the title.
         **parts: what stands for the template's names; HTML, escaped by whoever made it.
     """
     template = resources.files(package).joinpath("page.html").read_text("utf-8")

@@ -45,7 +45,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_archive_holds_all_floors_whole(archive: Path) -> None:
     with tarfile.open(archive) as tar:
         packed = {name.partition("/")[2] for name in tar.getnames()}
-    assert "pipelines/histogram/page.html" in packed
+    assert "pipelines/metrics/histogram/page.html" in packed
     assert shipped() <= packed
     assert {"pyproject.toml", "setup.py"} <= packed
 
@@ -65,8 +65,8 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     }
     assert installed == shipped()
     program = (
-        "import pipelines.mean.report as r, importlib.resources as i; print(r.__file__); "
-        "print(len(i.files('pipelines.mean').joinpath('page.html').read_text('utf-8')))"
+        "import pipelines.metrics.mean.report as r, importlib.resources as i; print(r.__file__); "
+        "print(len(i.files('pipelines.metrics.mean').joinpath('page.html').read_text('utf-8')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

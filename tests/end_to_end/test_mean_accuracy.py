@@ -22,9 +22,9 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.mean.job import MeanJob, prepare
-from pipelines.mean.options import MeanOptions
-from pipelines.mean.publish import MeanRoad
+from pipelines.metrics.mean.job import MeanJob, prepare
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.mean.publish import MeanRoad
 from pipelines.road import Publish
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart

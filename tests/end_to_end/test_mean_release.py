@@ -19,9 +19,9 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from pipelines import cli
-from pipelines.mean import job as mean
-from pipelines.mean.publish import MeanRoad
-from pipelines.mean.result import mean_table
+from pipelines.metrics.mean import job as mean
+from pipelines.metrics.mean.publish import MeanRoad
+from pipelines.metrics.mean.result import mean_table
 from pipelines.road import ContentDoFn, PublishDoFn
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from tests.fakes import canaries

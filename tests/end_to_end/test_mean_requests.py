@@ -204,9 +204,9 @@ STEPS = [
     "mechanism.encode",
     "mechanism.perturb",
     "transforms.collect_counts.CountMessages.add_input",
-    "pipelines.mean.publish.mean_table",
-    "pipelines.mean.publish.mean_statement",
-    "pipelines.mean.report.page",
+    "pipelines.metrics.mean.publish.mean_table",
+    "pipelines.metrics.mean.publish.mean_statement",
+    "pipelines.metrics.mean.report.page",
     "pipelines.release.publish",
     "pipelines.release.os.rename",
 ]
@@ -273,7 +273,7 @@ def test_nothing_leaks_into_a_log_that_keeps_everything(run, log, workspace) -> 
 
 
 def test_the_command_is_declared_without_beam() -> None:
-    probe = "import sys, pipelines.mean.command; sys.exit('apache_beam' in sys.modules)"
+    probe = "import sys, pipelines.metrics.mean.command; sys.exit('apache_beam' in sys.modules)"
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": str(root)}
     assert subprocess.run([sys.executable, "-c", probe], env=environment).returncode == 0

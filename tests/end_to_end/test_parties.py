@@ -21,10 +21,10 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines import cli
-from pipelines.distribution.publish import DistributionRoad
-from pipelines.heavy_hitters.publish import HeavyHittersRoad
-from pipelines.histogram.publish import HistogramRoad
-from pipelines.mean.publish import MeanRoad
+from pipelines.metrics.distribution.publish import DistributionRoad
+from pipelines.metrics.heavy_hitters.publish import HeavyHittersRoad
+from pipelines.metrics.histogram.publish import HistogramRoad
+from pipelines.metrics.mean.publish import MeanRoad
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
 from tests.fakes import canaries

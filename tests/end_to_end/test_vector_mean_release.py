@@ -19,9 +19,9 @@ import pytest
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines import cli
-from pipelines.vector_mean import publish
-from pipelines.vector_mean.job import VectorMeanOptions, prepare
-from pipelines.vector_mean.result import estimated, tables
+from pipelines.metrics.vector_mean import publish
+from pipelines.metrics.vector_mean.job import VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.result import estimated, tables
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from mechanisms.distribution.quantiles import USUAL
-from pipelines.distribution.job import DistributionOptions, prepare, read_quantiles
-from pipelines.distribution.report import number, percent
-from pipelines.distribution.result import covers, scaled
 from pipelines.errors import RequestError
+from pipelines.metrics.distribution.job import DistributionOptions, prepare, read_quantiles
+from pipelines.metrics.distribution.report import number, percent
+from pipelines.metrics.distribution.result import covers, scaled
 from tests.fakes import canaries
 from transforms.encode_numbers import Bounds
 

@@ -12,8 +12,8 @@ import pytest
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
-from pipelines.mean.job import prepare
-from pipelines.mean.options import MeanOptions
+from pipelines.metrics.mean.job import prepare
+from pipelines.metrics.mean.options import MeanOptions
 from transforms.encode_numbers import Bounds
 
 

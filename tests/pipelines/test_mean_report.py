@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from pipelines.mean.kind import show
-from pipelines.mean.report import interval, labels, number, page
+from pipelines.metrics.mean.kind import show
+from pipelines.metrics.mean.report import interval, labels, number, page
 
 STATEMENT: dict[str, Any] = {
     "n": 12345,

@@ -15,12 +15,12 @@ from rich.table import Table
 from mechanisms.channel import Guarantee
 from pipelines import console
 from pipelines.errors import Caution
-from pipelines.heavy_hitters import kind as heavy_hitters
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
-from pipelines.mean import kind as mean
+from pipelines.metrics.heavy_hitters import kind as heavy_hitters
+from pipelines.metrics.mean import kind as mean
+from pipelines.metrics.vector_mean import kind as vector_mean
 from pipelines.train import run as train
-from pipelines.vector_mean import kind as vector_mean
 from tests.fakes.ledger_rivals import request
 from transforms.attributes import Category, NumberList
 from transforms.encode import IntegerRange

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines import facts
-from pipelines.histogram import report
+from pipelines.metrics.histogram import report
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -14,10 +14,10 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
 from pipelines.inputs import open_telemetry
+from pipelines.metrics.vector_mean.job import VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.kind import KIND
+from pipelines.metrics.vector_mean.publish import VectorMeanRoad
 from pipelines.row_attributes import read_attributes
-from pipelines.vector_mean.job import VectorMeanOptions, prepare
-from pipelines.vector_mean.kind import KIND
-from pipelines.vector_mean.publish import VectorMeanRoad
 from transforms.attributes import Category, Number, NumberList
 from transforms.encode import IntegerRange
 from transforms.encode_numbers import Bounds

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.vector_mean.prior import read_prior
+from pipelines.metrics.vector_mean.prior import read_prior
 
 
 @pytest.mark.parametrize("line", ["1_0", "_1", "1_000.5", "1e1_0"])

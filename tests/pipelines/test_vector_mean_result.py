@@ -10,7 +10,7 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
-from pipelines.vector_mean.result import estimated
+from pipelines.metrics.vector_mean.result import estimated
 from transforms.collect_vector import CountedRows
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24

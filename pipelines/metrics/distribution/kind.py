@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines import release
-from pipelines.distribution.job import DistributionJob, DistributionOptions, prepare
-from pipelines.distribution.publish import DistributionRoad
-from pipelines.distribution.report import number, percent
-from pipelines.distribution.result import QUANTILES
 from pipelines.kinds import Kind, Prediction
+from pipelines.metrics.distribution.job import DistributionJob, DistributionOptions, prepare
+from pipelines.metrics.distribution.publish import DistributionRoad
+from pipelines.metrics.distribution.report import number, percent
+from pipelines.metrics.distribution.result import QUANTILES
 
 _SHOWN = 25  # quantiles
 

@@ -30,7 +30,7 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
     asked, mean = statement["asked"], statement["mean"]
     low, high = asked["bounds"]
     return pages.page(
-        "pipelines.distribution",
+        "pipelines.metrics.distribution",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),

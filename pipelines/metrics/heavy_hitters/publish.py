@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from pipelines.heavy_hitters import report as heavy_hitters_report
-from pipelines.heavy_hitters.job import HeavyHittersJob
-from pipelines.heavy_hitters.result import TABLE, heavy_hitters_statement, heavy_hitters_table
+from pipelines.metrics.heavy_hitters import report as heavy_hitters_report
+from pipelines.metrics.heavy_hitters.job import HeavyHittersJob
+from pipelines.metrics.heavy_hitters.result import (
+    TABLE,
+    heavy_hitters_statement,
+    heavy_hitters_table,
+)
 from pipelines.numbers import parquet
 from pipelines.road import Content, Reports, Road, columns_of, fresh_digest
 from transforms.contributions import OneValuePerUser

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from pipelines.distribution import report as distribution_report
-from pipelines.distribution.job import DistributionJob
-from pipelines.distribution.result import (
+from pipelines.metrics.distribution import report as distribution_report
+from pipelines.metrics.distribution.job import DistributionJob
+from pipelines.metrics.distribution.result import (
     QUANTILES,
     TABLE,
     distribution_statement,

@@ -14,11 +14,11 @@ from mechanisms.mean.scalar import ScalarMean
 from pipelines import release
 from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
-from pipelines.mean.job import MeanJob, prepare
-from pipelines.mean.options import MeanOptions
-from pipelines.mean.publish import MeanRoad
-from pipelines.mean.report import interval, labels, number
-from pipelines.mean.result import TABLE
+from pipelines.metrics.mean.job import MeanJob, prepare
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.mean.publish import MeanRoad
+from pipelines.metrics.mean.report import interval, labels, number
+from pipelines.metrics.mean.result import TABLE
 from transforms.progress import REPORTS, WITHHELD
 
 _SHOWN = 20

@@ -46,7 +46,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     largest = max(top["upper"].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
-        "pipelines.heavy_hitters",
+        "pipelines.metrics.heavy_hitters",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),

@@ -23,10 +23,10 @@ from mechanisms.vector_planner import VectorDesign
 from mechanisms.vector_target import VectorTarget
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.metrics.vector_mean.prior import read_prior
 from pipelines.numbers import NumberOptions
 from pipelines.row_attributes import read_attributes
 from pipelines.terms import cautioned, least_reports, next_to_nothing, require_proven, target_terms
-from pipelines.vector_mean.prior import read_prior
 from transforms.attributes import Attribute, categorical, numeric, width
 from transforms.blocks import Generator
 

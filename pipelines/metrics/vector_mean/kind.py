@@ -14,10 +14,10 @@ from rich.text import Text
 from pipelines import release
 from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
-from pipelines.mean.report import interval, number
-from pipelines.vector_mean.job import VectorMeanJob, VectorMeanOptions, prepare
-from pipelines.vector_mean.publish import VectorMeanRoad
-from pipelines.vector_mean.result import FREQUENCIES, TABLE
+from pipelines.metrics.mean.report import interval, number
+from pipelines.metrics.vector_mean.job import VectorMeanJob, VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.publish import VectorMeanRoad
+from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from transforms.attributes import categorical
 from transforms.perturb_rows import SHORTENED
 from transforms.progress import live

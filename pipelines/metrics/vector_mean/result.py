@@ -20,7 +20,7 @@ from transforms.attributes import categorical, numeric
 from transforms.collect_vector import CountedRows
 
 if TYPE_CHECKING:
-    from pipelines.vector_mean.job import VectorMeanJob
+    from pipelines.metrics.vector_mean.job import VectorMeanJob
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 

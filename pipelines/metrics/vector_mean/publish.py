@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from mechanisms.vector.mixed_rows import MixedRows
+from pipelines.metrics.vector_mean import report
+from pipelines.metrics.vector_mean.job import VectorMeanJob
+from pipelines.metrics.vector_mean.result import estimated, tables, vector_statement
 from pipelines.numbers import parquet
 from pipelines.road import Content, Reports, Road, bucket_count, columns_of, fresh_digest
-from pipelines.vector_mean import report
-from pipelines.vector_mean.job import VectorMeanJob
-from pipelines.vector_mean.result import estimated, tables, vector_statement
 from transforms.collect_vector import CountedRows, CountRows
 from transforms.contributions_rows import OneRowPerUser
 from transforms.encode_rows import EncodeRowsDoFn, ReadRowsDoFn, RowBlock

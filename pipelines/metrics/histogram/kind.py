@@ -7,10 +7,10 @@ import math
 from rich.console import Console
 
 from pipelines import console, release
-from pipelines.histogram.job import HistogramJob, HistogramOptions, prepare
-from pipelines.histogram.publish import HistogramRoad
-from pipelines.histogram.result import TABLE
 from pipelines.kinds import Kind, Prediction
+from pipelines.metrics.histogram.job import HistogramJob, HistogramOptions, prepare
+from pipelines.metrics.histogram.publish import HistogramRoad
+from pipelines.metrics.histogram.result import TABLE
 
 
 def show(screen: Console, job: HistogramJob) -> None:

@@ -9,9 +9,9 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.mean.public_groups import PublicGroups
-from pipelines.mean import report as mean_report
-from pipelines.mean.job import SCOUTS, MeanJob
-from pipelines.mean.result import TABLE, mean_statement, mean_table
+from pipelines.metrics.mean import report as mean_report
+from pipelines.metrics.mean.job import SCOUTS, MeanJob
+from pipelines.metrics.mean.result import TABLE, mean_statement, mean_table
 from pipelines.numbers import Cells, EncodeCells, parquet
 from pipelines.road import Content, Reports, Road, bucket_count, columns_of
 from transforms.collect_counts import Counted, CountMessages

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from mechanisms.central.histogram import CentralHistogram
-from pipelines.histogram import report
-from pipelines.histogram.job import HistogramJob
-from pipelines.histogram.result import TABLE, histogram_statement, histogram_table
+from pipelines.metrics.histogram import report
+from pipelines.metrics.histogram.job import HistogramJob
+from pipelines.metrics.histogram.result import TABLE, histogram_statement, histogram_table
 from pipelines.numbers import Cells, parquet
 from pipelines.road import Content, Reports, Road, columns_of, fresh_digest
 from transforms import perturb

@@ -20,7 +20,7 @@ from pipelines.wording import covered
 from transforms.collect import Frequencies
 
 if TYPE_CHECKING:
-    from pipelines.histogram.job import HistogramJob
+    from pipelines.metrics.histogram.job import HistogramJob
 
 TABLE = "histogram.parquet"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines import facts, pages
-from pipelines.mean.report import number
+from pipelines.metrics.mean.report import number
+from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.pictures import DARK, frame, picture
-from pipelines.vector_mean.result import FREQUENCIES, TABLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
     asked, top = statement["asked"], table.slice(0, _ROWS)
     shrunk = "shrunk" in table.column_names
     return pages.page(
-        "pipelines.vector_mean",
+        "pipelines.metrics.vector_mean",
         dimension=f"{asked['dimension']:,}",
         n=f"{statement['n']:,}",
         created=statement["created"],

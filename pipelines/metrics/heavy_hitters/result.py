@@ -13,7 +13,7 @@ from pipelines.numbers import counted, statement_head, versions
 from transforms.discover import Discovered
 
 if TYPE_CHECKING:
-    from pipelines.heavy_hitters.job import HeavyHittersJob
+    from pipelines.metrics.heavy_hitters.job import HeavyHittersJob
 
 TABLE = "heavy_hitters.parquet"
 

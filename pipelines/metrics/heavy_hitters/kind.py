@@ -10,11 +10,11 @@ from rich.text import Text
 
 from pipelines import release
 from pipelines.console import numbers_table
-from pipelines.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, prepare
-from pipelines.heavy_hitters.publish import HeavyHittersRoad
-from pipelines.heavy_hitters.report import labels
-from pipelines.heavy_hitters.result import TABLE
 from pipelines.kinds import Kind, Prediction
+from pipelines.metrics.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, prepare
+from pipelines.metrics.heavy_hitters.publish import HeavyHittersRoad
+from pipelines.metrics.heavy_hitters.report import labels
+from pipelines.metrics.heavy_hitters.result import TABLE
 
 _SHOWN = 20
 

@@ -16,7 +16,7 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target, default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.numbers import open_numbers
 from pipelines.terms import (
     cautioned,

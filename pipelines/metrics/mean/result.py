@@ -24,7 +24,7 @@ from transforms.encode_numbers import Bounds
 from transforms.scout import Chosen
 
 if TYPE_CHECKING:
-    from pipelines.mean.job import MeanJob
+    from pipelines.metrics.mean.job import MeanJob
 
 TABLE = "mean.parquet"
 

@@ -27,7 +27,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     top = table.slice(0, _ROWS).to_pylist()
     rows = zip(labels(table), top, strict=False)
     return pages.page(
-        "pipelines.mean",
+        "pipelines.metrics.mean",
         column=html.escape(asked["column"]),
         by=f" by <em>{html.escape(asked['group_by'])}</em>" if asked["group_by"] else "",
         n=f"{statement['n']:,}",

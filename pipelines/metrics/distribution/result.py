@@ -15,7 +15,7 @@ from transforms.collect_distribution import Distribution
 from transforms.encode_numbers import Bounds
 
 if TYPE_CHECKING:
-    from pipelines.distribution.job import DistributionJob
+    from pipelines.metrics.distribution.job import DistributionJob
 
 TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
 

@@ -47,7 +47,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     asked = statement["asked"]
     drawn, advice = _POSTPROCESSED[asked["postprocess"]]
     return pages.page(
-        "pipelines.histogram",
+        "pipelines.metrics.histogram",
         column=html.escape(asked["column"]),
         n=f"{statement['n']:,}",
         unit=html.escape(asked["unit"]),

@@ -1,0 +1,1 @@
+"""The kinds of metrics: one folder each, and what they share."""
