@@ -75,7 +75,9 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     )  # fmt: skip
     file, size = done.stdout.split()
     assert Path(file).is_relative_to(site)
-    assert int(size) == len((ROOT / "pipelines" / "mean" / "page.html").read_text("utf-8"))
+    assert int(size) == len(
+        (ROOT / "pipelines" / "metrics" / "mean" / "page.html").read_text("utf-8")
+    )
 
 
 # Imports every module of the first floor where only what a device has can be imported, and lets a

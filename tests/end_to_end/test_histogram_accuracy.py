@@ -22,7 +22,8 @@ import pytest
 from mechanisms import systems
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram.job import HistogramJob, HistogramOptions, prepare
+from pipelines.metrics.histogram.job import HistogramJob, prepare
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.publish import HistogramRoad
 from pipelines.road import Publish
 from tests.fakes import canaries

@@ -20,7 +20,8 @@ from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines import cli
 from pipelines.metrics.vector_mean import publish
-from pipelines.metrics.vector_mean.job import VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.job import prepare
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import estimated, tables
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import cli
-from pipelines.metrics.histogram.job import HistogramOptions
+from pipelines.metrics.histogram.options import HistogramOptions
 from tests.fakes import canaries
 
 ROOT = Path(__file__).parents[2]

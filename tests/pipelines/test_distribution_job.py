@@ -12,7 +12,8 @@ import pytest
 
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
-from pipelines.metrics.distribution.job import DistributionOptions, prepare, read_quantiles
+from pipelines.metrics.distribution.job import prepare, read_quantiles
+from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.report import number, percent
 from pipelines.metrics.distribution.result import covers, scaled
 from tests.fakes import canaries

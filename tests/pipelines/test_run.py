@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, St
 from rich.console import Console
 
 from pipelines.errors import RequestError
-from pipelines.metrics.histogram.job import HistogramOptions
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.requests import request
 from pipelines.run import beam_options, run_beam
 

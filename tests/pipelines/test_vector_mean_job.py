@@ -14,8 +14,9 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
 from pipelines.inputs import open_telemetry
-from pipelines.metrics.vector_mean.job import VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.job import prepare
 from pipelines.metrics.vector_mean.kind import KIND
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.publish import VectorMeanRoad
 from pipelines.row_attributes import read_attributes
 from transforms.attributes import Category, Number, NumberList

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pydantic import Field
-
 from mechanisms.channel import Guarantee
 from mechanisms.distribution import fitting
 from mechanisms.distribution.estimator import DistributionEstimator
@@ -16,8 +14,8 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import NumberOptions, open_numbers, read_bounds
-from pipelines.requests import Whole
+from pipelines.metrics.distribution.options import DistributionOptions
+from pipelines.numbers import open_numbers, read_bounds
 from pipelines.terms import (
     cautioned,
     drowned,
@@ -31,14 +29,6 @@ from transforms.encode_numbers import Bounds
 
 _MOST_QUANTILES = 1000
 _HALF = "a half, which a cumulative share said to be a half is never off by more than"
-
-
-class DistributionOptions(NumberOptions):
-    """What a person asks for; every number is checked before anything is read."""
-
-    bins: Whole | None = Field(None, ge=fitting.LEAST_BINS, le=fitting.MOST_BINS)
-    quantiles: str | None = Field(None, min_length=1)
-    smooth: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from pipelines import release
 from pipelines.kinds import Kind, Prediction
-from pipelines.metrics.distribution.job import DistributionJob, DistributionOptions, prepare
+from pipelines.metrics.distribution.job import DistributionJob, prepare
+from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.publish import DistributionRoad
 from pipelines.metrics.distribution.report import number, percent
 from pipelines.metrics.distribution.result import QUANTILES

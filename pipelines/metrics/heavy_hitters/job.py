@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms.channel import Guarantee
 from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.randomness import SecureRandom
-from mechanisms.systems import AUTO
 from mechanisms.target import Target
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.requests import Whole
+from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.road import bucket_count
 from pipelines.terms import (
-    ReleaseOptions,
     cautioned,
     least_batch,
     next_to_nothing,
@@ -39,18 +35,6 @@ _BY_LEVELS = (
     "users are divided among the levels of a prefix tree by dice that do not look at the value, "
     "and a report of any level loses what a report of the bucket alone would"
 )
-
-
-class HeavyHittersOptions(ReleaseOptions):
-    """What a person asks for; every number is checked before anything is read."""
-
-    alphabet: tuple[str, ...] | None = None
-    max_length: Whole | None = Field(None, ge=1)
-    model: Literal["local", "shuffle"] = "shuffle"
-    system: Literal["pem", "treehist"] = "pem"
-    oracle: str = AUTO
-    top: Whole | None = Field(None, ge=1, le=10_000)
-    false_strings: float = Field(0.01, gt=0, le=1000)
 
 
 @dataclass(frozen=True)

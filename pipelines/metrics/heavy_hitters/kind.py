@@ -11,7 +11,8 @@ from rich.text import Text
 from pipelines import release
 from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
-from pipelines.metrics.heavy_hitters.job import HeavyHittersJob, HeavyHittersOptions, prepare
+from pipelines.metrics.heavy_hitters.job import HeavyHittersJob, prepare
+from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.publish import HeavyHittersRoad
 from pipelines.metrics.heavy_hitters.report import labels
 from pipelines.metrics.heavy_hitters.result import TABLE

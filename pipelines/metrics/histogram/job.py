@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
-
-from pydantic import Field
 
 from mechanisms import planner, systems
 from mechanisms.channel import Guarantee
@@ -14,9 +11,9 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.target import Target
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.road import bucket_count
 from pipelines.terms import (
-    ReleaseOptions,
     cautioned,
     drowned,
     least_reports,
@@ -33,19 +30,6 @@ _BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
 _LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
-
-
-class HistogramOptions(ReleaseOptions):
-    """What a person asks for; every number is checked before anything is read."""
-
-    domain: str = Field(min_length=1)
-    model: Literal["local", "shuffle", "central"] | None = None
-    mechanism: str = systems.AUTO
-    max_messages: float = Field(1.0, ge=1)
-    honest_share: float = Field(0.9, gt=0, le=1)
-    bound: Literal["exact", "published"] = "exact"
-    out_of_domain: Literal["drop", "other"] = "drop"
-    postprocess: Literal["pop", "none"] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from pipelines import console, release
 from pipelines.kinds import Kind, Prediction
-from pipelines.metrics.histogram.job import HistogramJob, HistogramOptions, prepare
+from pipelines.metrics.histogram.job import HistogramJob, prepare
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.publish import HistogramRoad
 from pipelines.metrics.histogram.result import TABLE
 

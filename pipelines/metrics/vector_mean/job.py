@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from mechanisms import rows_planner, vector_planner
 from mechanisms.channel import Guarantee, Mechanism
@@ -23,8 +21,8 @@ from mechanisms.vector_planner import VectorDesign
 from mechanisms.vector_target import VectorTarget
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
-from pipelines.numbers import NumberOptions
 from pipelines.row_attributes import read_attributes
 from pipelines.terms import cautioned, least_reports, next_to_nothing, require_proven, target_terms
 from transforms.attributes import Attribute, categorical, numeric, width
@@ -35,18 +33,6 @@ _OUTSIDE_SUBSPACE = (
     "lost whatever the number of reports, and intervals do not cover it; --mechanism auto with "
     "--shrink has the smaller error"
 )
-
-
-class VectorMeanOptions(NumberOptions):
-    """What a person asks for; every number is checked before anything is read."""
-
-    column: str = ""  # rows have several: see the three below
-    number: tuple[str, ...] = ()
-    vector: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    radius: float | None = Field(None, gt=0)
-    shrink: Literal["none", "zero", "grand-mean", "prior"] = "grand-mean"
-    prior: str | None = Field(None, min_length=1)
 
 
 @dataclass(frozen=True)

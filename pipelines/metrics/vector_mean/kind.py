@@ -15,7 +15,8 @@ from pipelines import release
 from pipelines.console import numbers_table
 from pipelines.kinds import Kind, Prediction
 from pipelines.metrics.mean.report import interval, number
-from pipelines.metrics.vector_mean.job import VectorMeanJob, VectorMeanOptions, prepare
+from pipelines.metrics.vector_mean.job import VectorMeanJob, prepare
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.publish import VectorMeanRoad
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from transforms.attributes import categorical
