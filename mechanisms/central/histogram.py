@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from mechanisms.central.boost import Boost, for_ranges
 from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.central.noisefirst import NoiseFirst
 from mechanisms.channel import Counts, Floats, Guarantee
+from mechanisms.frequency.noise_laws import Normal, TwoSidedGeometric
 from mechanisms.frequency.oracle import Noise
 from mechanisms.randomness import RandomSource
 
@@ -109,8 +109,8 @@ class SumOfLaplace:
 
     def isf(self, q: float) -> float:
         """For q below 1/2."""
-        reach = max(stats.norm.isf(q), stats.laplace(scale=math.sqrt(0.5)).isf(q))
-        return math.sqrt(self.variance) * float(reach)
+        reach = max(Normal(1.0).isf(q), -math.sqrt(0.5) * math.log(2 * q))
+        return math.sqrt(self.variance) * reach
 
     def ppf(self, q: float) -> float:
         """Its mirror image."""
@@ -151,8 +151,7 @@ class LaplaceHistogram(CentralHistogram):
         return self.noise.variance()
 
     def added(self, n: int) -> Noise:
-        law: Noise = stats.dlaplace(self.noise.decay)
-        return law
+        return TwoSidedGeometric(self.noise.decay)
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,7 @@ class NoiseFirstHistogram(CentralHistogram):
         return self.buckets.noise.variance()
 
     def added(self, n: int) -> Noise:
-        law: Noise = stats.dlaplace(self.buckets.noise.decay)
-        return law
+        return TwoSidedGeometric(self.buckets.noise.decay)
 
 
 def _require_domain(domain_size: int) -> None:

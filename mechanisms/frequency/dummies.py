@@ -17,12 +17,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.dummy_batch import Keys, uniform_bags, uniform_keys
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
+from mechanisms.frequency.noise_laws import Binomial, Poisson
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy import dummies_accounting, published
@@ -86,8 +86,7 @@ class PoissonDummies(IndependentBins):
         return np.zeros_like(np.asarray(frequency, np.float64)) + self.other / n
 
     def added(self, n: int) -> Noise:
-        noise: Noise = stats.poisson(n * self.other)
-        return noise
+        return Poisson(n * self.other)
 
     def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
         holders = np.asarray(histogram, np.int64)
@@ -173,8 +172,7 @@ class Aue(IndependentBins):
         return np.zeros_like(np.asarray(frequency, np.float64)) + spread / n
 
     def added(self, n: int) -> Noise:
-        noise: Noise = stats.binom(n, self.chance)
-        return noise
+        return Binomial(n, self.chance)
 
     def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
         holders = np.asarray(histogram, np.int64)

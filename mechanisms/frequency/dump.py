@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.frequency.dummy_batch import DummyBatch, Keys, uniform_bags, uniform_keys
 from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy.binomial_sums import binomial_sum
@@ -140,8 +140,7 @@ class PureDump(DummyBatch):
     def added(self, n: int) -> Noise | None:
         (whole, chance), share = self.numbers, 1 / self.domain_size
         if not (whole and chance):
-            single: Noise = stats.binom(n * max(whole, 1), share * (1 if whole else chance))
-            return single
+            return Binomial(n * max(whole, 1), share * (1 if whole else chance))
         law = binomial_sum((n * whole, share), (n, chance * share))
         return IntegerNoise(law.first, law.pmf)
 

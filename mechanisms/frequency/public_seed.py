@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from mechanisms.channel import Floats
+from mechanisms.frequency.noise_laws import Normal
 from mechanisms.frequency.oracle import FrequencyOracle, Noise, support_variance
 
 
@@ -80,5 +80,4 @@ class PublicSeed(FrequencyOracle):
     def added(self, n: int) -> Noise:
         """A normal law with the largest variance of any frequency: collisions are no binomials."""
         largest = max(float(self.variance(0.0, n)), float(self.variance(1.0, n)))
-        law: Noise = stats.norm(0.0, n * math.sqrt(largest))
-        return law
+        return Normal(n * math.sqrt(largest))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy import special, stats
+from scipy import special
 
+from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 
@@ -160,6 +161,6 @@ def lost(oracle: FrequencyOracle, frequency: float, users: float, rows: int, tai
     if not allowed > 0:
         return 1.0
     n = max(int(users), 1)
-    needed = rows * (int(stats.binom.isf(allowed, n, oracle.other)) + 1)
+    needed = rows * (int(Binomial(n, oracle.other).isf(allowed)) + 1)
     held = oracle.other + frequency * oracle.contrast
-    return float(stats.binom.cdf(needed - 1, rows * n, held))
+    return Binomial(rows * n, held).cdf(needed - 1)

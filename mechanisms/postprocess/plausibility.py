@@ -14,10 +14,10 @@ on what can be forged. Stochastic dominance of sums of independent trials: Shake
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from mechanisms.channel import Counts, Floats, Mechanism
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.noise_laws import binomial_cdf, binomial_sf
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.mean.public_groups import PublicGroups
 
@@ -85,6 +85,6 @@ def _extremes(mechanism: Mechanism) -> tuple[Floats, Floats]:
 
 def _tail(seen: Counts, n: int, low: Floats, high: Floats) -> float:
     """The least probability of any of some counts under the laws that bound them, times all."""
-    above = stats.binom.sf(seen - 1, n, np.clip(high * (1 + _ROUNDING), 0, 1))
-    below = stats.binom.cdf(seen, n, np.clip(low * (1 - _ROUNDING), 0, 1))
+    above = binomial_sf(seen - 1, n, np.clip(high * (1 + _ROUNDING), 0, 1))
+    below = binomial_cdf(seen, n, np.clip(low * (1 - _ROUNDING), 0, 1))
     return float(min(1.0, 2 * seen.size * min(np.min(above), np.min(below))))

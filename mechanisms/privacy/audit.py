@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
@@ -186,8 +186,8 @@ def _cuts(ordered: NDArray[np.float64], most: int = 16) -> list[int]:
 
 def _lower_bound(hits: int, others: int, n: int, delta: float, risk: float) -> float:
     """epsilon from below, given how often a set was hit under each of two inputs."""
-    low = float(stats.beta.ppf(risk, hits, n - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(risk, others + 1, n - others)) if others < n else 1.0
+    low = float(special.betaincinv(hits, n - hits + 1, risk)) if hits else 0.0
+    high = float(special.betainccinv(others + 1, n - others, risk)) if others < n else 1.0
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
@@ -212,4 +212,4 @@ def _plausible(counts: NDArray[np.int64], law: NDArray[np.float64], risk: float)
     wanted[nearest] += wanted[short].sum()
     observed, wanted = observed[~short], wanted[~short]
     statistic = float(((observed - wanted) ** 2 / wanted).sum())
-    return observed.size == 1 or statistic < float(stats.chi2.isf(risk, observed.size - 1))
+    return observed.size == 1 or statistic < float(special.chdtri(observed.size - 1, risk))

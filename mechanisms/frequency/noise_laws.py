@@ -1,0 +1,164 @@
+"""Laws of the noise in a count, by their tails: `scipy.stats` has them, and takes a second to load.
+
+Every command and every worker process would pay for that second.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from mechanisms.channel import Floats
+
+
+def binomial_sf(k: ArrayLike, n: ArrayLike, chance: ArrayLike) -> Floats:
+    """P(X > k) for whole k from -1 to n, of any shape.
+
+    >>> float(binomial_sf(1, 2, 0.5))
+    0.25
+    """
+    a, b = np.asarray(k) + 1.0, np.asarray(n) - np.asarray(k, np.float64)
+    inside = special.betainc(np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64))
+    return np.where(a < 1, 1.0, np.where(b < 1, 0.0, inside))
+
+
+def binomial_cdf(k: ArrayLike, n: ArrayLike, chance: ArrayLike) -> Floats:
+    """P(X <= k), exact to the last digits where it is next to nothing, too.
+
+    >>> float(binomial_cdf(1, 2, 0.5))
+    0.75
+    """
+    a, b = np.asarray(k) + 1.0, np.asarray(n) - np.asarray(k, np.float64)
+    inside = special.betaincc(np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64))
+    return np.where(a < 1, 0.0, np.where(b < 1, 1.0, inside))
+
+
+class IntegerLaw(ABC):
+    """A law on the integers whose quantiles follow from its two tails."""
+
+    @abstractmethod
+    def mean(self) -> float:
+        """The expectation."""
+
+    @abstractmethod
+    def cdf(self, k: int) -> float:
+        """P(X <= k)."""
+
+    @abstractmethod
+    def sf(self, k: int) -> float:
+        """P(X > k), computed on its own: 1 - cdf(k) has no digits left far out."""
+
+    def ppf(self, q: float) -> float:
+        """The least integer that is not exceeded with probability at least q, in (0, 1)."""
+        return float(self._least(lambda k: self.cdf(k) >= q))
+
+    def isf(self, q: float) -> float:
+        """The least integer that is exceeded with probability at most q, in (0, 1)."""
+        return float(self._least(lambda k: self.sf(k) <= q))
+
+    def _least(self, holds: Callable[[int], bool]) -> int:
+        """The least integer for which something holds that holds for all above it."""
+        low = high = math.floor(self.mean())
+        step = 1
+        while not holds(high):
+            low, high, step = high, high + step, 2 * step
+        while holds(low):
+            low, high, step = low - step, low, 2 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+
+@dataclass(frozen=True)
+class Poisson(IntegerLaw):
+    """Of independent arrivals.
+
+    >>> Poisson(4.0).ppf(0.5), Poisson(4.0).isf(0.025)
+    (4.0, 8.0)
+    """
+
+    expected: float
+
+    def mean(self) -> float:
+        return self.expected
+
+    def cdf(self, k: int) -> float:
+        return float(special.pdtr(k, self.expected)) if k >= 0 else 0.0
+
+    def sf(self, k: int) -> float:
+        return float(special.pdtrc(k, self.expected)) if k >= 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Binomial(IntegerLaw):
+    """Of n coins.
+
+    >>> Binomial(10, 0.5).ppf(0.5), Binomial(10, 0.5).isf(0.025)
+    (5.0, 8.0)
+    """
+
+    n: int
+    chance: float
+
+    def mean(self) -> float:
+        return self.n * self.chance
+
+    def cdf(self, k: int) -> float:
+        return float(binomial_cdf(min(max(k, -1), self.n), self.n, self.chance))
+
+    def sf(self, k: int) -> float:
+        return float(binomial_sf(min(max(k, -1), self.n), self.n, self.chance))
+
+
+@dataclass(frozen=True)
+class TwoSidedGeometric(IntegerLaw):
+    """P(X = k) proportional to exp(-decay |k|).
+
+    >>> TwoSidedGeometric(1.0).ppf(0.025), TwoSidedGeometric(1.0).isf(0.025)
+    (-3.0, 3.0)
+    """
+
+    decay: float
+
+    def mean(self) -> float:
+        return 0.0
+
+    def cdf(self, k: int) -> float:
+        return self._beyond(-k) if k < 0 else 1 - self._beyond(k + 1)
+
+    def sf(self, k: int) -> float:
+        return 1 - self._beyond(-k) if k < 0 else self._beyond(k + 1)
+
+    def _beyond(self, k: int) -> float:
+        """P(X >= k), of k >= 1."""
+        return math.exp(-self.decay * k) / (1 + math.exp(-self.decay))
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Without a bias.
+
+    >>> round(Normal(2.0).isf(0.025), 3)
+    3.92
+    """
+
+    deviation: float
+
+    def mean(self) -> float:
+        """0."""
+        return 0.0
+
+    def ppf(self, q: float) -> float:
+        """The quantile, for q in (0, 1)."""
+        return self.deviation * float(special.ndtri(q))
+
+    def isf(self, q: float) -> float:
+        """What is exceeded with probability q."""
+        return -self.ppf(q)
