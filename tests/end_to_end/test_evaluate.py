@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -125,22 +124,37 @@ MANY = [
 ]  # fmt: skip
 
 
-def begun(output: str, **streams: int) -> subprocess.Popen[bytes]:
-    """An evaluation by two workers that has written a little of its journal."""
-    command = [sys.executable, "-m", "pipelines.cli", *MANY, "--jobs", "2", "--output", output]
+# Runs the command until its journal has three entries, and sends itself a signal then: from outside
+# a fast machine would be done before the signal came.
+STOPPED = """
+import os, sys
+from pipelines import cli
+from pipelines.evaluate.journal import Journal
+
+append, number, entries = Journal.append, int(sys.argv.pop(1)), []
+
+def stop_after_three(self, entry):
+    append(self, entry)
+    entries.append(entry)
+    if len(entries) == 3:
+        os.kill(os.getpid(), number)
+
+Journal.append = stop_after_three
+cli.entry()
+"""
+
+
+def stopped(output: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """An evaluation by two workers that was stopped when it had written a little of its journal."""
+    words = [sys.executable, "-c", STOPPED, str(int(number)), *MANY, "--jobs", "2"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, env=environment, **streams)
-    journal = Path(output, "journal.jsonl")
-    while not (journal.exists() and journal.read_bytes().count(b"\n") >= 3):
-        assert process.poll() is None
-        time.sleep(0.01)
-    return process
+    return subprocess.run(
+        [*words, "--output", output], env=environment, capture_output=True, text=True
+    )
 
 
 def test_killed_it_goes_on_and_ends_alike(run, workspace) -> None:
-    process = begun("killed")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert stopped("killed", signal.SIGKILL).returncode == -signal.SIGKILL
     assert not Path("killed/results.parquet").exists()
     journal = Path("killed/journal.jsonl")
     before = journal.read_bytes()
@@ -155,11 +169,9 @@ def test_killed_it_goes_on_and_ends_alike(run, workspace) -> None:
 
 
 def test_interrupted_it_says_how_to_go_on(workspace) -> None:
-    process = begun("interrupted", stderr=subprocess.PIPE)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate()[1].decode()
+    process = stopped("interrupted", signal.SIGINT)
     assert process.returncode == 3
-    assert said == "hushbeam: interrupted; the same command goes on from here\n"
+    assert process.stderr == "hushbeam: interrupted; the same command goes on from here\n"
     assert not Path("interrupted/results.parquet").exists()
 
 
