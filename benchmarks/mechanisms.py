@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import seconds
-from mechanisms.catalog import FREQUENCY
+from mechanisms.catalog import build
 from mechanisms.randomness import SecureRandom
 
 N = 1_000_000
@@ -38,7 +38,7 @@ def main() -> None:
         table.add_column(heading, justify="right")
     for name, parameters in CASES:
         # Of those whose hash is linear, whose size is told.
-        mechanism: Any = FREQUENCY[name](**parameters)
+        mechanism: Any = build(name, **parameters)
         cells = rng.integers(mechanism.domain_size, N).astype(np.uint32)
         messages = mechanism.perturb(cells, rng)
         counts = mechanism.count(messages)

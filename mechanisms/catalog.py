@@ -1,103 +1,86 @@
-"""Every mechanism by name, for command lines and configuration."""
+"""Every mechanism by name, for command lines and configuration.
+
+A mechanism is described where it is defined (`mechanisms.registry.register`); a module that defines
+some is a line of `MODULES`. Another distribution names its own modules as entry points of the group
+`hushbeam.mechanisms`. Nothing is imported before somebody asks.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, cast
 
-from mechanisms.channel import Mechanism, require_integer
-from mechanisms.frequency import linear_hash, projective_geometry, unary
-from mechanisms.frequency.correlated_noise import CorrelatedNoise
-from mechanisms.frequency.count_sketch import CountSketch
-from mechanisms.frequency.dummies import Aue, PoissonDummies
-from mechanisms.frequency.dump import MixDump, PureDump
-from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.random_projection import RandomProjection
-from mechanisms.frequency.rappor import Rappor
-from mechanisms.frequency.subset_selection import SubsetSelection
-from mechanisms.mean import hybrid, two_point, widths
-from mechanisms.mean.additive import laplace
-from mechanisms.mean.gaussian import gaussian, gaussian_analytic
-from mechanisms.mean.optimal import Optimal
-from mechanisms.mean.published import dct_published, im_published
-from mechanisms.mean.scalar import ScalarMean
-from mechanisms.vector import meanest, multi
-from mechanisms.vector.base import VectorMean
-from mechanisms.vector.laplace_vector import laplace_vector
-from mechanisms.vector.privunit import privunit
-from mechanisms.vector.random_projection import multi_rphm
+from mechanisms.channel import Mechanism
+from mechanisms.registry import Registration, RegistrationError, known
 
-LOCAL: dict[str, Callable[..., FrequencyOracle]] = {
-    "grr": linear_hash.k_ary,
-    "olh": linear_hash.optimal_local,
-    "srr": linear_hash.shuffled,
-    "hadamard": linear_hash.hadamard,
-    "projective": projective_geometry.optimal,
-    "sue": unary.symmetric,
-    "oue": unary.optimised,
-    "subset": SubsetSelection,
-    "rappor": Rappor,
-    "shist": RandomProjection,
-    "treehist": CountSketch,
-}
-"""Every report is private by itself: they take epsilon and domain_size at the least."""
+if TYPE_CHECKING:
+    from mechanisms.frequency.oracle import FrequencyOracle
+    from mechanisms.mean.scalar import ScalarMean
 
-BATCH: dict[str, Callable[..., FrequencyOracle]] = {
-    "poisson": PoissonDummies,
-    "correlated": CorrelatedNoise,
-    "puredump": PureDump,
-    "mixdump": MixDump,
-    "aue": Aue,
-}
-"""Only a shuffled batch is private: they take epsilon, delta, n and domain_size at the least."""
+GROUP = "hushbeam.mechanisms"
 
-FREQUENCY = LOCAL | BATCH
+# Where two designs err alike, the one that is registered first is taken.
+MODULES = (
+    "mechanisms.frequency.linear_hash",
+    "mechanisms.frequency.projective_geometry",
+    "mechanisms.frequency.unary",
+    "mechanisms.frequency.subset_selection",
+    "mechanisms.frequency.rappor",
+    "mechanisms.frequency.random_projection",
+    "mechanisms.frequency.count_sketch",
+    "mechanisms.frequency.dummies",
+    "mechanisms.frequency.correlated_noise",
+    "mechanisms.frequency.dump",
+    "mechanisms.papers.hp_sdp",
+    "mechanisms.mean.optimal",
+    "mechanisms.mean.hybrid",
+    "mechanisms.mean.widths",
+    "mechanisms.mean.additive",
+    "mechanisms.mean.gaussian",
+    "mechanisms.mean.two_point",
+    "mechanisms.mean.published",
+    "mechanisms.mean.key_value",
+    "mechanisms.vector.multi",
+    "mechanisms.vector.meanest",
+    "mechanisms.vector.laplace_vector",
+    "mechanisms.vector.random_projection",
+    "mechanisms.vector.privunit",
+    "mechanisms.vector.mixed_choice",
+    "mechanisms.central.histogram",
+)
 
-MEAN: dict[str, Callable[..., ScalarMean]] = {
-    "pm": widths.piecewise,
-    "nm": widths.noise,
-    "im": widths.improved,
-    "window_optimal": widths.window_optimal,
-    "dct": widths.dct,
-    "laplace": laplace,
-    "gaussian": gaussian,
-    "gaussian_analytic": gaussian_analytic,
-    "duchi": two_point.duchi,
-    "ndm": two_point.ndm,
-    "hm": hybrid.hm,
-    "hybrid_optimal": hybrid.hybrid_optimal,
-    "optimal": Optimal,
-}
-"""Of numbers in [-1, 1]: they take epsilon at the least, and `cells`; some take delta."""
 
-VECTOR: dict[str, Callable[..., VectorMean]] = {
-    "multi_hm": multi.multi_hm,
-    "multi_optimal": multi.multi_optimal,
-    "meanest": meanest.Meanest,
-    "laplace_vector": laplace_vector,
-    "multi_rphm": multi_rphm,
-    "privunit": privunit,
-}
-"""Of many numbers at once: they take epsilon and dimension at the least."""
+def registrations() -> Mapping[str, Registration]:
+    """Every mechanism by its name; where tasks share one, the later is "task:name".
 
-PUBLISHED: dict[str, Callable[..., ScalarMean]] = {
-    "im_published": im_published,
-    "dct_published": dct_published,
-}
-"""As their papers have them, with claims that do not hold: for evaluation alone."""
+    Raises:
+        RegistrationError: another distribution's module cannot be imported, or two mechanisms
+            claim one name.
+    """
+    found: dict[str, Registration] = {}
+    for registration in _ordered():
+        name = registration.name
+        found[name if name not in found else f"{registration.task}:{name}"] = registration
+    return found
 
-_SIZES = {"domain_size", "hash_range", "n", "cells", "dimension"}  # parameters that count something
 
-_M = TypeVar("_M")
+def of_task(task: str) -> Mapping[str, Registration]:
+    """The mechanisms of one task by name, those that keep what they claim.
 
-_ALL: dict[str, Callable[..., Mechanism]] = {
-    **FREQUENCY,
-    **MEAN,
-    **VECTOR,
-    **PUBLISHED,
-    "meanest_published": meanest.MeanestPublished,
-}
+    >>> list(of_task("vector"))[:2]
+    ['multi_hm', 'multi_optimal']
+    """
+    return {found.name: found for found in _ordered() if found.task == task and found.claims_hold}
+
+
+def published(task: str) -> Mapping[str, Registration]:
+    """Those of a task that are as their papers have them, and whose claims do not hold."""
+    return {
+        found.name: found for found in _ordered() if found.task == task and not found.claims_hold
+    }
 
 
 def names() -> list[str]:
@@ -106,7 +89,7 @@ def names() -> list[str]:
     >>> "olh" in names()
     True
     """
-    return list(_ALL)
+    return list(registrations())
 
 
 def build(name: str, **parameters: Any) -> Mechanism:
@@ -126,36 +109,59 @@ def build(name: str, **parameters: Any) -> Mechanism:
     >>> build("olh", epsilon=1.0, domain_size=100).guarantee.epsilon
     1.0
     """
-    if name not in _ALL:
-        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(_ALL)}")
-    return _call(name, _ALL[name], parameters)
+    return find(name, registrations()).build(**parameters)
 
 
 def build_frequency(name: str, **parameters: Any) -> FrequencyOracle:
     """`build`, for mechanisms that estimate frequencies only."""
-    if name not in FREQUENCY:
-        raise ValueError(f"unknown frequency mechanism {name!r}; there are: {', '.join(FREQUENCY)}")
-    return _call(name, FREQUENCY[name], parameters)
+    built = find(name, of_task("frequency"), "frequency mechanism").build(**parameters)
+    return cast("FrequencyOracle", built)
 
 
 def build_mean(name: str, **parameters: Any) -> ScalarMean:
     """`build`, for mechanisms that estimate means only, and keep what they claim."""
-    if name not in MEAN:
-        raise ValueError(f"unknown mean mechanism {name!r}; there are: {', '.join(MEAN)}")
-    return _call(name, MEAN[name], parameters)
+    built = find(name, of_task("mean"), "mean mechanism").build(**parameters)
+    return cast("ScalarMean", built)
 
 
-def _call(name: str, constructor: Callable[..., _M], parameters: dict[str, Any]) -> _M:
-    signature = inspect.signature(constructor)
+def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") -> Registration:
+    """A mechanism's facts.
+
+    Args:
+        name: of it.
+        among: name -> registration.
+        what: they all are.
+
+    Raises:
+        ValueError: there is none of that name; the message lists those that there are.
+    """
+    if name not in among:
+        raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(among)}")
+    return among[name]
+
+
+def _ordered() -> list[Registration]:
+    """All that is registered, in an order that does not depend on who imported what first."""
+    _import_all()
+    place = {module: place for place, module in enumerate(MODULES)}
+    return sorted(known(), key=lambda one: place.get(one.constructor.__module__, len(place)))
+
+
+@cache
+def _import_all() -> None:
+    """Have every module register its mechanisms, those of other distributions last."""
+    for module in MODULES:
+        import_module(module)
+    for point in entry_points(group=GROUP):
+        _import_foreign(point)
+
+
+def _import_foreign(point: EntryPoint) -> None:
+    """Have another distribution's module register its mechanisms."""
     try:
-        signature.bind(**parameters)
-    except TypeError as error:
-        accepted = ", ".join(
-            key if p.default is p.empty else f"{key} (optional)"
-            for key, p in signature.parameters.items()
-        )
-        raise ValueError(f"{name}: {error}; it takes: {accepted}") from None
-    for key in _SIZES & parameters.keys():
-        if not (parameters[key] is None and signature.parameters[key].default is None):
-            require_integer(key, parameters[key])
-    return constructor(**parameters)
+        point.load()
+    except Exception as error:
+        owner = point.dist.name if point.dist else "an unnamed distribution"
+        raise RegistrationError(
+            f"{owner}: its mechanisms ({point.value}) are refused, {type(error).__name__}: {error}"
+        ) from error

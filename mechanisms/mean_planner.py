@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,29 +20,7 @@ KEY_VALUE = "key_value"
 
 LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
 
-# What auto compares; the others of the catalogue are special cases of these, or worse everywhere.
-SEARCHED = ("optimal", "hybrid_optimal", "window_optimal", "gaussian_analytic")
-
-_LARGEST = {"optimal": 8.0}  # epsilon
 _KEY_VALUE_CELLS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-
-SOURCES: Mapping[str, str] = {
-    "pm": "Wang, Xiao, Yang et al., ICDE 2019",
-    "nm": "Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
-    "im": "Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
-    "window_optimal": "the best width of a piecewise mechanism, by trying every one",
-    "dct": "Zhu, Wang, Sun, J. Computer Research and Development, made private",
-    "laplace": "Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
-    "gaussian": "Dwork, Roth 2014, Theorem 3.22, as discrete noise",
-    "gaussian_analytic": "Balle, Wang, ICML 2018, as discrete noise",
-    "duchi": "Duchi, Jordan, Wainwright, JASA 2018",
-    "ndm": "the baseline of Zhang, Zhu, Zhou, Yuan 2023",
-    "hm": "Wang, Xiao, Yang et al., ICDE 2019",
-    "hybrid_optimal": "the best mixture of a window and two points",
-    "optimal": "the least worst variance of all unbiased channels, within 0.3 %",
-    KEY_VALUE: "joint k-ary response: Ye et al., S&P 2019; Gu et al., USENIX Security 2020",
-}
-"""Who published each mechanism."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +93,7 @@ def design(target: MeanTarget, name: str = AUTO) -> ScalarDesign:
 
     Args:
         target: what must hold.
-        name: of a mechanism in `catalog.MEAN`, or "auto".
+        name: of a mechanism of the task "mean", or "auto".
 
     Raises:
         ValueError: the name is unknown, or the target is out of reach.
@@ -124,8 +101,8 @@ def design(target: MeanTarget, name: str = AUTO) -> ScalarDesign:
     >>> design(MeanTarget("local", 1.0, 0.0, n=1)).name
     'optimal'
     """
-    if name != AUTO and name not in catalog.MEAN:
-        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(catalog.MEAN)}")
+    if name != AUTO:
+        catalog.find(name, catalog.of_task("mean"))
     if target.model == "local" or target.epsilon is None:
         return _best(target, name, target.spent)
     if name == AUTO:
@@ -142,8 +119,10 @@ def _best(target: MeanTarget, name: str, epsilon: float) -> ScalarDesign:
     """The least worst-case variance at a given epsilon_local."""
     found: list[ScalarDesign] = []
     refusals: list[ValueError] = []
-    for each in SEARCHED if name == AUTO else (name,):
-        spent = min(epsilon, _LARGEST.get(each, math.inf)) if name == AUTO else epsilon
+    means = catalog.of_task("mean")
+    searched = [each for each, one in means.items() if target.model in one.searched]
+    for each in searched if name == AUTO else (name,):
+        spent = min(epsilon, means[each].largest_epsilon) if name == AUTO else epsilon
         try:
             found.append(ScalarDesign(target, each, _build(target, each, spent)))
         except ValueError as error:  # outside the range of this one, say
@@ -156,7 +135,7 @@ def _best(target: MeanTarget, name: str, epsilon: float) -> ScalarDesign:
 def _build(target: MeanTarget, name: str, epsilon: float) -> ScalarMean:
     """A mechanism; in the local model it spends delta too, if it can."""
     parameters: dict[str, float] = {"epsilon": epsilon, "cells": target.grid}
-    taken = inspect.signature(catalog.MEAN[name]).parameters
+    taken = catalog.of_task("mean")[name].parameters
     if target.model == "local" and target.delta > 0 and "delta" in taken:
         parameters["delta"] = target.delta
     elif "delta" in taken and taken["delta"].default is inspect.Parameter.empty:
@@ -176,7 +155,7 @@ def _amplified(target: MeanTarget, name: str) -> float:
     def family(epsilon: float) -> Mechanism:
         return _build(target, name, epsilon)
 
-    cap = min(target.cap, _LARGEST.get(name, math.inf))
+    cap = min(target.cap, catalog.of_task("mean")[name].largest_epsilon)
     return largest_shuffled(target.epsilon, target.delta, target.n, family, cap)
 
 

@@ -13,7 +13,6 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector_target import VectorTarget
 
 NAME = "mixed_rows"
-SOURCE = "Wang, Xiao, Yang et al., ICDE 2019, section IV-C"
 
 _BEST_SHARE = 2.1  # of epsilon, for each attribute sent
 

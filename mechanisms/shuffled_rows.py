@@ -53,7 +53,7 @@ def shuffled_mechanism(target: VectorTarget, name: str) -> VectorMean:
 
     Args:
         target: of the shuffle model, with an epsilon of the batch.
-        name: in `catalog.VECTOR`.
+        name: of the task "vector".
 
     Raises:
         ValueError: the target is out of its reach.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mechanisms import catalog
@@ -18,16 +18,6 @@ AUTO = "auto"  # the mechanism of least worst-case error
 # What auto compares: the unbiased ones. A projection's bias stays, however many users report.
 SEARCHED = ("multi_optimal", "multi_hm", "meanest", "laplace_vector")
 SEARCHED_IN_A_BALL = (*SEARCHED, "privunit")
-
-SOURCES: Mapping[str, str] = {
-    "multi_hm": "Wang, Xiao, Yang et al., ICDE 2019",
-    "multi_optimal": "coordinate sampling of Wang et al., ICDE 2019, over the optimal scalar mean",
-    "meanest": "Duchi, Jordan, Wainwright, JASA 2018, corrected for even dimensions",
-    "laplace_vector": "Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
-    "multi_rphm": "Sun, Yang, Cheng, Su, Big Data Research 2020",
-    "privunit": "Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, on a finite code",
-}
-"""Who published each mechanism."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ def design(target: VectorTarget, name: str = AUTO) -> VectorDesign:
 
     Args:
         target: what must hold.
-        name: of a mechanism in `catalog.VECTOR`, or "auto".
+        name: of a mechanism of the task "vector", or "auto".
 
     Returns:
         The design; auto compares unbiased mechanisms. With a radius these include PrivUnit, whose
@@ -61,8 +51,8 @@ def design(target: VectorTarget, name: str = AUTO) -> VectorDesign:
     >>> found.name, round(found.error, 3)
     ('multi_optimal', 0.2)
     """
-    if name != AUTO and name not in catalog.VECTOR:
-        raise ValueError(f"unknown mechanism {name!r}; there are: {', '.join(catalog.VECTOR)}")
+    if name != AUTO:
+        catalog.find(name, catalog.of_task("vector"))
     amplified = target.model == "shuffle" and target.epsilon is not None
     fitted = shuffled_mechanism if amplified else _spending
     tried = [name] if name != AUTO else list(searched(target, amplified))

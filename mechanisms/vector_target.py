@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
+from typing import cast
 
 from mechanisms import catalog
 from mechanisms.mean.scalar import LARGEST_ALPHABET
@@ -75,14 +75,14 @@ def build(target: VectorTarget, name: str, epsilon: float, **more: int) -> Vecto
 
     Args:
         target: its dimension, radius and grid.
-        name: in `catalog.VECTOR`.
+        name: of the task "vector".
         epsilon: what a user's report spends.
         **more: other parameters.
 
     Raises:
         ValueError: a parameter is out of range.
     """
-    constructor = catalog.VECTOR[name]
+    registration = catalog.of_task("vector")[name]
     offered = {
         "cells": target.grid if name != "laplace_vector" else None,
         "radius": target.radius,
@@ -90,6 +90,7 @@ def build(target: VectorTarget, name: str, epsilon: float, **more: int) -> Vecto
             1, min(round(0.3 * target.dimension), _LARGEST_MATRIX // target.dimension)
         ),
     }
-    taken = inspect.signature(constructor).parameters
+    taken = registration.parameters
     fitting = {key: value for key, value in offered.items() if key in taken and value is not None}
-    return constructor(epsilon=epsilon, dimension=target.dimension, **(fitting | more))
+    parameters = {"epsilon": epsilon, "dimension": target.dimension} | fitting | more
+    return cast("VectorMean", registration.build(**parameters))

@@ -100,7 +100,7 @@ def _built(options: AuditOptions) -> Mechanism:
             parameters[name] = int(number) if number.lstrip("-").isdigit() else float(number)
         except ValueError:
             raise RequestError(f"--parameter: {text!r} is not of the form NAME=NUMBER") from None
-    if options.mechanism in catalog.BATCH:
+    if catalog.find(options.mechanism, catalog.registrations()).batch:
         if options.shuffle is None:
             raise RequestError(
                 f"--shuffle is missing: {options.mechanism} is private in a batch only; say of "

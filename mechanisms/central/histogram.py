@@ -22,6 +22,7 @@ from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.frequency.noise_laws import Normal, TwoSidedGeometric
 from mechanisms.frequency.oracle import Noise
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 
 
 class CentralHistogram(ABC):
@@ -117,6 +118,15 @@ class SumOfLaplace:
         return -self.isf(q)
 
 
+@register(
+    "laplace",
+    task="frequency",
+    source="Dwork, McSherry, Nissim, Smith, TCC 2006",
+    models=["central"],
+    searched=True,
+    small={"epsilon": 1.0, "domain_size": 4},
+    stands_in="no report is noisy; the noise of a count is enumerated",
+)
 @dataclass(frozen=True)
 class LaplaceHistogram(CentralHistogram):
     """Every count with its own two-sided geometric noise.
@@ -154,6 +164,14 @@ class LaplaceHistogram(CentralHistogram):
         return TwoSidedGeometric(self.noise.decay)
 
 
+@register(
+    "boost",
+    task="frequency",
+    source="Hay, Rastogi, Miklau, Suciu, VLDB 2010",
+    models=["central"],
+    small={"epsilon": 1.0, "domain_size": 4},
+    stands_in="no report is noisy; the noise of a node is enumerated",
+)
 @dataclass(frozen=True)
 class BoostHistogram(CentralHistogram):
     """`Boost`: a noisy tree made consistent; made for ranges of an ordered domain."""
@@ -193,6 +211,14 @@ class BoostHistogram(CentralHistogram):
         return SumOfLaplace(float(self.tree.leaf_variances().max()))
 
 
+@register(
+    "noisefirst",
+    task="frequency",
+    source="Xu, Zhang, Xiao et al., VLDB Journal 2013",
+    models=["central"],
+    small={"epsilon": 1.0, "domain_size": 4},
+    stands_in="no report is noisy; the noise of a count is enumerated",
+)
 @dataclass(frozen=True)
 class NoiseFirstHistogram(CentralHistogram):
     """`NoiseFirst`: noisy counts, averaged over runs of values that look alike.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mechanisms import catalog, mean_planner, planner, systems
+from mechanisms import catalog, mean_planner, planner
 from mechanisms.channel import require_integer
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.ramps import best_ramps
@@ -61,7 +61,7 @@ class DistributionDesign:
     def source(self) -> str:
         """Who published the mechanism."""
         name = self.design.name
-        return systems.find(name).source if name in ORACLES else mean_planner.SOURCES[name]
+        return catalog.of_task("frequency" if name in ORACLES else "mean")[name].source
 
 
 def default_bins(n: int) -> int:
@@ -80,7 +80,7 @@ def design(target: MeanTarget, bins: int, expected: int, name: str = AUTO) -> Di
         target: what must hold; its cells are ignored.
         bins: how many grid points values are rounded to, 2 .. 1024.
         expected: how many reports errors are predicted for.
-        name: of a mechanism of `catalog.MEAN` or of `ORACLES`, or "auto".
+        name: of a mechanism of the task "mean" or of `ORACLES`, or "auto".
 
     Returns:
         The design. Its span follows from the mechanism and the expected number of reports alone:
@@ -123,8 +123,8 @@ def _fitted(target: MeanTarget, bins: int, name: str) -> MeanDesign:
         if not isinstance(mechanism, FrequencyOracle):
             raise TypeError(f"{name} is no frequency mechanism")
         return MeanDesign(target, name, mechanism)
-    if name not in catalog.MEAN:
-        known = ", ".join((AUTO, *catalog.MEAN, *ORACLES))
+    if name not in catalog.of_task("mean"):
+        known = ", ".join((AUTO, *catalog.of_task("mean"), *ORACLES))
         raise ValueError(f"{name!r} does not serve distributions; there are: {known}")
     return mean_planner.design(target, name)
 

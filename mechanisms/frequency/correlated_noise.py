@@ -26,6 +26,7 @@ from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
 from mechanisms.sampling.integer_noise import IntegerNoise
 
@@ -33,6 +34,18 @@ _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add
 
 
+@register(
+    "correlated",
+    task="frequency",
+    source="Ghazi, Kumar, Manurangsi, Pagh, ICML 2020",
+    models=["shuffle"],
+    batch=True,
+    searched=True,
+    several=True,
+    postprocess="pop",
+    small={"epsilon": 4.0, "delta": 0.2, "n": 3, "domain_size": 2, "honest_share": 0.7},
+    stands_in="clusters have no largest size; the two counters of one bin are convolved",
+)
 @dataclass(frozen=True)
 class CorrelatedNoise(IndependentBins):
     """The true value, a share of Laplace noise, and a share of a mask that cancels.

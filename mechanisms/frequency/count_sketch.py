@@ -11,14 +11,24 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats, require_integer
 from mechanisms.frequency.noisy_sign import NoisySign
+from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.public_hash import PublicHash, most_functions
 from mechanisms.randomness import Words
+from mechanisms.registry import register
 
 _MOST_ROWS = 1 << 24
 _TOP = np.uint64(63)
 _BLOCK = 1 << 16  # values decoded at a time by `median`
 
 
+@register(
+    "treehist",
+    task="frequency",
+    source="Bassily, Nissim, Stemmer, Thakurta, NIPS 2017",
+    seeded=True,
+    postprocess="pop",
+    small=[{**sizes, "width": 4, "sketches": 2} for sizes in SMALL],
+)
 @dataclass(frozen=True)
 class CountSketch(NoisySign):
     """One bit of the Hadamard transform of the value's place in a random count sketch.

@@ -28,6 +28,7 @@ from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy import dummies_accounting, published
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
 from mechanisms.sampling.sparse_bits import heads
 
@@ -38,6 +39,20 @@ _UNIT = 2.0**-53
 _LARGEST_LISTED = 12  # values whose 2^d sets of dummies are listed
 
 
+@register(
+    "poisson",
+    task="frequency",
+    source="uniform dummies, a Poisson number from each user, accounted exactly",
+    models=["shuffle"],
+    batch=True,
+    searched=True,
+    several=True,
+    postprocess="pop",
+    small=[
+        {"epsilon": 1.0, "delta": 0.05, "n": 4, "domain_size": 2, "honest_share": 0.75},
+        {"epsilon": 3.0, "delta": 0.5, "n": 3, "domain_size": 3, "honest_share": 0.7},
+    ],
+)
 @dataclass(frozen=True)
 class PoissonDummies(IndependentBins):
     """The true value and a Poisson number of uniform dummies.
@@ -100,6 +115,18 @@ class PoissonDummies(IndependentBins):
         return uniform_bags(integer_tables.poisson(self.dummies).law(), self.codes)
 
 
+@register(
+    "aue",
+    task="frequency",
+    source="Balcer, Cheu, ITC 2020",
+    models=["shuffle"],
+    batch=True,
+    several=True,
+    small=[
+        {"epsilon": 1.0, "delta": 0.1, "n": 14, "domain_size": 2, "honest_share": 0.8},
+        {"epsilon": 2.0, "delta": 0.3, "n": 4, "domain_size": 3, "honest_share": 1.0},
+    ],
+)
 @dataclass(frozen=True)
 class Aue(IndependentBins):
     """The true value and, for every value, one dummy with a given chance.

@@ -24,12 +24,25 @@ from mechanisms.privacy.divergence import require_loss
 from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummies
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.registry import register
 from mechanisms.sampling.integer_noise import IntegerNoise
 
 _WORD = 1 << 64
 _LARGEST_NUMBER = 1 << 20  # dummies from one user
 
 
+@register(
+    "puredump",
+    task="frequency",
+    source="Li, Liu, Ren et al., IEEE TDSC 2023",
+    models=["shuffle"],
+    batch=True,
+    several=True,
+    small=[
+        {"epsilon": 1.0, "delta": 0.05, "n": 4, "domain_size": 3, "honest_share": 0.75},
+        {"epsilon": 1.5, "delta": 0.2, "n": 5, "domain_size": 2, "honest_share": 0.6},
+    ],
+)
 @dataclass(frozen=True)
 class PureDump(DummyBatch):
     """The true value and s uniform dummies; if s is not whole, one more with the rest's chance.
@@ -170,6 +183,18 @@ class PureDump(DummyBatch):
         return uniform_bags(number, self.codes)
 
 
+@register(
+    "mixdump",
+    task="frequency",
+    source="Li, Liu, Ren et al., IEEE TDSC 2023",
+    models=["shuffle"],
+    batch=True,
+    several=True,
+    small=[
+        {"epsilon": 0.5, "delta": 0.02, "n": 4, "domain_size": 3, "epsilon_local": 2.0},
+        {"epsilon": 0.6, "delta": 0.1, "n": 3, "domain_size": 4, "epsilon_local": 1.5},
+    ],
+)
 @dataclass(frozen=True)
 class MixDump(PureDump):
     """k-ary response and s uniform dummies: less is in the open before the shuffle.

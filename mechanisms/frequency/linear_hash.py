@@ -32,9 +32,10 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.oracle import SMALL, FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
@@ -233,6 +234,14 @@ class LinearHash(FrequencyOracle):
         return self.forms.passed(table)[: self.domain_size]
 
 
+@register(
+    "grr",
+    task="frequency",
+    source="Kairouz, Oh, Viswanath, NIPS 2014",
+    searched=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def k_ary(epsilon: float, domain_size: int) -> LinearHash:
     """Generalised randomised response (GRR, direct encoding; SH when shuffled): q = d, t = 1.
 
@@ -241,6 +250,14 @@ def k_ary(epsilon: float, domain_size: int) -> LinearHash:
     return LinearHash(epsilon, domain_size, domain_size)
 
 
+@register(
+    "olh",
+    task="frequency",
+    source="Wang, Blocki, Li, Jha, USENIX Security 2017",
+    searched=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
     """OLH: the hash range that minimises the average variance at this epsilon.
 
@@ -256,6 +273,14 @@ def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = Non
     return _best(epsilon, domain_size, target)
 
 
+@register(
+    "srr",
+    task="frequency",
+    source="Zhang, Xu, Xia, J. of Software 2022",
+    searched=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
     """SRR of HP-SDP (also SOLH, MURS): a hash range suited to a shuffled batch.
 
@@ -272,6 +297,14 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     return _best(epsilon, domain_size, target)
 
 
+@register(
+    "hadamard",
+    task="frequency",
+    source="Acharya, Sun, Zhang, AISTATS 2019",
+    searched=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def hadamard(epsilon: float, domain_size: int) -> LinearHash:
     """One-bit Hadamard response: q = 2; a report is the index of a parity and one noisy bit.
 

@@ -14,6 +14,12 @@ from mechanisms.randomness import SeededRandom
 
 _BLOCK = 1 << 20  # simulated users at a time
 
+SMALL: tuple[dict[str, float], ...] = tuple(
+    {"epsilon": epsilon, "domain_size": size}
+    for epsilon, size in ((0.1, 2), (1.0, 10), (2.5, 7), (6.0, 8))
+)
+"""Parameters at which the reports of most frequency mechanisms can be listed."""
+
 
 class Noise(Protocol):
     """A law on the integers, as far as intervals need it."""

@@ -27,9 +27,10 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.oracle import SMALL, FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
@@ -243,6 +244,14 @@ def orders(domain_size: int) -> list[int]:
     ]
 
 
+@register(
+    "projective",
+    task="frequency",
+    source="Feldman, Nelson, Nguyen, Talwar, ICML 2022",
+    searched=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def optimal(epsilon: float, domain_size: int, hash_range: int | None = None) -> ProjectiveGeometry:
     """The field that minimises the average variance at this epsilon.
 

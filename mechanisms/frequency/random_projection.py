@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats, require_integer
 from mechanisms.frequency.noisy_sign import NoisySign
+from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.public_hash import PublicHash, most_functions
 from mechanisms.randomness import Words
+from mechanisms.registry import register
 
 _BITS = 64  # rows that share a hash function, one for each bit of its word
 _BYTE = 256
@@ -20,6 +22,14 @@ _MOST_ROWS = 1 << 20
 _ENTRIES = 1 << 18  # of the matrix, expanded at a time: so few stay in a core's cache
 
 
+@register(
+    "shist",
+    task="frequency",
+    source="Bassily, Smith, STOC 2015",
+    seeded=True,
+    postprocess="pop",
+    small=[{**sizes, "rows": 8} for sizes in SMALL],
+)
 @dataclass(frozen=True)
 class RandomProjection(NoisySign):
     """A random entry of the value's column in a matrix of random signs, flipped by a coin.

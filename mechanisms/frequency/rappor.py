@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Guarantee, Messages, require_epsilon, require_integer
 from mechanisms.frequency.noisy_filters import NoisyFilters
+from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.public_hash import most_functions
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
@@ -28,6 +30,15 @@ _MOST_COUNTERS = 1 << 26
 _BLOCK = 1 << 22  # bits of the users whose coins are tossed at a time
 
 
+@register(
+    "rappor",
+    task="frequency",
+    source="Erlingsson, Pihur, Korolova, CCS 2014",
+    seeded=True,
+    several=True,
+    postprocess="pop",
+    small=[{**sizes, "bits": 4, "hashes": 2, "cohorts": 2} for sizes in SMALL],
+)
 @dataclass(frozen=True)
 class Rappor(NoisyFilters):
     """A Bloom filter in a random cohort, each bit flipped by a coin; the set bits are messages.

@@ -16,6 +16,9 @@ from mechanisms.sampling.sparse_bits import Indices
 
 Memberships = Mapping[tuple[bool, bool], int]
 
+LARGEST_BATCH = 10**8
+"""Users whose sets of messages "auto" accounts for: of more it would take minutes."""
+
 
 class SetReports(SeveralMessages):
     """A frequency oracle whose user sends the values of a random set, and treats values alike.

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
-from mechanisms.frequency.set_reports import Memberships, SetReports, merged
+from mechanisms.frequency.oracle import SMALL
+from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
 from mechanisms.frequency.several_messages import Report
 from mechanisms.frequency.subset_counts import subset_counts
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.registry import register
 from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.sparse_bits import Indices, distinct
 
@@ -33,6 +35,16 @@ _LARGEST_LISTED = 1 << 14  # subsets listed
 _PIECE = 1 << 19  # messages drawn at a time
 
 
+@register(
+    "subset",
+    task="frequency",
+    source="Ye, Barg, IEEE Trans. Information Theory 2018",
+    searched=True,
+    several=True,
+    largest_batch=LARGEST_BATCH,
+    postprocess="pop",
+    small=SMALL,
+)
 @dataclass(frozen=True)
 class SubsetSelection(SetReports):
     """A random subset of fixed size that holds the user's value more often than not.

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
-from mechanisms.frequency.set_reports import Memberships, SetReports, merged
+from mechanisms.frequency.oracle import SMALL
+from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
 from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy.bernoulli_bins import unary_delta, unary_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.sampling.sparse_bits import Indices, heads
 
@@ -202,6 +204,14 @@ class Unary(SetReports):
         return min(lower, upper, alone), min(upper, alone)
 
 
+@register(
+    "sue",
+    task="frequency",
+    source="Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
+    several=True,
+    postprocess="pop",
+    small=SMALL,
+)
 def symmetric(epsilon: float, domain_size: int) -> Unary:
     """Symmetric unary encoding (SUE): basic one-time RAPPOR.
 
@@ -212,6 +222,16 @@ def symmetric(epsilon: float, domain_size: int) -> Unary:
     return Unary(epsilon, domain_size, symmetric=True)
 
 
+@register(
+    "oue",
+    task="frequency",
+    source="Wang, Blocki, Li, Jha, USENIX Security 2017",
+    searched=True,
+    several=True,
+    largest_batch=LARGEST_BATCH,
+    postprocess="pop",
+    small=SMALL,
+)
 def optimised(epsilon: float, domain_size: int) -> Unary:
     """Optimised unary encoding (OUE): n times the variance of a rare value is 4 e^e / (e^e - 1)^2.
 

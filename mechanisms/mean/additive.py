@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
-from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean, require_cells
+from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.registry import register
 from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.alias import AliasTable
 
@@ -204,6 +205,12 @@ class Laplace(Additive):
         return np.asarray(self._value(cells) ** 2 + (2 - saved) * excess * (2 / self.cells) ** 2)
 
 
+@register(
+    "laplace",
+    task="mean",
+    source="Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
+    small=SMALL,
+)
 def laplace(epsilon: float, cells: int = 1024) -> Laplace:
     """The Laplace mechanism on the grid: see `Laplace`.
 

@@ -14,9 +14,10 @@ from scipy.optimize import brentq
 
 from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
-from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
+from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL_WITH_DELTA, require_cells
 from mechanisms.privacy.search import gaussian_delta, gaussian_mu
 from mechanisms.randomness import Words
+from mechanisms.registry import register
 from mechanisms.rounding import exponential_bounds
 
 _LEAST_DELTA = 1e-12  # less is lost in what 64-bit weights cut off
@@ -97,6 +98,13 @@ class Gaussian(Additive):
         return np.asarray(self._value(cells) ** 2 + self._noise_variance)
 
 
+@register(
+    "gaussian",
+    task="mean",
+    source="Dwork, Roth 2014, Theorem 3.22, as discrete noise",
+    models=["local"],
+    small=SMALL_WITH_DELTA,
+)
 def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
     """The classical Gaussian mechanism: sigma = 2 sqrt(2 ln(1.25 / delta)) / epsilon.
 
@@ -125,6 +133,14 @@ def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
     return Gaussian(epsilon, delta, cells, sigma)
 
 
+@register(
+    "gaussian_analytic",
+    task="mean",
+    source="Balle, Wang, ICML 2018, as discrete noise",
+    models=["local"],
+    searched=True,
+    small=SMALL_WITH_DELTA,
+)
 def gaussian_analytic(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
     """The Gaussian mechanism with the least sigma whose noise table keeps to (epsilon, delta).
 

@@ -25,6 +25,8 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.mean.scalar import (
+    SMALL,
+    SMALL_WITH_DELTA,
     ScalarMean,
     require_alphabet,
     require_cells,
@@ -34,6 +36,7 @@ from mechanisms.mean.two_point import TwoPoint, TwoPointLaw
 from mechanisms.mean.widths import moments, piecewise
 from mechanisms.mean.window import Window, WindowLaw
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.registry import register
 
 _WORD = 1 << 64
 _FINEST = 1 << 30  # words for each step of the points, so that rounding costs no accuracy
@@ -156,6 +159,12 @@ class Hybrid(ScalarMean):
         return [(0, self.cells)]
 
 
+@register(
+    "hm",
+    task="mean",
+    source="Wang, Xiao, Yang et al., ICDE 2019",
+    small=SMALL,
+)
 def hm(epsilon: float, cells: int = 1024) -> ScalarMean:
     """HM, the hybrid mechanism: PM with probability 1 - e^(-epsilon/2), else Duchi's.
 
@@ -180,6 +189,13 @@ def hm(epsilon: float, cells: int = 1024) -> ScalarMean:
     return _mixed(epsilon, cells, width, share, 0.0)
 
 
+@register(
+    "hybrid_optimal",
+    task="mean",
+    source="the best mixture of a window and two points",
+    searched=True,
+    small=SMALL + SMALL_WITH_DELTA,
+)
 def hybrid_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> ScalarMean:
     """The mixture of a window and two points of least worst-case variance.
 

@@ -23,8 +23,19 @@ from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 
 
+@register(
+    "key_value",
+    task="group means",
+    source="joint k-ary response: Ye et al., S&P 2019; Gu et al., USENIX Security 2020",
+    searched=True,
+    small=[
+        {"epsilon": 1.0, "groups": 3, "cells": 2},
+        {"epsilon": 0.5, "groups": 2, "cells": 1},
+    ],
+)
 @dataclass(frozen=True)
 class KeyValue(Mechanism):
     """Joint k-ary response on (group, grid point); input and code are group * (N + 1) + point.

@@ -10,6 +10,7 @@ from mechanisms.mean.improved_shape import improved_shape, require_improved
 from mechanisms.mean.scalar import require_cells
 from mechanisms.mean.widths import published_reach
 from mechanisms.mean.window import Window, WindowLaw
+from mechanisms.registry import register
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,17 @@ class PublishedDct(Window):
         )
 
 
+@register(
+    "im_published",
+    task="mean",
+    source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023",
+    models=["local"],
+    claims_hold=False,
+    small=[
+        {"epsilon": 1.0, "delta": 0.05, "cells": 7},
+        {"epsilon": 0.5, "delta": 0.01, "cells": 12},
+    ],
+)
 def im_published(epsilon: float, delta: float, cells: int = 1024) -> PublishedImproved:
     """IM as published. It violates its delta for epsilon below 2 ln 3, by up to a factor of 39.
 
@@ -91,6 +103,14 @@ def im_published(epsilon: float, delta: float, cells: int = 1024) -> PublishedIm
     return PublishedImproved(epsilon, cells, width, delta * shape.told_apart, 0, delta)
 
 
+@register(
+    "dct_published",
+    task="mean",
+    source="Zhu, Wang, Sun, J. Computer Research and Development",
+    models=["local"],
+    claims_hold=False,
+    small=[{"epsilon": 0.05, "cells": 7}, {"epsilon": 1.0, "cells": 12}],
+)
 def dct_published(epsilon: float, cells: int = 1024, alpha: float = 5.0) -> PublishedDct:
     """DCT as published: the value plus uniform noise on [-d, d], d = 1 / (alpha epsilon).
 

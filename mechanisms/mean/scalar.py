@@ -26,6 +26,16 @@ LARGEST_GRID = 1 << 20  # cells; a position on the grid then fits a double to 2^
 _EXPONENTS = (1e-30, 300.0)  # e^epsilon is not followed further where only accuracy is at stake
 _BLOCK = 1 << 15  # values treated at a time, so that they stay in a core's cache
 
+SMALL: tuple[dict[str, float], ...] = tuple(
+    {"epsilon": epsilon, "cells": cells}
+    for epsilon, cells in ((0.5, 5), (1.0, 8), (2.5, 7), (6.0, 4))
+)
+SMALL_WITH_DELTA: tuple[dict[str, float], ...] = tuple(
+    {"epsilon": epsilon, "delta": delta, "cells": cells}
+    for epsilon, delta, cells in ((0.5, 0.01, 5), (1.0, 1e-6, 8), (2.5, 0.05, 7))
+)
+"""Parameters at which the reports of most means can be listed, without and with a delta."""
+
 
 def require_cells(cells: int) -> None:
     """Refuse a grid that is not an integer number of cells, or of too many."""

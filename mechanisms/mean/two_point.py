@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
-from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
+from mechanisms.mean.scalar import SMALL, SMALL_WITH_DELTA, ScalarMean, require_cells, require_slack
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.registry import register
 from mechanisms.rounding import exponential_bounds
 
 _WORD = 1 << 64
@@ -142,6 +143,12 @@ class TwoPoint(ScalarMean):
         return [(0, self.cells)]
 
 
+@register(
+    "duchi",
+    task="mean",
+    source="Duchi, Jordan, Wainwright, JASA 2018",
+    small=SMALL,
+)
 def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
     """Duchi's mechanism in one dimension: B = (e^epsilon + 1) / (e^epsilon - 1).
 
@@ -161,6 +168,12 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
     return TwoPoint(epsilon, cells)
 
 
+@register(
+    "ndm",
+    task="mean",
+    source="the baseline of Zhang, Zhu, Zhou, Yuan 2023",
+    small=SMALL + SMALL_WITH_DELTA,
+)
 def ndm(epsilon: float, delta: float = 0.0, cells: int = 1024) -> TwoPoint:
     """NDM, Duchi's mechanism with a delta: B = (e^epsilon + 1) / (e^epsilon - 1 + 2 delta).
 

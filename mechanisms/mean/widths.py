@@ -12,13 +12,27 @@ import numpy as np
 
 from mechanisms.channel import Floats, require_epsilon
 from mechanisms.mean.improved_shape import improved_shape, improved_slack, require_improved
-from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells, require_slack, rise
+from mechanisms.mean.scalar import (
+    LARGEST_ALPHABET,
+    SMALL,
+    SMALL_WITH_DELTA,
+    require_cells,
+    require_slack,
+    rise,
+)
 from mechanisms.mean.window import Window
+from mechanisms.registry import register
 
 _WIDEST_DCT = 4.0  # d beyond which the best alpha is not searched: four times the domain's half
 _LARGEST_WAVE = 100.0  # the square wave is then far narrower than any cell
 
 
+@register(
+    "pm",
+    task="mean",
+    source="Wang, Xiao, Yang et al., ICDE 2019",
+    small=SMALL,
+)
 def piecewise(epsilon: float, cells: int = 1024) -> Window:
     """PM, the piecewise mechanism: m = e^(-epsilon/2).
 
@@ -42,6 +56,13 @@ def piecewise(epsilon: float, cells: int = 1024) -> Window:
     return Window(epsilon, cells, _codes(math.exp(-epsilon / 2), cells))
 
 
+@register(
+    "nm",
+    task="mean",
+    source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
+    distributions=0,
+    small=SMALL + SMALL_WITH_DELTA,
+)
 def noise(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
     """NM, the square wave with delta: m = 2 b. Its counts also suit expectation maximisation.
 
@@ -72,6 +93,12 @@ def noise(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
     return Window(epsilon, cells, _codes(2 * square_wave_width(epsilon), cells), delta)
 
 
+@register(
+    "im",
+    task="mean",
+    source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
+    small=SMALL + SMALL_WITH_DELTA,
+)
 def improved(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
     """IM, the improved mechanism, with the density slack that makes its delta claim true.
 
@@ -95,6 +122,13 @@ def improved(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
     return Window(epsilon, cells, _codes(shape.ratio, cells), delta)
 
 
+@register(
+    "window_optimal",
+    task="mean",
+    source="the best width of a piecewise mechanism, by trying every one",
+    searched=True,
+    small=SMALL + SMALL_WITH_DELTA,
+)
 def window_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
     """The window of least worst-case variance, by trying every width up to the grid's.
 
@@ -117,6 +151,12 @@ def window_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Win
     return Window(epsilon, cells, 1 + int(np.argmin(spread + 1 / slope)), delta)
 
 
+@register(
+    "dct",
+    task="mean",
+    source="Zhu, Wang, Sun, J. Computer Research and Development, made private",
+    small=SMALL,
+)
 def dct(epsilon: float, cells: int = 1024, alpha: float | None = 5.0) -> Window:
     """DCT made private: its range and its window, over a range that no longer shows the value.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, require_epsilon
 from mechanisms.mean.additive import Laplace
+from mechanisms.registry import register
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 
@@ -91,6 +92,13 @@ class LaplaceVector(SampledCoordinates):
         return [(0, self.inputs - 1)]
 
 
+@register(
+    "laplace_vector",
+    task="vector",
+    source="Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
+    searched=["local"],
+    small={"epsilon": 2.0, "dimension": 2, "cells": 1},
+)
 def laplace_vector(epsilon: float, dimension: int, cells: int | None = None) -> LaplaceVector:
     """The Laplace mechanism for rows: variance 8 d^2 / epsilon^2 in every coordinate.
 

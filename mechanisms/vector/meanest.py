@@ -14,11 +14,24 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Guarantee
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.registry import register
 from mechanisms.vector.corners import Corners
 
 _WORD = 1 << 64
 
 
+@register(
+    "meanest",
+    task="vector",
+    source="Duchi, Jordan, Wainwright, JASA 2018, corrected for even dimensions",
+    searched=["local"],
+    small=[
+        {"epsilon": 2.0, "dimension": 1},
+        {"epsilon": 1.0, "dimension": 2},
+        {"epsilon": 0.5, "dimension": 3},
+        {"epsilon": 2.0, "dimension": 4},
+    ],
+)
 @dataclass(frozen=True)
 class Meanest(Corners):
     """MeanEST with ties that stay where they are: they are as likely under every input.
@@ -69,6 +82,14 @@ class Meanest(Corners):
         return [(0, self.inputs - 1)]
 
 
+@register(
+    "meanest_published",
+    task="vector",
+    source="Duchi, Jordan, Wainwright, JASA 2018",
+    models=["local"],
+    claims_hold=False,
+    small=[{"epsilon": 1.0, "dimension": dimension} for dimension in (2, 3, 4)],
+)
 @dataclass(frozen=True)
 class MeanestPublished(Corners):
     """MeanEST as published: corners on neither side are drawn with both. For comparison only.

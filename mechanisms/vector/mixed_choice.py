@@ -14,6 +14,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.registry import register
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share
 
@@ -21,6 +22,16 @@ _SHARES = (2.1, 2.5)  # what an attribute is best given: as we find it, and by t
 _FINEST = 1024  # cells
 
 
+@register(
+    "mixed_rows",
+    task="attributes",
+    source="Wang, Xiao, Yang et al., ICDE 2019, Algorithm 4 and section IV-C",
+    searched=True,
+    small=[
+        {"epsilon": 1.0, "sizes": (None, 2), "cells": 2},
+        {"epsilon": 2.0, "sizes": (3, 2), "sampled": 2},
+    ],
+)
 def mixed_rows(
     epsilon: float,
     sizes: Sequence[int | None],

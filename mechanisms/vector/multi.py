@@ -8,6 +8,7 @@ from mechanisms.channel import require_epsilon, require_integer
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET
+from mechanisms.registry import register
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 
@@ -15,6 +16,17 @@ _BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the 
 _FINEST = 1024  # cells, where there is room
 
 
+@register(
+    "multi_hm",
+    task="vector",
+    source="Wang, Xiao, Yang et al., ICDE 2019",
+    searched=True,
+    small=[
+        {"epsilon": 1.0, "dimension": 3, "cells": 2},
+        {"epsilon": 5.0, "dimension": 3, "cells": 1},
+        {"epsilon": 1.5, "dimension": 2, "cells": 2, "sampled": 2},
+    ],
+)
 def multi_hm(
     epsilon: float, dimension: int, cells: int | None = None, sampled: int | None = None
 ) -> SampledCoordinates:
@@ -48,6 +60,13 @@ def multi_hm(
     return SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
 
 
+@register(
+    "multi_optimal",
+    task="vector",
+    source="coordinate sampling of Wang et al., ICDE 2019, over the optimal scalar mean",
+    searched=True,
+    small={"epsilon": 2.0, "dimension": 2, "cells": 3},
+)
 def multi_optimal(
     epsilon: float, dimension: int, cells: int = _FINEST, sampled: int | None = None
 ) -> SampledCoordinates:

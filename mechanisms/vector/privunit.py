@@ -25,6 +25,7 @@ from mechanisms.channel import Counts, Floats, Messages, require_epsilon, requir
 from mechanisms.counts import checked_counts, reporters
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 from mechanisms.vector.cap_channel import CapChannel
 from mechanisms.vector.cap_law import CapLaw
 from mechanisms.vector.cap_moments import CapMoments, best_cap_size
@@ -211,6 +212,17 @@ class PrivUnit(CapChannel):
         return self.moments.astray * self.radius**2 / (self.codebooks * self.dimension)
 
 
+@register(
+    "privunit",
+    task="vector",
+    source="Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, on a finite code",
+    searched=True,
+    seeded=True,
+    small=[
+        {"epsilon": 1.0, "dimension": 3, "radius": 2.0, "lines": 3, "codebooks": 2},
+        {"epsilon": 4.0, "dimension": 2, "radius": 0.5, "lines": 4, "codebooks": 3},
+    ],
+)
 def privunit(
     epsilon: float,
     dimension: int,

@@ -27,6 +27,7 @@ from mechanisms.channel import (
 )
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
+from mechanisms.registry import register
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.rows import require_dimension, rows_in_cube
@@ -240,6 +241,14 @@ class MultiRphm(VectorMean):
         return saved / ((1 - self.kept) * mean_square_of_means)
 
 
+@register(
+    "multi_rphm",
+    task="vector",
+    source="Sun, Yang, Cheng, Su, Big Data Research 2020",
+    seeded=True,
+    biased=True,
+    small={"epsilon": 1.0, "dimension": 4, "projected": 2, "cells": 2},
+)
 def multi_rphm(
     epsilon: float,
     dimension: int,

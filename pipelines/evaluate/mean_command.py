@@ -54,9 +54,9 @@ attack-*.png, attack-guesses.parquet and attack-delta.parquet.
 
 def add_to(kinds: Any) -> None:
     """Add `hushbeam evaluate mean`."""
-    names = list(catalog.MEAN)
+    names = list(catalog.of_task("mean"))
     systems = ", ".join(names[:9]) + ",\n  " + ", ".join(names[9:])
-    more = _MORE.format(systems=systems, published=", ".join(catalog.PUBLISHED))
+    more = _MORE.format(systems=systems, published=", ".join(catalog.published("mean")))
     brief = "errors of means, and what one report gives away"
     parser = evaluation(kinds, "mean", brief, _DESCRIPTION, more, _RESULT)
     add_systems(parser, "names of systems or of sets of them")

@@ -18,19 +18,25 @@ from pipelines.evaluate.cells import Line
 BEST = "best"  # the alpha of least worst-case variance
 EM, EMS = "nm-em", "nm-ems"
 
-NAMES = (*catalog.MEAN, EM, EMS, *catalog.PUBLISHED)
+_MEANS = catalog.of_task("mean")
+_PUBLISHED = catalog.published("mean")
+
+NAMES = (*_MEANS, EM, EMS, *_PUBLISHED)
 
 SETS: dict[str, tuple[str, ...]] = {
-    "all": (*catalog.MEAN, EM, EMS),
+    "all": (*_MEANS, EM, EMS),
     "dct-paper": ("duchi", "pm", "dct_published", "dct"),
     "im-paper": ("gaussian", "gaussian_analytic", "ndm", "im_published", "im", "nm", EM),
 }
 
 _CONSTRUCTORS: Mapping[str, Callable[..., ScalarMean]] = {
-    **catalog.MEAN,
-    **catalog.PUBLISHED,
-    EM: catalog.MEAN["nm"],
-    EMS: catalog.MEAN["nm"],
+    name: registration.constructor
+    for name, registration in {
+        **_MEANS,
+        **_PUBLISHED,
+        EM: _MEANS["nm"],
+        EMS: _MEANS["nm"],
+    }.items()
 }
 
 
@@ -73,7 +79,7 @@ class System:
     @property
     def published(self) -> bool:
         """Whether its claim is its paper's, and does not hold."""
-        return self.name in catalog.PUBLISHED
+        return self.name in _PUBLISHED
 
     @property
     def smooth(self) -> bool | None:

@@ -60,7 +60,7 @@ better, as predicted and as measured.
 
 def add_to(kinds: Any) -> None:
     """Add `hushbeam evaluate vector-mean`."""
-    more = _MORE.format(systems=", ".join(catalog.VECTOR))
+    more = _MORE.format(systems=", ".join(catalog.of_task("vector")))
     brief = "errors of many means at once, predicted and measured"
     parser = evaluation(kinds, "vector-mean", brief, _DESCRIPTION, more, _RESULT)
     add_systems(parser, "names of systems or of sets of them")

@@ -58,8 +58,9 @@ class System:
     """A mechanism, and what becomes of its estimate.
 
     Attributes:
-        mechanism: its name in `catalog.VECTOR`; "zeros", which publishes zeros; or "projection",
-            the mean row's projection on a random subspace, without noise and without privacy.
+        mechanism: its name among those of the task "vector"; "zeros", which publishes zeros; or
+            "projection", the mean row's projection on a random subspace, without noise and
+            without privacy.
         treatment: of the unbiased estimate, one of `TREATMENTS`, or "" for none.
     """
 
@@ -168,7 +169,7 @@ def systems(names: Sequence[str]) -> dict[Line, System]:
 def _system(text: str) -> System:
     """One system by its name."""
     name, dash, treatment = text.partition("-")
-    known = [ZEROS, PROJECTION, *catalog.VECTOR]
+    known = [ZEROS, PROJECTION, *catalog.of_task("vector")]
     if name not in known or (dash and treatment not in TREATMENTS):
         raise RequestError(
             f"--systems: unknown system {text!r}; there are: {', '.join([*SETS, *known])}, and of "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from mechanisms.catalog import VECTOR
+from mechanisms.catalog import of_task
 from pipelines.arguments import add_input, add_output, add_users, asked, command
 from pipelines.attribute_arguments import add_attributes
-from pipelines.train.options import BIASED, LOSSES, METHODS
+from pipelines.train.options import LOSSES, METHODS
 
 _MORE = """\
 methods:
@@ -117,7 +117,7 @@ def _add_local(group: Any) -> None:
     group.add_argument(
         "--mechanism", metavar="NAME",
         help="auto takes the one with the least error (default: auto); or one of: "
-        f"{', '.join(name for name in VECTOR if name not in BIASED)}",
+        f"{', '.join(name for name, one in of_task('vector').items() if not one.biased)}",
     )  # fmt: skip
     group.add_argument(
         "--hold-back", metavar="SHARE",

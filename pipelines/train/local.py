@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from mechanisms import vector_planner
+from mechanisms import catalog
 from mechanisms.channel import Guarantee
 from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.learning.predicted_noise import caution
@@ -163,7 +163,7 @@ class LocalPlan:
         """Who published the mechanism."""
         mechanism = self.design.mechanism
         if self.design.name != FITTED or not isinstance(mechanism, SampledCoordinates):
-            return vector_planner.SOURCES[self.design.name]
+            return catalog.of_task("vector")[self.design.name].source
         inner = type(mechanism.mechanism).__name__
         return f"coordinate sampling of Wang et al., ICDE 2019, over {inner}, chosen for gradients"
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mechanisms import catalog
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 
@@ -15,7 +16,6 @@ MOST_STEPS = 100  # each is a dozen transforms of a pipeline that is written out
 METHODS = ("local", "dp-sgd", "dssgd")
 LOSSES = ("linear", "ridge", "logistic", "svm", "perceptron")
 
-BIASED = ("multi_rphm",)  # of the mechanisms; errors of steps would add up, however many users
 
 # Which options only some methods know.
 _OWN = {
@@ -111,7 +111,8 @@ def require_sense(options: TrainOptions) -> None:
         raise RequestError("--hidden is a number of units, which only --loss perceptron has")
     if options.penalty is not None and options.loss == "linear":
         raise RequestError("--penalty makes it --loss ridge; --loss linear has none")
-    if options.mechanism in BIASED:
+    chosen = catalog.of_task("vector").get(options.mechanism or "")
+    if chosen is not None and chosen.biased:  # errors of steps would add up
         raise RequestError(
             f"--mechanism: {options.mechanism} estimates what is left of a gradient after a "
             "projection, and steps along that lead elsewhere, however many users there are; take "

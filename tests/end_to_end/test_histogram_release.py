@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
@@ -201,7 +200,7 @@ def mechanism_of(release: Release) -> Any:
     if release.model == "central":
         family = {"laplace": LaplaceHistogram, "noisefirst": NoiseFirstHistogram}[name]
         return family(constants["epsilon"], constants["domain_size"])
-    taken = inspect.signature(catalog.FREQUENCY[name]).parameters
+    taken = catalog.of_task("frequency")[name].parameters
     return catalog.build(name, **{k: v for k, v in constants.items() if k in taken})
 
 

@@ -88,7 +88,7 @@ def held_by(group: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("model", ["local", "shuffle"])
-@pytest.mark.parametrize("name", list(catalog.MEAN))
+@pytest.mark.parametrize("name", list(catalog.of_task("mean")))
 def test_every_mechanism_is_within_its_error(name, model, events, tmp_path):
     asked: dict[str, Any] = {"mechanism": name, "model": model, "epsilon": None}
     asked |= {"epsilon_local": 2.0, "cells": 64}

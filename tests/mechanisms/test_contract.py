@@ -16,7 +16,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import follows, population, sample_size, tilted, zipf
 
-LOCAL = list(catalog.LOCAL)
+LOCAL = [name for name, one in catalog.of_task("frequency").items() if "local" in one.models]
 
 # Of these the reports of small domains would be too many to list.
 SMALLER = {

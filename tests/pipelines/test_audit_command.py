@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from mechanisms import catalog
+from mechanisms import catalog, registry
 from mechanisms.frequency.linear_hash import LinearHash
 from pipelines.cli import main
 from tests.mechanisms.privacy.test_audit import LoudSampler, Swapped, ThresholdOff, Window
 
 
 @pytest.fixture
-def planted(monkeypatch):
+def planted():
     """A catalogue with one true and several false claims in it."""
     faults = {
         "threshold-off": lambda epsilon, domain_size: ThresholdOff(epsilon, domain_size, 3),
@@ -22,7 +22,10 @@ def planted(monkeypatch):
         "wide-window": lambda epsilon: Window(epsilon, excess=1),
         "loud": lambda epsilon, domain_size: LoudSampler(epsilon, domain_size, domain_size),
     }
-    monkeypatch.setattr(catalog, "_ALL", {**catalog._ALL, **faults})
+    with registry.scratch():
+        for name, fault in faults.items():
+            registry.register(name, task="frequency", source="here", small={"epsilon": 1.0})(fault)
+        yield
 
 
 @pytest.mark.parametrize("name", ["grr", "olh", "srr", "hadamard"])

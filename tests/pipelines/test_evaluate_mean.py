@@ -152,7 +152,7 @@ def test_sets_and_alphas_make_lines() -> None:
     assert len({system.key for system in found.values()}) == 7
     assert {str(line) for line in systems(["dct"], ["3"])} == {"dct"}
     assert {each.name for each in systems(["all"], ["5"]).values()} == {
-        *catalog.MEAN, "nm-em", "nm-ems",
+        *catalog.of_task("mean"), "nm-em", "nm-ems",
     }  # fmt: skip
     for names, alphas in (
         (["nothing"], ["5"]),
@@ -183,7 +183,7 @@ def fitted(name: str, data: str, epsilon: float, delta: float, alpha: str = "5")
     return experiment, cell, experiment.fit(cell)
 
 
-@pytest.mark.parametrize("name", [*catalog.MEAN, "nm-em", "nm-ems"])
+@pytest.mark.parametrize("name", [*catalog.of_task("mean"), "nm-em", "nm-ems"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (2.0, 1e-2)])
 def test_what_the_catalogue_names_keeps_what_it_claims(name, epsilon, delta) -> None:
     known = fitted(name, "uniform:10", epsilon, delta)[2].known
@@ -213,7 +213,7 @@ def test_published_claims_are_held_against_the_exact_audit(
     assert (known["true_epsilon"] is None) == (name == "dct_published")
 
 
-@pytest.mark.parametrize("name", [*catalog.MEAN, *catalog.PUBLISHED])
+@pytest.mark.parametrize("name", [*catalog.of_task("mean"), *catalog.published("mean")])
 def test_errors_are_those_predicted(name) -> None:
     experiment, cell, fit = fitted(name, "beta:500,2,5", 2.0, 1e-6)
     runs = [experiment.measure(cell, fit, SeededRandom(cell.seed(0, each))) for each in range(100)]
@@ -451,7 +451,8 @@ def test_help_explains_every_option(run) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     for said in ("--systems", "--epsilons", "--deltas", "--data", "--ns", "--alphas", "--attack",
                  "--repetitions", "--seed", "--output", "--jobs", "examples:", "exit codes",
-                 *SETS, *catalog.MEAN, *catalog.PUBLISHED, "nm-em", "nm-ems"):  # fmt: skip
+                 *SETS, *catalog.of_task("mean"), *catalog.published("mean"),
+                 "nm-em", "nm-ems"):  # fmt: skip
         assert said in outcome.out
 
 

@@ -505,7 +505,7 @@ def test_help_explains_every_option(run) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     for said in ("--systems", "--epsilons", "--data", "--ns", "--dimensions", "--repetitions",
                  "--seed", "--output", "--jobs", "examples:", "exit codes", *SETS, *TREATMENTS,
-                 *catalog.VECTOR, "projection", "zeros"):  # fmt: skip
+                 *catalog.of_task("vector"), "projection", "zeros"):  # fmt: skip
         assert said in outcome.out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mechanisms.catalog import MEAN
+from mechanisms.catalog import of_task
 from mechanisms.distribution.fitting import AUTO, ORACLES
 from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
@@ -32,8 +32,8 @@ def add_to(commands: Any) -> None:
     privacy.add_argument(
         "--mechanism", default=AUTO, metavar="NAME",
         help="auto takes the square wave, nm, whose quantiles came nearest wherever they were "
-        f"compared (default: %(default)s); or one of: {', '.join((*MEAN, *ORACLES))}; those whose "
-        "reports do not determine a distribution are refused",
+        f"compared (default: %(default)s); or one of: {', '.join((*of_task('mean'), *ORACLES))}; "
+        "those whose reports do not determine a distribution are refused",
     )  # fmt: skip
 
     result = parser.add_argument_group("what comes out")

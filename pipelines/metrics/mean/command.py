@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mechanisms import mean_planner
-from mechanisms.catalog import MEAN
+from mechanisms.catalog import of_task
 from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
 _MORE = """\
@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
     privacy.add_argument(
         "--mechanism", default=mean_planner.AUTO, metavar="NAME",
         help="auto takes the one with the least worst-case variance (default: %(default)s); or one "
-        f"of: {', '.join(MEAN)}; of private groups only {mean_planner.KEY_VALUE}",
+        f"of: {', '.join(of_task('mean'))}; of private groups only {mean_planner.KEY_VALUE}",
     )  # fmt: skip
     privacy.add_argument(
         "--cells", metavar="N",

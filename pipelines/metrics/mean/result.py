@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.catalog import registrations
 from mechanisms.channel import Counts
 from mechanisms.mean.group_means import group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.mean_planner import SOURCES
 from mechanisms.systems import find
 from pipelines.numbers import counted as counted_exactly
 from pipelines.numbers import statement_head, versions
@@ -156,7 +156,7 @@ def mean_statement(
         "bounds": _bounds(job, bounds, chosen),
         "mechanism": {
             "name": design.name,
-            "source": SOURCES[design.name],
+            "source": registrations()[design.name].source,
             "constants": _constants(job),
             "messages_per_user": 1.0,
             "bits_per_message": max(1, (job.mechanism.codes - 1).bit_length()),

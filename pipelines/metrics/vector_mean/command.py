@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mechanisms.catalog import VECTOR
+from mechanisms.catalog import of_task
 from pipelines.arguments import add_input, add_output, add_privacy, add_users, command, publishing
 from pipelines.attribute_arguments import add_attributes
 
@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     privacy.add_argument(
         "--mechanism", default="auto", metavar="NAME",
         help="auto takes the one with the least worst-case variance (default: %(default)s); or one "
-        f"of: {', '.join(VECTOR)}",
+        f"of: {', '.join(of_task('vector'))}",
     )  # fmt: skip
 
     result = parser.add_argument_group("what comes out")

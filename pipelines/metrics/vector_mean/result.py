@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.catalog import registrations
 from mechanisms.postprocess.shrinkage import Shrunk, to_mean, to_prior
 from mechanisms.vector.limits import RowEstimate, estimate_row
 from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
-from mechanisms.vector_planner import SOURCES
 from pipelines.numbers import counted as counted_exactly
 from pipelines.numbers import statement_head, versions
 from transforms.attributes import categorical, numeric
@@ -33,7 +33,6 @@ _SAMPLE = (
     " Each user reports some of the attributes only: that those who report one are a sample of all "
     "is in its errors."
 )
-_MIXED = "Wang, Xiao, Yang et al., ICDE 2019, Algorithm 4 and section IV-C"
 _SHRUNK = {
     "zero": "the middle of the bounds",
     "grand-mean": "the mean of all coordinates, each on the scale of its bounds",
@@ -194,7 +193,7 @@ def vector_statement(
         "bounds": _bounds(job),
         "mechanism": {
             "name": design.name,
-            "source": SOURCES.get(design.name, _MIXED),
+            "source": registrations()[design.name].source,
             "constants": dict(job.mechanism.constants()),
             "messages_per_user": float(job.messages),
             "bits_per_message": design.bits,

@@ -38,7 +38,7 @@ def expected_counts(mechanism, held: np.ndarray, n: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("epsilon", [0.7, 5.0])
-@pytest.mark.parametrize("name", list(catalog.MEAN))
+@pytest.mark.parametrize("name", list(catalog.of_task("mean")))
 def test_the_plugged_in_variance_is_that_of_the_values(name, epsilon):
     """At the expected counts, for smooth data, for one value, and for the two ends."""
     mechanism = build(name, epsilon, cells=24)
@@ -67,7 +67,7 @@ def covers(mechanism, held: np.ndarray, runs: int, **asked) -> float:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])
-@pytest.mark.parametrize("name", list(catalog.MEAN))
+@pytest.mark.parametrize("name", list(catalog.of_task("mean")))
 def test_intervals_cover_as_often_as_they_say(name, epsilon):
     """300 batches: 0.95 has a standard deviation of 0.0126, so 0.88 is out of reach by chance."""
     cells = 32 if name.startswith("gaussian") else 256  # whose noise has thousands of codes

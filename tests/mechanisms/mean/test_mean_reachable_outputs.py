@@ -51,7 +51,7 @@ def test_none_is_found_in_codes():
     assert shared(likely[0], second) == shared(likely[1], first) == 1.0
 
 
-@pytest.mark.parametrize("name", list(catalog.MEAN))
+@pytest.mark.parametrize("name", list(catalog.of_task("mean")))
 def test_neighbouring_inputs_reach_the_same_codes(name):
     """Exactly, from the channel; where delta is spent, but for at most that much probability."""
     delta = {"delta": 1e-6} if name in TAKES_DELTA else {}

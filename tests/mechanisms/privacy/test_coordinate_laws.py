@@ -31,7 +31,7 @@ from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.coordinates import excess, law_excess, least_slack, levels
 from tests.oracles.privacy import Tabulated, exact_shuffled_delta
 
-PURE = [n for n in catalog.MEAN if not n.startswith("gaussian") and n not in ("ndm",)]
+PURE = [n for n in catalog.of_task("mean") if not n.startswith("gaussian") and n not in ("ndm",)]
 LOSSES = (0.0, 0.05, 0.4, 1.0, 1.9, 2.5)
 ORACLES = {
     "grr": k_ary(2.0, 5),
@@ -51,7 +51,7 @@ def channel_of(mechanism) -> np.ndarray:
 @pytest.mark.parametrize("name", PURE)
 @pytest.mark.parametrize("epsilon", [0.7, 4.0])
 def test_no_pair_of_values_of_a_scalar_mechanism_exceeds_the_law(name, epsilon):
-    mechanism = catalog.MEAN[name](epsilon=epsilon, cells=6)
+    mechanism = catalog.build(name, epsilon=epsilon, cells=6)
     law = bounded_law(common_blanket(laws_of(mechanism)))
     channel = channel_of(mechanism)
     for loss in LOSSES:
@@ -152,7 +152,7 @@ TINY = {
     "duchi-grid": SampledCoordinates(1.5, 2, 1, duchi(1.5, cells=2)),
     "hm": multi_hm(2.0, 2, cells=1),
     "hm-3": multi_hm(1.0, 3, cells=1),
-    "pm": SampledCoordinates(1.0, 2, 1, catalog.MEAN["pm"](epsilon=1.0, cells=2)),
+    "pm": SampledCoordinates(1.0, 2, 1, catalog.build("pm", epsilon=1.0, cells=2)),
     "both": SampledCoordinates(2.0, 2, 2, duchi(1.0, cells=1)),
     "delta": SampledCoordinates(1.0, 2, 1, ndm(1.0, 0.05, cells=1)),
     "both-delta": SampledCoordinates(1.0, 2, 2, ndm(0.5, 0.05, cells=1)),

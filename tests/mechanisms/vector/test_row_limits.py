@@ -18,7 +18,7 @@ from mechanisms.vector.multi import multi_hm, multi_optimal
 
 RISK = 1e-9  # of a false alarm
 
-NAMES = {name: {} for name in catalog.VECTOR} | {"multi_rphm": {"projected": 4}}
+NAMES = {name: {} for name in catalog.of_task("vector")} | {"multi_rphm": {"projected": 4}}
 
 
 def built(name: str):

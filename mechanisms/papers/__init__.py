@@ -1,0 +1,1 @@
+"""Systems that papers compose of mechanisms defined elsewhere: one file a paper."""
