@@ -6,13 +6,16 @@ import copy
 import itertools
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from mechanisms import randomness
 from mechanisms.randomness import SecureRandom, SeededRandom
+from tests.oracles.enumeration import changes
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 
@@ -36,6 +39,34 @@ def test_wide_bounds_are_met_without_modulo_bias(bound):
     assert int(draws.max()) < bound
     eighths = np.minimum(draws.astype(float) / bound * 8, 7).astype(int)
     assert follows(np.bincount(eighths, minlength=8), np.full(8, 1 / 8))
+
+
+class Raw(SeededRandom):
+    """Fills with one number over and over, and with zeros from the second time on."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self.number, self.fills = number, 0
+
+    def _fill(self, array):
+        array[:] = 0 if self.fills else self.number
+        self.fills += 1
+
+
+@pytest.mark.parametrize("bound", [2, 3, 6, 100])
+def test_exactly_as_many_words_lead_to_each_integer(bound):
+    """Of 2^32 words; a remainder's bias of 2^-25 is too small for any sample."""
+
+    def kept(word):
+        rng = Raw(word)
+        drawn = int(rng.integers(bound, 1)[0])
+        return drawn if rng.fills == 1 else None
+
+    starts = changes(kept, 1 << 32)
+    shares = {kept(start): end - start for start, end in itertools.pairwise([*starts, 1 << 32])}
+    assert len(starts) == len(shares)  # so many words, and nowhere else
+    assert shares.pop(None, 0) == (1 << 32) % bound
+    assert shares == dict.fromkeys(range(bound), (1 << 32) // bound)
 
 
 @pytest.mark.parametrize("bound", [0, -1, 2**64 + 1])
@@ -180,21 +211,71 @@ def test_a_generator_for_simulations_is_repeatable_and_a_stream_of_its_own():
     assert not hasattr(SecureRandom(), "generator")
 
 
-def test_secure_generators_differ():
-    assert SecureRandom().words(4).tolist() != SecureRandom().words(4).tolist()
+# ---- keys ----------------------------------------------------------------------------------------
 
 
-def test_a_forked_process_draws_its_own_noise():
+def keystream(key: bytes, size: int) -> list[int]:
+    """AES-256 in counter mode by its definition: each block of the counter enciphered alone."""
+    cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
+    counters = b"".join(block.to_bytes(16, "big") for block in range(-(-size // 2)))
+    return np.frombuffer(cipher.update(counters), np.uint64)[:size].tolist()
+
+
+@pytest.fixture
+def keys(monkeypatch) -> list[bytes]:
+    """All that the operating system is asked for."""
+    given: list[bytes] = []
+    system = os.urandom
+
+    def urandom(size: int) -> bytes:
+        given.append(system(size))
+        return given[-1]
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    return given
+
+
+def test_a_key_is_256_bits_of_the_system_and_nothing_else(keys):
+    """A shorter key, stretched, looks as random as this one; the stream is that of 32 bytes."""
     rng = SecureRandom()
-    rng.words(1)
+    (key,) = keys
+    assert len(key) == 32
+    assert rng.words(6).tolist() == keystream(key, 6)
+
+
+def test_every_generator_of_a_process_has_a_key_of_its_own(keys):
+    rngs = [SecureRandom() for _ in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        rngs += threads.map(lambda _: SecureRandom(), range(20))
+    streams = {tuple(rng.words(4).tolist()) for rng in rngs}
+    assert streams == {tuple(keystream(key, 4)) for key in keys}
+    assert len(streams) == len(keys) == 40
+
+
+def in_a_fork(work) -> bytes:
+    """What a child of this process answers."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        os.write(writer, rng.words(4).tobytes())
+        os.write(writer, work())
         os._exit(0)
-    theirs = os.read(reader, 32)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        said = answer.read()
     os.waitpid(child, 0)
-    assert theirs != rng.words(4).tobytes()
+    return said
+
+
+def test_every_fork_has_a_key_of_its_own_and_leaves_its_parents_alone(keys):
+    rng = SecureRandom()
+    before = rng.words(2).tolist()
+    children = [in_a_fork(lambda: rng.words(4).tobytes() + b"".join(keys[1:])) for _ in range(3)]
+    for child in children:
+        drawn, key = np.frombuffer(child[:32], np.uint64).tolist(), child[32:]
+        assert len(key) == 32  # one new key, of the whole length
+        assert drawn == keystream(key, 4)
+    assert len({child[32:] for child in children}) == 3
+    assert before + rng.words(4).tolist() == keystream(keys[0], 6)
 
 
 def test_a_seeded_generator_refuses_to_be_forked(monkeypatch):

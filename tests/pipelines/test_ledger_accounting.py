@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
@@ -56,6 +57,42 @@ def test_deltas_are_spent_too() -> None:
     assert not fits([loss(0.01, 1e-7)] * 11, Budget(epsilon=1, delta=1e-6))
     assert not fits([loss(0.01, 1e-7)], Budget(epsilon=1, delta=0))
     assert total([loss(0.01, 1e-7)] * 11, 1e-6).epsilon == math.inf
+
+
+def test_a_budget_is_filled_by_sums_to_the_last_digit_and_no_further() -> None:
+    for delta in (0.0, 1e-6):
+        budget = Budget(epsilon=1, delta=delta)
+        # A single loss at the budget's delta is one that no accountant makes smaller.
+        assert fits([loss(0.999999999, delta)], budget)
+        assert fits([loss(1.0, delta)], budget)
+        assert not fits([loss(1.000000001, delta)], budget)
+        assert not fits([loss(1.0, delta + 1e-15)], budget)
+
+
+@pytest.mark.parametrize(
+    "spent",
+    [[loss()] * 30, [loss(0.1, 1e-8)] * 20 + [loss(0.05, 1e-9)] * 40, [gaussian(0.05)] * 40],
+    ids=["alike", "two kinds", "profiles"],
+)
+def test_a_budget_is_filled_by_the_accountant_to_a_billionth_and_no_further(
+    spent: list[Loss],
+) -> None:
+    """By composition without the ledger: at its epsilon, and at its delta."""
+    profiles = [
+        PrivacyLoss.from_profile(
+            *zip(*sorted({**dict(each.profile), each.epsilon: each.delta}.items()), strict=True)
+        )
+        for each in spent
+    ]
+    joint = accountant.compose(Counter(profiles))
+    epsilon = joint.epsilon(1e-6)
+    assert epsilon < 0.95 * sum(each.epsilon for each in spent)  # the sum does not fit
+    assert fits(spent, Budget(epsilon=epsilon * (1 + 1e-9), delta=1e-6))
+    assert not fits(spent, Budget(epsilon=epsilon * (1 - 1e-9), delta=1e-6))
+    delta = joint.delta(epsilon)
+    assert fits(spent, Budget(epsilon=epsilon, delta=delta * (1 + 1e-9)))
+    assert not fits(spent, Budget(epsilon=epsilon, delta=delta * (1 - 1e-9)))
+    assert total(spent, 1e-6).epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_a_known_profile_costs_less_than_its_claim_alone() -> None:

@@ -15,6 +15,7 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines import release
 from pipelines.errors import Caution, FailedError, RequestError
+from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Budget, Entry, Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import may_run, this_process
@@ -143,6 +144,21 @@ def test_what_does_not_fit_is_refused_with_what_would(ledger: Ledger, out: str) 
         ledger.spend(request("c", "c")),
     ):
         pytest.fail("nothing may be read")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_billionth_more_than_is_left_is_refused(ledger: Ledger, out: str, delta: float) -> None:
+    """By the sum, and by the accountant, which makes a little less of the two."""
+    both = total([request(w, out, e).records[0] for w, e in (("a", 0.9), ("b", 0.1))], delta)
+    short, enough = (Budget(epsilon=both.epsilon * (1 + gap), delta=delta) for gap in (-1e-9, 1e-9))
+    make(ledger, "monday", out, 0.9, budget=enough)
+    with (
+        pytest.raises(BudgetExceeded),
+        ledger.spend(request("tuesday", "b", 0.1, budget=short)),
+    ):
+        pytest.fail("nothing may be read")
+    make(ledger, "tuesday", out + "2", 0.1, budget=enough)
+    assert states(ledger) == ["committed", "committed"]
 
 
 def test_what_would_fit_does_fit(ledger: Ledger, out: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.release_profile import release_profile
 from pipelines.ledger.accounting import fits, further, largest_share, total
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.plan.job import PlanJob, unread_job
@@ -88,6 +91,21 @@ def test_every_kind_has_a_curve_below_its_promise(tmp_path: Path) -> None:
     for record in price(job).records:
         assert 10 < len(record.profile) < 64
         assert len(record.model_dump_json()) < 2000  # a bucket's ledger is read whole
+
+
+@pytest.mark.parametrize("mechanism", ["grr", "olh", "oue", "poisson"])
+def test_no_digit_of_a_stored_curve_is_rounded_down(tmp_path: Path, mechanism: str) -> None:
+    """Both curves are chains of chords: what holds at all of their corners holds everywhere."""
+    job = job_of(tmp_path, CITY.replace("grr", mechanism))
+    curve = release_profile(job.metrics[0].job.design)
+    (stored,) = job.profiles
+    assert stored != curve  # it has fewer digits
+    corners = np.union1d(curve.epsilons, stored.epsilons)
+    assert (stored.at(corners) >= curve.at(corners) * (1 - 1e-12)).all()
+    # As it is read back from a ledger, where digits are decimals.
+    (record,) = price(job).records
+    for epsilon, delta in Loss.model_validate_json(record.model_dump_json()).profile:
+        assert Fraction(repr(delta)) >= Fraction(curve.delta(epsilon)) * (1 - Fraction(1, 10**12))
 
 
 def test_what_promises_nothing_may_reveal_everything(tmp_path: Path) -> None:
