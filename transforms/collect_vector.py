@@ -41,9 +41,9 @@ class CountRows(beam.CombineFn):
     added only where there is something to fill it with.
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, waiting: int = _WAITING) -> None:
         self._mechanism = mechanism
-        self._enough = max(_WAITING, mechanism.count(np.empty(0, np.uint64)).size)
+        self._enough = max(waiting, mechanism.count(np.empty(0, np.uint64)).size)
 
     def create_accumulator(self) -> CountedRows:
         return CountedRows(None, 0, 0)

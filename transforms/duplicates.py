@@ -140,8 +140,8 @@ class PartitionSealsDoFn(PartitionIdsDoFn):
 class OneOfEachDoFn(beam.DoFn):
     """One report of each id in a bucket."""
 
-    def __init__(self, fingerprint: bytes, form: Form) -> None:
-        self._fingerprint, self._form = fingerprint, form
+    def __init__(self, fingerprint: bytes, form: Form, compact_at: int = _COMPACT_AT) -> None:
+        self._fingerprint, self._form, self._compact_at = fingerprint, form, compact_at
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Reports]:
         kept, pending = [np.empty(0, self._form.dtype)], 0
@@ -149,7 +149,7 @@ class OneOfEachDoFn(beam.DoFn):
             rows = np.frombuffer(piece, self._form.dtype)
             kept.append(rows)
             pending += rows.size
-            if pending >= max(_COMPACT_AT, kept[0].size):
+            if pending >= max(self._compact_at, kept[0].size):
                 kept, pending = [self._one(np.concatenate(kept))], 0
         records = self._one(np.concatenate(kept))
         # What has no length is no report, but the echo of one: see `repeats`.

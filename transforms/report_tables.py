@@ -74,12 +74,13 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
     return Screened(screened.reports, tallied(counts, screened.dropped))
 
 
-def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:
+def read(file: BinaryIO, expected: Expected, rows: int = _BLOCK) -> Iterator[Screened]:
     """Reports of a Parquet file, block by block.
 
     Args:
         file: can be sought.
         expected: what the reader's plan makes of them.
+        rows: read at a time.
 
     Yields:
         Blocks, with what was dropped from each by reason. Never an exception for what the bytes
@@ -87,7 +88,7 @@ def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:
     """
     watched = _Watched(file)
     reason = screening.NOT_REPORTS
-    batches = _batches(watched, schema(expected.form).names)
+    batches = _batches(watched, schema(expected.form).names, rows)
     while True:
         try:
             batch = next(batches, None)
@@ -104,9 +105,9 @@ def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:
         yield from_table(pa.Table.from_batches([batch]), expected)
 
 
-def _batches(file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _batches(file: Any, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, or the exception that its reading raises."""
-    yield from pq.ParquetFile(file).iter_batches(_BLOCK, columns=columns, use_threads=False)
+    yield from pq.ParquetFile(file).iter_batches(rows, columns=columns, use_threads=False)
 
 
 class _Watched:

@@ -148,16 +148,16 @@ class Unseal(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         return (
             reports
-            | "Cut blocks" >> beam.FlatMap(_cut).with_output_types(Reports)
+            | "Cut blocks" >> beam.FlatMap(cut).with_output_types(Reports)
             | "Spread blocks" >> beam.Reshuffle()
             | "Open seals" >> beam.ParDo(UnsealDoFn(self.expected, self.open_ring))
         )
 
 
-def _cut(reports: Reports) -> Iterator[Reports]:
-    """A block in pieces."""
-    for start in range(0, len(reports), _BLOCK):
-        yield replace(reports, records=reports.records[start : start + _BLOCK])
+def cut(reports: Reports, block: int = _BLOCK) -> Iterator[Reports]:
+    """Reports in blocks of so many at the most."""
+    for start in range(0, len(reports), block):
+        yield replace(reports, records=reports.records[start : start + block])
 
 
 @typehints.with_input_types(Reports)

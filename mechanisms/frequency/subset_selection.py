@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +33,6 @@ _WORD = 1 << 64
 _LARGEST_DOMAIN = 1 << 28  # values; the collector's table takes 8 bytes for each
 _LARGEST_SUBSET = 1 << 21  # messages of one user, who draws them all at once
 _LARGEST_LISTED = 1 << 14  # subsets listed
-_PIECE = 1 << 19  # messages drawn at a time
 
 
 @register(
@@ -67,6 +67,7 @@ class SubsetSelection(SetReports):
 
     epsilon: float
     domain_size: int
+    portion: ClassVar[int] = 1 << 19  # messages drawn at a time
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -201,7 +202,7 @@ class SubsetSelection(SetReports):
     # ---- client and collector ----------------------------------------------------------------
 
     def _pieces(self, cells: Indices, rng: RandomSource) -> Iterator[Indices]:
-        d, step = self.domain_size, max(1, _PIECE // self.subset_size)
+        d, step = self.domain_size, max(1, self.portion // self.subset_size)
         for start in range(0, cells.size, step):
             own = cells[start : start + step]
             held = rng.bernoulli(self.keep_weight, own.size)

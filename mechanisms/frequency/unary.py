@@ -32,7 +32,6 @@ _WORD = 1 << 64
 _LARGEST_DOMAIN = 1 << 28  # values; the collector's table takes 8 bytes for each
 _DOUBLE = 53  # bits that a double holds
 _LARGEST_LISTED = 14  # values whose 2^d sets are listed
-_PIECE = 1 << 19  # messages drawn at a time
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class Unary(SetReports):
     epsilon: float
     domain_size: int
     symmetric: bool = False
+    portion: ClassVar[int] = 1 << 19  # messages drawn at a time
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -139,7 +139,7 @@ class Unary(SetReports):
     def _pieces(self, cells: Indices, rng: RandomSource) -> Iterator[Indices]:
         # All users' bits are one row of coins, cut without regard to where a user's begin.
         d, coins = self.domain_size, cells.size * self.domain_size
-        step = int(_PIECE / (self.other + 1 / d))
+        step = int(self.portion / (self.other + 1 / d))
         for start in range(0, coins, step):
             end = min(start + step, coins)
             users = np.arange(start // d, (end - 1) // d + 1)

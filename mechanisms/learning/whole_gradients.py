@@ -83,11 +83,11 @@ class WholeGradients:
         found = np.zeros(self.objective.parameters, np.int64)
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
-            found += self._block(weights, rows[part], answers[part])
+            found += self.block(weights, rows[part], answers[part])
         return found
 
-    def _block(self, weights: Floats, rows: Numbers, targets: NDArray[np.generic]) -> Counts:
-        """The sum over at most 256 rows."""
+    def block(self, weights: Floats, rows: Numbers, targets: NDArray[np.generic]) -> Counts:
+        """As `total`, of at most 256 rows."""
         used = len(rows)
         x, y = np.zeros((_BLOCK, rows.shape[1]), rows.dtype), np.zeros(_BLOCK, targets.dtype)
         x[:used], y[:used] = rows, targets

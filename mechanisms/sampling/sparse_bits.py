@@ -9,6 +9,7 @@ independent of all others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,20 +21,36 @@ from mechanisms.sampling.exact_binomial import ExactBinomial
 Indices = NDArray[np.int64]
 
 _RARE = 1 << 60  # of 2^64: up to this chance counting heads is cheaper than tossing coins
-_DENSE = 16  # columns for each chosen one: with fewer, marking is cheaper than sorting
 _HEADS = 64  # the least mean of a stretch: enough to share the cost of its count
 _LONGEST = 40  # log2 of the longest stretch
-_COINS = 1 << 20  # tossed, or places marked, at a time
-_DRAWS = 1 << 17  # places drawn at a time
 
 
-def heads(coins: int, threshold: int, rng: RandomSource) -> Indices:
+@dataclass(frozen=True)
+class Sizes:
+    """What only speed decides: the law of what is drawn is the same for any.
+
+    Attributes:
+        coins: tossed, or places marked, at a time.
+        draws: places drawn at a time.
+        dense: columns for each chosen one; with fewer, marking is cheaper than sorting.
+    """
+
+    coins: int = 1 << 20
+    draws: int = 1 << 17
+    dense: int = 16
+
+
+_FAST = Sizes()
+
+
+def heads(coins: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST) -> Indices:
     """The places of heads in a row of coins.
 
     Args:
         coins: how many, up to 2^62.
         threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
         rng: the generator of this process.
+        sizes: of the portions that are drawn together.
 
     Returns:
         (heads,) int64 in 0 .. coins - 1, ascending.
@@ -47,11 +64,11 @@ def heads(coins: int, threshold: int, rng: RandomSource) -> Indices:
         raise ValueError(f"threshold must lie in 0 .. 2^64, not {threshold}")
     if coins == 0 or threshold == 0:
         return np.empty(0, np.int64)
-    return (_counted if threshold <= _RARE else _tossed)(coins, threshold, rng)
+    return (_counted if threshold <= _RARE else _tossed)(coins, threshold, rng, sizes)
 
 
 def successes(
-    size: int, columns: int, threshold: int, rng: RandomSource
+    size: int, columns: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST
 ) -> tuple[Indices, Indices]:
     """The heads in a grid of coins.
 
@@ -60,6 +77,7 @@ def successes(
         columns: how many coins in each.
         threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
         rng: the generator of this process.
+        sizes: of the portions that are drawn together.
 
     Returns:
         ((heads,) rows, ascending; (heads,) columns, ascending within each row), int64.
@@ -72,18 +90,19 @@ def successes(
     >>> 850 < rows.size < 1150
     True
     """
-    places = heads(size * columns, threshold, rng)
+    places = heads(size * columns, threshold, rng, sizes)
     rows = places // max(columns, 1)
     return rows, places - rows * columns
 
 
-def distinct(counts: Indices, columns: int, rng: RandomSource) -> Indices:
+def distinct(counts: Indices, columns: int, rng: RandomSource, sizes: Sizes = _FAST) -> Indices:
     """A uniform random set of columns for each row: samples without replacement.
 
     Args:
         counts: (size,) integers, how many columns each row gets.
         columns: how many there are.
         rng: the generator of this process.
+        sizes: of the portions that are drawn together.
 
     Returns:
         (sum of counts,) int64, row * columns + column, ascending.
@@ -97,8 +116,8 @@ def distinct(counts: Indices, columns: int, rng: RandomSource) -> Indices:
     most = int(counts.max(initial=0))
     if not most:
         return np.empty(0, np.int64)
-    dense = most * _DENSE > columns
-    step = max(1, _COINS // columns if dense else _DRAWS // most)
+    dense = most * sizes.dense > columns
+    step = max(1, sizes.coins // columns if dense else sizes.draws // most)
     draw = _marked if dense else _sorted
     parts = [
         draw(counts[start : start + step], columns, rng) + start * columns
@@ -107,21 +126,21 @@ def distinct(counts: Indices, columns: int, rng: RandomSource) -> Indices:
     return np.concatenate(parts)
 
 
-def _tossed(coins: int, threshold: int, rng: RandomSource) -> Indices:
+def _tossed(coins: int, threshold: int, rng: RandomSource, sizes: Sizes) -> Indices:
     """`heads` where they are common: coin by coin."""
     parts = [
-        np.flatnonzero(rng.bernoulli(threshold, min(_COINS, coins - start))) + start
-        for start in range(0, coins, _COINS)
+        np.flatnonzero(rng.bernoulli(threshold, min(sizes.coins, coins - start))) + start
+        for start in range(0, coins, sizes.coins)
     ]
     return np.concatenate(parts)
 
 
-def _counted(coins: int, threshold: int, rng: RandomSource) -> Indices:
+def _counted(coins: int, threshold: int, rng: RandomSource, sizes: Sizes) -> Indices:
     """`heads` where they are rare: first how many, then where."""
     law = _stretch(threshold)
     # The last stretch may reach beyond the coins asked for: those it has in excess are ignored.
     counts = law.draw(-(-coins // law.trials), rng)
-    places = distinct(counts, law.trials, rng)
+    places = distinct(counts, law.trials, rng, sizes)
     return places[: np.searchsorted(places, coins)]
 
 

@@ -66,12 +66,13 @@ def decode(data: bytes, expected: Expected) -> Screened:
     return merged(expected, read(io.BytesIO(data), expected))
 
 
-def read(stream: BinaryIO, expected: Expected) -> Iterator[Screened]:
+def read(stream: BinaryIO, expected: Expected, block: int = _BLOCK) -> Iterator[Screened]:
     """Reports of a stream, block by block, in memory that does not grow with its length.
 
     Args:
         stream: from the first byte of a file.
         expected: what the reader's plan makes of them.
+        block: bytes read at a time.
 
     Yields:
         Blocks, with what was dropped from each by reason. Never an exception for what the bytes
@@ -89,15 +90,15 @@ def read(stream: BinaryIO, expected: Expected) -> Iterator[Screened]:
         elif kind >= 4:
             yield expected.refused(screening.OTHER_FORM, 1)
         else:
-            yield from _records(stream, Form.of(kind), fingerprint, expected)
+            yield from _records(stream, Form.of(kind), fingerprint, expected, block)
 
 
 def _records(
-    stream: BinaryIO, form: Form, fingerprint: bytes, expected: Expected
+    stream: BinaryIO, form: Form, fingerprint: bytes, expected: Expected, block: int
 ) -> Iterator[Screened]:
     """What follows the header."""
     rest, foreign = b"", 0
-    while chunk := _bytes(stream, _BLOCK):
+    while chunk := _bytes(stream, block):
         data = rest + chunk
         at, others = 0, 0
         for run in _runs(data):

@@ -79,6 +79,7 @@ class KeyRing:
 
     Args:
         keys: one or more.
+        suite: what opens a seal.
 
     >>> key = X25519PrivateKey.generate()
     >>> sealed = seal(Reports.shuffled(bytes(16), metric=0, messages=[7]), key.public_key())
@@ -86,7 +87,8 @@ class KeyRing:
     [7]
     """
 
-    def __init__(self, keys: Iterable[X25519PrivateKey]) -> None:
+    def __init__(self, keys: Iterable[X25519PrivateKey], suite: Suite = _SUITE) -> None:
+        self._suite = suite
         self._keys = {key_id(key.public_key()): key for key in keys}
         if not self._keys:
             raise ValueError("a key ring needs at least one private key")
@@ -128,7 +130,7 @@ class KeyRing:
                 continue
             boxes = reports.records["sealed"][mine].tobytes()
             opened[mine], plain.records["message"][mine] = _opened(
-                boxes, key, info(reports.fingerprint, metric, name)
+                self._suite, boxes, key, info(reports.fingerprint, metric, name)
             )
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
@@ -207,13 +209,13 @@ def _groups(reports: Reports) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
 
 
 def _opened(
-    boxes: bytes, key: X25519PrivateKey, context: bytes
+    suite: Suite, boxes: bytes, key: X25519PrivateKey, context: bytes
 ) -> tuple[NDArray[np.bool_], Messages]:
     """(n,) which of n sealed messages open, and (n,) the messages; zero where they do not."""
     words: list[bytes | None] = []
     for start in range(0, len(boxes), SEALED):
         try:
-            words.append(_SUITE.decrypt(boxes[start : start + SEALED], key, context))
+            words.append(suite.decrypt(boxes[start : start + SEALED], key, context))
         except InvalidTag:
             words.append(None)
     messages = np.frombuffer(b"".join(word or bytes(8) for word in words), "<u8")

@@ -118,7 +118,7 @@ def test_records_of_another_width_are_skipped_and_the_rest_is_read():
     assert dropped == {screening.OTHER_WIDTH: 10}
 
 
-def test_blocks_meet_anywhere_within_a_record(monkeypatch):
+def test_blocks_meet_anywhere_within_a_record():
     """Streams in pieces of any size, read in blocks of any size, give what the whole gives."""
     form = Form()
     data = file(form)[:84] + b"\x03\x00abc" + file(form)[84:] + b"\x1a\x00"
@@ -130,8 +130,7 @@ def test_blocks_meet_anywhere_within_a_record(monkeypatch):
             return super().read(min(size, 7))
 
     for block in range(1, 64):
-        monkeypatch.setattr(binary, "_BLOCK", block)
-        parts = list(binary.read(Trickle(data), expected(form)))
+        parts = list(binary.read(Trickle(data), expected(form), block))
         merged = screening.merged(expected(form), parts)
         assert (fields(merged.reports), merged.dropped) == whole
 

@@ -92,12 +92,11 @@ def test_a_flood_of_one_report_is_one_row_to_its_bucket(monkeypatch):
 
     sizes = []
     honest = duplicates.one_of_each
-    monkeypatch.setattr(duplicates, "_COMPACT_AT", 100)
     monkeypatch.setattr(
         duplicates, "one_of_each", lambda rows: (sizes.append(rows.size), honest(rows))[1]
     )
     pieces = [made(10).records.tobytes()] * 1000
-    (block,) = OneOfEachDoFn(PLAN, FORM).process((0, iter(pieces)))
+    (block,) = OneOfEachDoFn(PLAN, FORM, compact_at=100).process((0, iter(pieces)))
     assert fields(block) == fields(Reports(PLAN, FORM, honest(made(10).records)))
     assert max(sizes) <= 120
 

@@ -20,7 +20,7 @@ from mechanisms.vector.privunit import privunit
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
-from transforms import collect_vector, contributions_rows
+from transforms import contributions_rows
 from transforms.attributes import Category, Number, NumberList
 from transforms.collect_vector import CountRows
 from transforms.contributions_rows import (
@@ -314,12 +314,11 @@ def test_rows_go_through_in_small_portions(monkeypatch):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=8), st.sampled_from([1, 4, 99]))
-def test_any_split_of_the_messages_counts_alike(parts, enough):
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=8), st.sampled_from([1, 99]))
+def test_any_split_of_the_messages_counts_alike(parts, waiting):
     """What no client could have sent is dropped and counted, wherever it turns up."""
     mechanism = SampledCoordinates(1.0, 4, 1, duchi(1.0))  # 8 codes: 8 and 9 are impossible
-    combine = CountRows(mechanism)
-    combine._enough = enough
+    combine = CountRows(mechanism, waiting)
     states = []
     for part in parts:
         state = combine.create_accumulator()
@@ -333,9 +332,8 @@ def test_any_split_of_the_messages_counts_alike(parts, enough):
     assert not found.waiting
 
 
-def test_tables_of_counters_are_made_only_where_they_fill(monkeypatch):
-    monkeypatch.setattr(collect_vector, "_WAITING", 10)
-    combine = CountRows(SampledCoordinates(1.0, 50, 1, duchi(1.0)))
+def test_tables_of_counters_are_made_only_where_they_fill():
+    combine = CountRows(SampledCoordinates(1.0, 50, 1, duchi(1.0)), waiting=10)
     state = combine.add_input(combine.create_accumulator(), np.zeros(60, np.uint64))
     assert state.counts is None
     state = combine.add_input(state, np.zeros(60, np.uint64))

@@ -102,9 +102,8 @@ def test_the_order_is_new_and_the_ids_are_gone():
     assert FALSE_ALARM > 1e-20
 
 
-def test_blocks_are_opened_in_small_pieces(monkeypatch):
-    monkeypatch.setattr(unseal, "_BLOCK", 8)
-    sizes = [len(piece) for piece in unseal._cut(Reports(PLAN, SEALED, SEALED.empty(20)))]
+def test_blocks_are_opened_in_small_pieces():
+    sizes = [len(piece) for piece in unseal.cut(Reports(PLAN, SEALED, SEALED.empty(20)), 8)]
     assert sizes == [8, 8, 4]
 
 

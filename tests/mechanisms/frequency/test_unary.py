@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from mechanisms.channel import Mechanism
-from mechanisms.frequency import subset_selection, unary
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.frequency.unary import Unary, optimised, symmetric
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
@@ -165,17 +164,16 @@ def test_no_other_subset_size_is_more_accurate(epsilon, domain_size):
 # ---- the client ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("piece", [1 << 19, 1500])
+@pytest.mark.parametrize("portion", [1 << 19, 1500])
 @pytest.mark.parametrize(
     ("name", "epsilon", "d"),
     [("sue", 1.0, 3), ("sue", 6.0, 3), ("oue", 1.0, 4), ("oue", 3.0, 3), ("subset", 1.0, 5),
      ("subset", 0.1, 6), ("subset", 2.0, 2)],
 )  # fmt: skip
-def test_whole_reports_follow_their_law_and_no_other(monkeypatch, name, epsilon, d, piece):
-    """Below 1/16 bits are counted first and then placed; a piece may end within a user's bits."""
-    monkeypatch.setattr(unary, "_PIECE", piece)
-    monkeypatch.setattr(subset_selection, "_PIECE", piece)
+def test_whole_reports_follow_their_law_and_no_other(monkeypatch, name, epsilon, d, portion):
+    """Below 1/16 bits are counted first and then placed; a portion may end within a user's bits."""
     mechanism = MAKE[name](epsilon, d)
+    monkeypatch.setattr(type(mechanism), "portion", portion)
     for cell in {0, d - 1}:
         law = law_of_reports(mechanism, cell)
         wrong = tilted(law)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -10,32 +11,30 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.sampling import sparse_bits
-from mechanisms.sampling.sparse_bits import distinct, heads, successes
+from mechanisms.sampling.sparse_bits import Sizes, distinct, heads, successes
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64
 
 
-@pytest.fixture(params=["whole", "in small pieces"])
-def pieces(request, monkeypatch):
-    """The same laws, whatever the sizes that only speed decides."""
-    if request.param != "whole":
-        monkeypatch.setattr(sparse_bits, "_COINS", 1000)
-        monkeypatch.setattr(sparse_bits, "_DRAWS", 700)
+# The same laws, whatever the sizes that only speed decides.
+SIZES = pytest.mark.parametrize(
+    "sizes", [Sizes(), Sizes(coins=1000, draws=700)], ids=["whole", "in small pieces"]
+)
 
 
+@SIZES
 @pytest.mark.parametrize(
     ("columns", "chance"), [(3, 0.5), (4, 0.3), (2, 0.99), (3, 1 / 16), (2, 1 / 40), (1, 1e-3)]
 )
-def test_every_set_of_heads_in_a_row_has_its_probability(pieces, columns, chance):
+def test_every_set_of_heads_in_a_row_has_its_probability(sizes, columns, chance):
     law = np.array(
         [chance ** sum(row) * (1 - chance) ** (columns - sum(row))
          for row in product([0, 1], repeat=columns)]
     )  # fmt: skip
     wrong = tilted(law)
     n = sample_size(law, wrong)
-    rows, places = successes(n, columns, int(chance * WORD), SeededRandom(columns))
+    rows, places = successes(n, columns, int(chance * WORD), SeededRandom(columns), sizes)
     sets = np.bincount(rows, 2.0 ** (columns - 1 - places), minlength=n).astype(int)
     outcomes = np.bincount(sets, minlength=law.size)
     assert follows(outcomes, law)
@@ -76,26 +75,28 @@ def test_coins_without_chance_or_choice():
     assert distinct(np.array([0, 0]), 5, rng).size == 0
 
 
+@SIZES
 @pytest.mark.parametrize("density", [0, 1 << 30], ids=["by sorting", "by marking"])
 @pytest.mark.parametrize(("columns", "count"), [(5, 2), (6, 3), (4, 3), (3, 3), (40, 2), (9, 1)])
-def test_every_set_of_columns_is_equally_likely(pieces, monkeypatch, density, columns, count):
-    monkeypatch.setattr(sparse_bits, "_DENSE", density)
+def test_every_set_of_columns_is_equally_likely(sizes, density, columns, count):
+    sizes = replace(sizes, dense=density)
     sets = {chosen: i for i, chosen in enumerate(combinations(range(columns), count))}
     law = np.full(len(sets), 1 / len(sets))
     n = sample_size(law, tilted(law)) if len(sets) > 1 else 100
-    found = distinct(np.full(n, count), columns, SeededRandom(count)).reshape(n, count)
+    drawn = distinct(np.full(n, count), columns, SeededRandom(count), sizes)
+    found = drawn.reshape(n, count)
     chosen = found - columns * np.arange(n)[:, None]
     outcomes = np.bincount([sets[tuple(row)] for row in chosen.tolist()], minlength=len(sets))
     assert follows(outcomes, law)
     assert len(sets) == 1 or not follows(outcomes, tilted(law))
 
 
+@SIZES
 @pytest.mark.parametrize("density", [0, 1 << 30], ids=["by sorting", "by marking"])
-def test_rows_may_get_different_numbers_of_columns(pieces, monkeypatch, density):
-    monkeypatch.setattr(sparse_bits, "_DENSE", density)
+def test_rows_may_get_different_numbers_of_columns(sizes, density):
     rng = SeededRandom(8)
     counts = rng.integers(8, 30_000).astype(np.int64)
-    found = distinct(counts, 7, rng)
+    found = distinct(counts, 7, rng, replace(sizes, dense=density))
     assert (np.diff(found) > 0).all()
     np.testing.assert_array_equal(np.bincount(found // 7, minlength=counts.size), counts)
     # Given its size a row's set favours no column.
