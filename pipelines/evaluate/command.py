@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from typing import Any
 
 from pipelines.evaluate import (
     heavy_hitters_command,
-    histogram_command,
     mean_command,
     train_command,
     vector_mean_command,
@@ -15,9 +15,13 @@ from pipelines.evaluate import (
 
 _DESCRIPTION = """\
 Compare systems side by side on simulated releases of populations whose truth is known. Nothing here
-is a release: errors are measured against the true histogram, so that whoever may not see the data
-may not see this folder either.
+is a release: errors are measured against the true values, so that whoever may not see the data may
+not see this folder either.
 """
+
+_STUDIES = {
+    "histogram": "errors of histograms",
+}
 
 
 def add_to(commands: Any) -> None:
@@ -30,17 +34,39 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     kinds = parser.add_subparsers(
-        title="what is evaluated", metavar="WHAT", required=True, parser_class=type(parser)
+        title="what is evaluated", metavar="WHAT", required=True, parser_class=_late(type(parser))
     )
-    for kind in (
-        histogram_command,
-        heavy_hitters_command,
-        mean_command,
-        train_command,
-        vector_mean_command,
-    ):
-        kind.add_to(kinds)
-    for each in kinds.choices.values():
-        each.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks"
+    for name, brief in _STUDIES.items():
+        kind = kinds.add_parser(
+            name,
+            help=brief,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
+        kind.set_defaults(module=f"pipelines.evaluate.studies.{name.replace('-', '_')}")
+    for other in (heavy_hitters_command, mean_command, train_command, vector_mean_command):
+        other.add_to(kinds)
+    for kind in kinds.choices.values():
+        if kind.get_default("module") is None:
+            _add_debug(kind)
+
+
+def _late(parser_class: type[argparse.ArgumentParser]) -> type[argparse.ArgumentParser]:
+    """A parser that imports its study, which takes a second or more, once it is chosen."""
+
+    class Late(parser_class):  # type: ignore[misc, valid-type]
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+            module = self.get_default("module")
+            if module is not None:
+                del self._defaults["module"]
+                import_module(module).COMMAND.describe(self)
+                _add_debug(self)
+            return super().parse_known_args(args, namespace)
+
+    return Late
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks"
+    )

@@ -18,9 +18,9 @@ import pytest
 
 from mechanisms import systems
 from pipelines import cli
-from pipelines.evaluate.data import read
-from pipelines.evaluate.histogram import HistogramEvaluation
-from pipelines.evaluate.lines import lines
+from pipelines.evaluate.populations.histograms import read_histogram as read
+from pipelines.evaluate.studies.histogram import HistogramOptions
+from pipelines.evaluate.systems.histograms import lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
@@ -129,7 +129,7 @@ MANY = [
 STOPPED = """
 import os, sys
 from pipelines import cli
-from pipelines.evaluate.journal import Journal
+from pipelines.evaluate.engine.journal import Journal
 
 append, number, entries = Journal.append, int(sys.argv.pop(1)), []
 
@@ -271,12 +271,12 @@ def test_it_does_not_wait_for_beam(workspace) -> None:
     assert ran.returncode == 0
 
 
-def asked(command: str) -> HistogramEvaluation:
+def asked(command: str) -> HistogramOptions:
     """The options of a command line."""
     known, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
     assert rest == []
     options = {k: v for k, v in vars(known).items() if k != "command" and v is not None}
-    return HistogramEvaluation(**options)
+    return HistogramOptions(**options)
 
 
 def test_the_commands_of_the_page_and_of_the_help_can_be_typed(run) -> None:

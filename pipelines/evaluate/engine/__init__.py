@@ -1,0 +1,1 @@
+"""What all studies have in common: settings, runs that can be interrupted, tables, figures."""

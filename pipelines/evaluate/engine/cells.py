@@ -1,0 +1,122 @@
+"""What a study is made of: settings to be measured, how, and what came of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mechanisms.randomness import SeededRandom
+from pipelines.evaluate.engine.journal import Entry
+
+_DASHES = {"exact": "-", "published": "--"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One system under one bound in one model: a line of a figure.
+
+    Attributes:
+        system: a name that no other system has; the noise of its releases depends on it.
+        bound: "exact" or "published".
+        model: "shuffle", "central" or "local".
+        label: as legends say it.
+        reference: whether it is no rival of the others, but there to compare them with.
+    """
+
+    system: str
+    bound: str = "exact"
+    model: str = "local"
+    label: str = field(default="", compare=False, kw_only=True)
+    reference: bool = field(default=False, compare=False, kw_only=True)
+
+    def __str__(self) -> str:
+        return self.label or self.system
+
+    @property
+    def dashes(self) -> str:
+        """How it is drawn; colours and markers tell systems apart."""
+        if self.reference:
+            return ":"
+        return "-." if "@" in self.label else _DASHES[self.bound]
+
+    def columns(self, cell: Cell) -> dict[str, Any]:
+        """What tables say of one of its cells."""
+        return {
+            "system": self.system,
+            "bound": self.bound,
+            "model": self.model,
+            "epsilon": cell.epsilon,
+            "delta": cell.delta,
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting: a system, on a population, for a privacy target.
+
+    Attributes:
+        data: the name of the population.
+        line: which system, under which bound, in which model.
+        epsilon: of the release, in nats.
+        delta: of the shuffle model; the others ignore it.
+        paired: whether a repetition has the same seed in every setting on a population, so that
+            settings differ in nothing else.
+    """
+
+    data: str
+    line: Line
+    epsilon: float
+    delta: float
+    paired: bool = field(default=False, compare=False)
+
+    def seed(self, seed: int, repetition: int) -> int:
+        """The seed of one repetition: it depends on nothing else that is run."""
+        line = self.line
+        own = (line.system, line.bound, line.model, self.epsilon, self.delta)
+        named = (seed, self.data, *(() if self.paired else own), repetition)
+        return int.from_bytes(hashlib.sha256(repr(named).encode()).digest(), "big")
+
+    def __str__(self) -> str:
+        return f"{self.line} on {self.data} at epsilon {self.epsilon:g}, delta {self.delta:g}"
+
+
+class Simulation(Protocol):
+    """What the repetitions of a cell have in common, such as a mechanism with its parameters."""
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """Column -> value, equal in all repetitions; of JSON's types."""
+
+    def release(self, rng: SeededRandom) -> Mapping[str, float]:
+        """Column -> value of one simulated release."""
+
+
+@dataclass
+class Outcome:
+    """What is known of a cell.
+
+    Attributes:
+        known: column -> value, equal in all repetitions.
+        runs: repetition -> column -> value.
+        refused: why the system cannot serve the cell, or None.
+        failed: the type of an error that no system should raise, or None.
+    """
+
+    known: dict[str, Any] = field(default_factory=dict)
+    runs: dict[int, dict[str, float]] = field(default_factory=dict)
+    refused: str | None = None
+    failed: str | None = None
+
+    def add(self, entry: Entry) -> None:
+        """Take in one piece of work."""
+        self.refused, self.failed = entry.get("refused"), entry.get("failed")
+        self.known.update(entry.get("known", {}))
+        self.runs.update({int(run["repetition"]): run for run in entry.get("runs", ())})
+
+    def missing(self, repetitions: int) -> list[int]:
+        """What is still to be run."""
+        if self.refused is not None or self.failed is not None:
+            return []
+        return [number for number in range(repetitions) if number not in self.runs]

@@ -1,0 +1,1 @@
+"""One file a paper: its systems, its settings, its figures."""

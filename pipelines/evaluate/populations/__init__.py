@@ -1,0 +1,1 @@
+"""What systems are compared on: made populations, and the columns of Parquet files."""

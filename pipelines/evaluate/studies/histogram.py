@@ -1,0 +1,186 @@
+"""`hushbeam evaluate histogram`: the errors of histogram systems."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from mechanisms.planner import Design
+from mechanisms.randomness import SeededRandom
+from mechanisms.simulation import simulate
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.command import QUANTILES, Command
+from pipelines.evaluate.engine.figures import Along, Sheet
+from pipelines.evaluate.engine.measure import Measure
+from pipelines.evaluate.engine.options import Deltas, Options
+from pipelines.evaluate.engine.study import Study
+from pipelines.evaluate.papers import hp_sdp
+from pipelines.evaluate.populations.histograms import read_histograms
+from pipelines.evaluate.populations.population import Histogram
+from pipelines.evaluate.systems.histograms import lines
+
+BY_EPSILON = Along(
+    name="-by-epsilon-delta-{delta:g}",
+    title="delta = {delta:g}",
+    x="epsilon",
+    axis="epsilon of the release (nats)",
+)
+BY_DELTA = Along(
+    name="-by-delta-epsilon-{epsilon:g}",
+    title="epsilon = {epsilon:g}",
+    x="delta",
+    axis="delta of the release (a probability)",
+)
+ALONE = Sheet(
+    name="-epsilon-{epsilon:g}-delta-{delta:g}", title="epsilon = {epsilon:g}, delta = {delta:g}"
+)
+
+COLUMNS = pa.schema(
+    [
+        ("data", pa.string()),  # as --data has it, without a folder
+        ("n", pa.int64()),  # users
+        ("d", pa.int64()),  # values
+        ("system", pa.string()),
+        ("bound", pa.string()),  # exact or published
+        ("model", pa.string()),  # shuffle, central or local
+        ("epsilon", pa.float64()),  # wanted of the release
+        ("delta", pa.float64()),  # wanted of the release in the shuffle model
+        ("design", pa.string()),  # the mechanism; another name than the system's for "best" only
+        ("repetition", pa.int64()),
+        ("mse", pa.float64()),  # mean squared error of a share as released
+        ("mse_unbiased", pa.float64()),  # the same straight from the counts
+        ("max_error", pa.float64()),  # of a share as released
+        ("messages", pa.float64()),  # of a user, on average
+        ("bits", pa.float64()),  # of a user, on average
+        ("seconds", pa.float64()),  # CPU time of the simulated release
+        ("true_epsilon", pa.float64()),  # of the release by the exact accountant
+        ("local_epsilon", pa.float64()),  # of one report; null where nothing bounds it
+        ("predicted_mse", pa.float64()),  # of mse_unbiased, in closed form
+    ]
+)
+
+
+class HistogramOptions(Options):
+    """What a person wants compared."""
+
+    deltas: Deltas = Field((1e-6,), title="D", description="of the shuffle model")
+    bound: Literal["exact", "published", "both"] = Field(
+        "exact", exclude=True,
+        description="of systems that name none: the exact accountant; the closed form of their "
+        "paper, if it has one; or both",
+    )  # fmt: skip
+    max_messages: float = Field(
+        1.0, ge=1, title="M",
+        description="messages a user may send on average, for systems that can choose; 1 leaves it "
+        "to them",
+    )  # fmt: skip
+    honest_share: float = Field(
+        0.9, gt=0, le=1, title="SHARE",
+        description="of the users, whose dummies a guarantee counts on",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HistogramRelease:
+    """A design, and the population that reports by it.
+
+    Attributes:
+        design: a system with its best parameters.
+        histogram: (d,) how many users have each value.
+    """
+
+    design: Design
+    histogram: np.ndarray[Any, np.dtype[np.int64]]
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What the design costs and guarantees."""
+        design = self.design
+        local = design.local.epsilon
+        return {
+            "design": design.name,
+            "messages": float(design.messages),
+            "bits": float(design.messages * design.bits),
+            "true_epsilon": catalogue.true_epsilon(design),
+            "local_epsilon": local if local < math.inf else None,
+            "predicted_mse": float(design.mean_squared_error),
+        }
+
+    def release(self, rng: SeededRandom) -> dict[str, float]:
+        """The errors of one release."""
+        truth = self.histogram / self.histogram.sum()
+        unbiased, released = simulate(self.design, self.histogram, rng)
+        return {
+            "mse": float(np.mean((released - truth) ** 2)),
+            "mse_unbiased": float(np.mean((unbiased - truth) ** 2)),
+            "max_error": float(np.abs(released - truth).max()),
+        }
+
+
+def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> HistogramRelease:
+    """The best parameters of a system for a population."""
+    design = catalogue.histogram_design(
+        cell.line.system,
+        model=cell.line.model,
+        bound=cell.line.bound,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        n=population.n,
+        domain_size=population.d,
+        max_messages=options.max_messages,
+        honest_share=options.honest_share,
+    )
+    return HistogramRelease(design, population.histogram)
+
+
+STUDY = Study(
+    options=HistogramOptions,
+    lines=lambda options: lines(options.systems, options.bound),
+    data=lambda options: read_histograms(options.data),
+    fit=fit,
+    columns=COLUMNS,
+    measures=[Measure("mse", "mean squared error of a share")],
+    along=[BY_EPSILON, BY_DELTA],
+    alone=ALONE,
+)
+
+
+_NAMES = textwrap.fill(" ".join(catalogue.HISTOGRAM_SYSTEMS), 96, break_on_hyphens=False)
+
+COMMAND = Command(
+    description="""\
+Mean squared error of histograms, system by system, over repeated simulated releases: a tidy table,
+figures, and what could not be served and why.
+""",
+    about=f"""\
+systems:
+  {textwrap.indent(_NAMES, "  ").strip()}
+  best: what `hushbeam plan` would choose, among systems of at most --max-messages
+  all: all but best
+  paper: those of HP-SDP's figures: {", ".join(hp_sdp.SYSTEMS)}
+
+  NAME:published or NAME:exact picks the bound; NAME@local, NAME@shuffle or NAME@central the model,
+  which otherwise is the shuffle model where a system serves it, else the only one that it serves.
+
+data:
+  normal:N,D       N values of a normal law in D equal bins over four standard deviations either way
+  zipf:N,D,S       N values, the k-th most frequent of D in proportion to 1/k^S (S: 1.2)
+  FILE.parquet:COLUMN   a row a user, and every value that occurs a value of the domain
+
+examples:
+  hushbeam evaluate histogram --systems paper:published poisson correlated sh \\
+      --epsilons 0.1 0.2 0.5 1 --data normal:600000,600 zipf:600000,600,1.2 --output figures
+  hushbeam evaluate histogram --systems grr@local olh@local oue@local --epsilons 0.5 1 2 4 \\
+      --data examples/flights.parquet:destination --output local
+""",
+    figures=QUANTILES,
+    studies={"": STUDY},
+)
