@@ -1,0 +1,212 @@
+"""One case of every kind and deployment, as the words of command lines."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sequence of commands in a folder that holds the inputs.
+
+    Attributes:
+        name: of the golden.
+        commands: each as it would be typed after `hushbeam`; `beam-steps FILE` runs steps of Beam
+            YAML, and what a command with `--json` prints becomes a part of the golden.
+        files: name -> content, written beforehand.
+        exact: whether floats are equal to the last bit on every machine. Where matrices are
+            multiplied, the order of sums depends on the processor.
+    """
+
+    name: str
+    commands: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
+    exact: bool = True
+
+    @property
+    def words(self) -> list[list[str]]:
+        return [shlex.split(command) for command in self.commands]
+
+
+_LOG = "--input 'log/*.parquet' --output out"
+_VALUE = f"histogram {_LOG} --column value --domain values.txt"
+_WORD = f"heavy-hitters {_LOG} --column word --alphabet abcd --max-length 3"
+_NUMBER = f"{_LOG} --column number --bounds 0,125"
+_ROWS = f"vector-mean {_LOG} --number 'f?=-1,1'"
+_TRAIN = f"train {_LOG} --number 'f?=-1,1' --category group=groups.txt"
+_VALIDATE = "--validation public.parquet"
+
+_PLAN = """\
+collection: golden
+version: 1
+input: log/*.parquet
+output: out/{window}
+"""
+
+_LEDGER_PLAN = f"""\
+{_PLAN}\
+unit: user
+user_column: user
+epsilon: 4.0
+delta: 1.0e-5
+min_reports: 500
+ledger: ledger.sqlite
+budget: {{epsilon: 9.0, delta: 1.0e-4}}
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: values.txt, share: 0.3}}
+  - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: duchi,
+     share: 0.2}}
+  - {{name: shape, kind: distribution, column: number, bounds: "0,125", bins: 8, mechanism: grr,
+     share: 0.2}}
+  - {{name: row, kind: vector-mean, number: ["f0=-1,1", "f1=-1,1"], mechanism: multi_hm,
+     share: 0.3}}
+"""
+
+_PARTIES = f"""\
+{_PLAN}\
+unit: row
+epsilon: 9.0
+min_reports: 1500
+metrics:
+"""
+
+_PARTIES_PLAN = f"""\
+{_PARTIES}\
+  - {{name: value, kind: histogram, column: value, domain: values.txt, mechanism: grr}}
+  - {{name: group, kind: histogram, column: group, domain: groups.txt, mechanism: olh}}
+  - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: duchi}}
+"""
+
+_OTHER_PLAN = f"""\
+{_PARTIES}\
+  - {{name: shape, kind: distribution, model: local, column: number, bounds: "0,125", share: 0.2}}
+  - {{name: often, kind: heavy-hitters, model: local, column: word, alphabet: [abcd],
+     max_length: 3, share: 0.5}}
+  - {{name: row, kind: vector-mean, model: local, number: ["f0=-1,1", "f1=-1,1"], share: 0.3}}
+"""
+
+_SEALED_PLAN = f"""\
+{_PLAN}\
+unit: row
+epsilon: 4.0
+model: local
+min_reports: 100
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: values.txt, mechanism: hadamard}}
+"""
+
+_USER_PLAN = f"""\
+{_PLAN}\
+unit: user
+user_column: user
+epsilon: 2.0
+model: local
+min_reports: 100
+metrics:
+  - {{name: value, kind: histogram, column: value, domain: values.txt}}
+  - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: hm}}
+"""
+
+_STREAM_PLAN = """\
+collection: golden
+version: 1
+unit: user per window
+user_column: user
+input: landing/*.parquet
+output: out/{window}
+epsilon: 4.0
+model: shuffle
+min_reports: 400
+ledger: ledger.sqlite
+budget: {epsilon: 20.0, delta: 1.0e-4}
+stream: {window: 1h, state: state, time: at}
+metrics:
+  - {name: value, kind: histogram, column: value, domain: values.txt, share: 0.5}
+  - {name: number, kind: distribution, column: number, bounds: "0,125", bins: 8, share: 0.5}
+"""
+
+# So few rows that Beam's batches, which it cuts by the clock, are one.
+_STEPS = f"""\
+HushbeamMean:
+  config: {{input: "log/*.parquet", column: number, bounds: "0,125", mechanism: hm, epsilon: 1,
+    output: out/mean}}
+HushbeamHistogram:
+  elements: {[k * k % 7 % 4 for k in range(120)]}
+  config: {{column: value, domain: 0..3, epsilon: 3, model: local, min_reports: 100, output: out/k}}
+"""
+
+_THREE = (
+    "check plan.yaml --window w --json",
+    "client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
+    "shuffle plan.yaml --window w --input sent.parquet --output mixed",
+    "collect plan.yaml --window w --input mixed",
+)
+
+CASES: tuple[Case, ...] = (
+    Case("histogram-local-grr", (f"{_VALUE} --model local --mechanism grr --epsilon 2",)),
+    Case("histogram-local-olh", (
+        f"{_VALUE} --model local --mechanism olh --epsilon 1 --out-of-domain other "
+        "--user-column user --postprocess none",)),
+    Case("histogram-local-unary", (f"{_VALUE} --model local --mechanism oue --epsilon 1",)),
+    Case("histogram-local-rappor", (f"{_VALUE} --model local --mechanism rappor --epsilon 4",)),
+    Case("histogram-shuffle", (f"{_VALUE} --epsilon 1 --user-column user --min-reports 700",)),
+    Case("histogram-dummies", (f"{_VALUE} --epsilon 1 --max-messages 3",)),
+    Case("histogram-correlated", (
+        f"{_VALUE} --epsilon 1 --mechanism correlated --max-messages 8",)),
+    Case("histogram-puredump", (f"{_VALUE} --epsilon 1 --mechanism puredump --max-messages 50",)),
+    Case("histogram-central", (f"{_VALUE} --model central --epsilon 0.5",)),
+    Case("heavy-hitters-pem", (f"{_WORD} --model local --epsilon 5",)),
+    Case("heavy-hitters-treehist", (
+        f"{_WORD} --system treehist --model local --epsilon 7 --top 2",)),
+    Case("mean", (f"mean {_NUMBER} --epsilon 1 --cells 16",)),
+    Case("mean-public-groups", (
+        f"mean {_NUMBER} --group-by group --groups groups.txt --groups-public "
+        "--min-reports 300 --cells 16 --epsilon 1",)),
+    Case("mean-private-groups", (
+        f"mean {_NUMBER} --group-by group --groups groups.txt --epsilon 2 --model local",)),
+    Case("mean-choose-bounds", (
+        f"mean {_LOG} --column number --choose-bounds --user-column user --min-reports 600 "
+        "--epsilon 3 --model local",)),
+    Case("distribution", (f"distribution {_NUMBER} --epsilon 1 --bins 8 --smooth",)),
+    Case("vector-mean", (f"{_ROWS} --epsilon 2",)),
+    Case("vector-mean-categories", (
+        f"{_ROWS} --category group=groups.txt --user-column user --min-reports 600 --model local "
+        "--epsilon 4",)),
+    Case("vector-mean-list", (
+        f"vector-mean {_LOG} --vector vector=4:-1,1 --radius 0.9 --mechanism privunit "
+        "--model local --epsilon 3",)),
+    Case("train-local", (
+        f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",),
+        exact=False),
+    Case("train-dp-sgd", (
+        f"{_TRAIN} --target class=no,yes --loss logistic --method dp-sgd --epsilon 4 --epochs 4 "
+        f"{_VALIDATE}",), exact=False),
+    Case("train-dssgd", (
+        f"{_TRAIN} --target target=-8,8 --loss ridge --method dssgd --epsilon 60 --participants 3 "
+        f"--epochs 2 {_VALIDATE}",), exact=False),
+    Case("plan-ledger", (
+        "check plan.yaml --window 2024-05-01 --json",
+        "run plan.yaml --window 2024-05-01",
+        "ledger show --ledger ledger.sqlite --json",
+        ), {"plan.yaml": _LEDGER_PLAN}),
+    Case("parties", _THREE, {"plan.yaml": _PARTIES_PLAN}),
+    Case("parties-others", _THREE, {"plan.yaml": _OTHER_PLAN}),
+    Case("parties-sealed", (
+        "keys new keys",
+        "client plan.yaml --window w --input public.parquet --output sent.bin --seal PUBLIC",
+        "shuffle plan.yaml --window w --input sent.bin --output mixed --seal PUBLIC",
+        "collect plan.yaml --window w --input mixed --key PRIVATE",
+        ), {"plan.yaml": _SEALED_PLAN}),
+    Case("client-permanent", (
+        "client plan.yaml --window w --input mine.parquet --user-secret secret "
+        "--output sent.parquet",
+        ), {"plan.yaml": _USER_PLAN}),
+    Case("stream", (
+        "stream plan.yaml --drain",
+        "ledger show --ledger ledger.sqlite --json",
+        ), {"plan.yaml": _STREAM_PLAN}),
+    Case("beam-yaml", ("beam-steps steps.yaml",), {"steps.yaml": _STEPS}),
+)  # fmt: skip
+
+BY_NAME = {case.name: case for case in CASES}

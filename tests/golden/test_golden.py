@@ -1,0 +1,39 @@
+"""Statements and tables of every kind and deployment are what they were, bit for bit.
+
+A change that is meant to change them says why in its commit, and rewrites what is expected:
+
+    python -m tests.golden check mean       # runs the cases whose names begin so, shows differences
+    python -m tests.golden rewrite mean     # makes what they leave behind what is expected
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.cases import BY_NAME, CASES
+from tests.golden.comparison import FOLDER, differences
+from tests.golden.record import record
+
+LARGEST = 40_000  # characters of a golden: a reviewer reads its diff
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_release_is_what_it_was(name: str, workspace: Path) -> None:
+    folder = workspace / "case"
+    folder.mkdir()
+    case = BY_NAME[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        made = record(case, folder)
+    lines = differences(case, made)
+    shown = "\n".join(lines[:20])
+    assert not lines, f"{len(lines)} differences, among them:\n{shown}"
+
+
+def test_every_golden_has_a_case_and_can_be_read() -> None:
+    files = {path.stem: path for path in FOLDER.iterdir()}
+    assert files.keys() == {case.name for case in CASES}
+    for path in files.values():
+        assert len(path.read_text(encoding="utf-8")) <= LARGEST, path.name
