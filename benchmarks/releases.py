@@ -18,12 +18,12 @@ from rich.table import Table
 
 from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram import job as histogram
-from pipelines.metrics.histogram.publish import HistogramRoad
+from pipelines.metrics.histogram.metric import Histogram
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
+from pipelines.metrics.release import Release
 from pipelines.release import read
 from pipelines.requests import request
-from pipelines.road import Publish
 
 RUNS = 30
 CASES = [
@@ -69,15 +69,15 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
             asked = {"input": [str(path)], "column": column, "domain": str(domain),
                      "epsilon": epsilon, "min_reports": len(values),
                      "output": f"{folder}/{run}"}  # fmt: skip
-            options = request(histogram.HistogramOptions, asked)
-            job = histogram.prepare(options, stream)
+            options = request(HistogramOptions, asked)
+            metric = Histogram.resolve(options, open_rng=stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
-                pipeline | Publish(HistogramRoad(job))
+                pipeline | Release(metric)
             released = pq.read_table(pa.BufferReader(read(options.output, TABLE)))
             errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
             low, high = released["lower"].to_numpy(), released["upper"].to_numpy()
             covered.append(np.mean((low <= shares) & (shares <= high)))
-    predicted, measured = job.design.mean_squared_error, float(np.mean(errors))
+    predicted, measured = metric.design.mean_squared_error, float(np.mean(errors))
     ratio = measured / predicted
     said = (
         f"{predicted:.3g}",
@@ -85,7 +85,7 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
         f"{ratio:.3f}",
         f"{100 * np.mean(covered):.1f} %",
     )
-    return [job.design.name, f"{job.design.local.epsilon:.3f}", *said], ratio
+    return [metric.design.name, f"{metric.design.local.epsilon:.3f}", *said], ratio
 
 
 def _shares(values: pa.Array, declared: pa.Array) -> np.ndarray:

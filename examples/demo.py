@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.metrics.histogram.report import OTHER_LABEL
+from pipelines.metrics.histogram.view import OTHER_LABEL
 
 HERE = Path(os.path.relpath(Path(__file__).parent))
 LOG = HERE / "flights.parquet"

@@ -101,6 +101,9 @@ class Mechanism(ABC):
         "of the exact channel, tails added; all users are taken to follow the protocol"
     )
 
+    several: ClassVar[bool] = False  # whether users may send none, or more than one message
+    public_seed: ClassVar[bool] = False  # whether it rests on randomness that all parties share
+
     @property
     def accounted(self) -> str:
         """How a shuffled batch is accounted for, as a statement says it."""

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.metrics.histogram.report import labels
+from pipelines.metrics.histogram.view import labels
 from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, SETTLED, WITHHELD, live
 
 _NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED)

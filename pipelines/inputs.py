@@ -68,7 +68,7 @@ class Telemetry:
 UNREAD = Telemetry((), 0, ())
 
 
-class Given(NamedTuple):
+class Source(NamedTuple):
     """What a plan has settled before one of its metrics is prepared.
 
     Attributes:
@@ -97,7 +97,7 @@ class Given(NamedTuple):
         return int(SecureRandom().integers(1 << 63, 1)[0]) if self.seed is None else self.seed
 
 
-ALONE = Given()
+ALONE = Source()
 
 
 def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:

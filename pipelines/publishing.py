@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import apache_beam as beam
@@ -18,7 +18,7 @@ from pipelines.errors import Caution, FailedError, RequestError, WithheldError
 from pipelines.inputs import Telemetry
 from pipelines.run import run_beam
 from pipelines.wording import one_line
-from transforms.progress import CHANGED, REPORTS, ROWS, live
+from transforms.progress import CHANGED, ROWS, live
 
 
 class Job(Protocol):
@@ -39,13 +39,7 @@ class Job(Protocol):
     @property
     def guarantees(self) -> Sequence[Guarantee]: ...
 
-
-def too_few(job: Job, counted: Mapping[str, int]) -> str | None:
-    """That fewer reports came than a release must stand on; None if enough did."""
-    reports = counted.get(REPORTS, 0)
-    if reports >= job.min_reports:
-        return None
-    return f"{reports:,} reports came, fewer than --min-reports {job.min_reports:,}"
+    def withheld(self, counted: Mapping[str, int]) -> str | None: ...
 
 
 def carry_out(
@@ -53,7 +47,6 @@ def carry_out(
     pipeline: beam.PTransform,
     for_beam: PipelineOptions,
     screen: console.Screen,
-    withheld: Callable[[Any, Mapping[str, int]], str | None] = too_few,
     times: int = 1,
 ) -> bool:
     """Run a pipeline that ends in a release.
@@ -63,7 +56,6 @@ def carry_out(
         pipeline: from nothing to a release in the job's folder.
         for_beam: Beam's options.
         screen: where progress is shown.
-        withheld: (job, counters) -> why the release was withheld, or None if it was not.
         times: how often each row is encoded.
 
     Returns:
@@ -91,7 +83,7 @@ def carry_out(
         )
         return False
     if not release.holds_release(job.options.output):
-        raise _unpublished(job, counted, withheld(job, counted))
+        raise _unpublished(job, counted, job.withheld(counted))
     return True
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines import kinds
 from pipelines.console import Screen
 from pipelines.errors import DONE
+from pipelines.metrics.registry import find
+from pipelines.metrics.release import Release
 from pipelines.publishing import carry_out, conclude
 from pipelines.requests import request
-from pipelines.road import Publish
 from pipelines.run import beam_options
 
 
@@ -20,7 +20,7 @@ def publish_one(name: str, asked: Mapping[str, Any], beam_arguments: list[str]) 
     """Publish one metric, and show it.
 
     Args:
-        name: of its kind, see `kinds`.
+        name: of its kind, see `metrics.registry`.
         asked: option -> what was typed.
         beam_arguments: what is for Beam.
 
@@ -32,16 +32,15 @@ def publish_one(name: str, asked: Mapping[str, Any], beam_arguments: list[str]) 
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
-    kind = kinds.find(name)
-    options = request(kind.options, asked)
+    kind = find(name)
+    options = request(kind.Options, asked)
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    job = kind.prepare(options)
+    metric = kind.resolve(options)
     screen = Screen()
-    foretold = kind.foretold(job)
-    if foretold is not None:
-        screen.print(foretold, highlight=False, soft_wrap=True)
-    if carry_out(job, Publish(kind.road(job)), for_beam, screen, kind.withheld):
-        kind.show(screen, job)
-        conclude(job, screen)
+    if metric.prospect is not None:
+        screen.print(metric.prospect, highlight=False, soft_wrap=True)
+    if carry_out(metric, Release(metric), for_beam, screen):
+        metric.show(screen)
+        conclude(metric, screen)
     return DONE

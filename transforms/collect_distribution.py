@@ -26,6 +26,17 @@ class Distribution(NamedTuple):
     invalid: int
     summary: Summary | None
 
+    @property
+    def known(self) -> Summary:
+        """The summary, where there are reports.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if self.summary is None:
+            raise ValueError("there is no distribution of no reports")
+        return self.summary
+
 
 @typehints.with_input_types(np.ndarray)
 @typehints.with_output_types(Distribution)

@@ -37,7 +37,7 @@ class Perturb(beam.PTransform):
         return blocks | "Perturb" >> beam.ParDo(PerturbDoFn(self.mechanism, self.open_rng))
 
 
-def users(block: CellBlock) -> int:
+def users_of(block: CellBlock) -> int:
     """How many users a block of cells stands for, each with one value."""
     return int(block.cells.size)
 

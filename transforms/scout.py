@@ -62,6 +62,17 @@ class Chosen(NamedTuple):
     n: int
     invalid: int
 
+    @property
+    def known(self) -> Bounds:
+        """The bounds, where there are some.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if self.bounds is None:
+            raise ValueError("there is no mean without bounds")
+        return self.bounds
+
 
 @dataclass
 class Divide(beam.PTransform):
@@ -135,7 +146,7 @@ class ChooseBounds(beam.PTransform):
 
     def expand(self, words: beam.PCollection) -> beam.PCollection:
         cells = words | "Magnitude" >> beam.Map(magnitudes).with_output_types(CellBlock)
-        users = cells | "Count users" >> beam.Map(perturb.users).with_output_types(int)
+        users = cells | "Count users" >> beam.Map(perturb.users_of).with_output_types(int)
         messages = cells | "Perturb" >> perturb.Perturb(self.oracle, self.open_rng)
         if self.min_reports is not None:
             messages |= "Shuffle" >> Shuffle(

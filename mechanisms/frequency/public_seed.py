@@ -17,7 +17,7 @@ from mechanisms.frequency.oracle import FrequencyOracle, Noise, support_variance
 class PublicSeed(FrequencyOracle):
     """A frequency oracle whose estimates are unbiased over reports *and* a public seed.
 
-    Given one seed, values whose codes resemble each other are taken for one another by a fixed
+    Source one seed, values whose codes resemble each other are taken for one another by a fixed
     amount, which no number of users averages out. Over seeds that amount has mean 0, so it is an
     error, and `variance` contains it. A fresh seed for each collection keeps it from adding up.
 

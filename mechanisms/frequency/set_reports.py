@@ -62,7 +62,7 @@ class SetReports(SeveralMessages):
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """Two inputs' exact laws of what tells them apart, for any domain size.
 
-        Given which of the two values a set holds, what else it holds has the same law under
+        Source which of the two values a set holds, what else it holds has the same law under
         both; so sets that agree on the two count as one report, which changes no divergence.
         """
         self._checked([one, other])

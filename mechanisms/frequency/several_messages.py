@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,8 @@ class SeveralMessages(FrequencyOracle):
     After the shuffle nobody can tell which messages came from one user, nor from how many users
     they came: `estimate` has to be told n.
     """
+
+    several: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -188,6 +188,11 @@ class KeyValue(Mechanism):
         values = np.maximum(spread - 1 / self.cells**2, 0)
         return q * everywhere + c * shift**2, spread / c - values
 
+    @property
+    def report_variance(self) -> float:
+        """The largest variance of one report's part in a mean, of groups of equal size."""
+        return self.worst_variance(1 / self.groups)
+
     def worst_variance(self, share: float) -> float:
         """The largest variance of one report's part in a group's mean, for a share of users."""
         means = np.linspace(0, 1, 101)

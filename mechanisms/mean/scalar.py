@@ -205,6 +205,16 @@ class ScalarMean(Mechanism):
         low, high = self.second_moment(below), self.second_moment(below + 1)
         return np.asarray((1 - share) * low + share * high - x * x)
 
+    @property
+    def rounding(self) -> ScalarMean:
+        """What takes values of [-1, 1] to cells."""
+        return self
+
+    @property
+    def report_variance(self) -> float:
+        """The largest variance of one report, whatever the values are."""
+        return self.worst_variance
+
     @cached_property
     def worst_variance(self) -> float:
         """The largest `variance` of any value in [-1, 1]."""

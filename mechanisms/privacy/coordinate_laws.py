@@ -9,7 +9,7 @@ for several attributes, which are randomised one by one, it is P(J) times the pr
 it is contained in everybody's report, whatever the others hold, and `blanket.dominated_delta`
 applies: (1/n) E[(L_1 + ... + L_n)_+] with every L_i a draw of (P - e^epsilon Q) / blanket.
 
-**Which pair of rows is worst.** Given J, L is the loss of attribute J's pair of values: for two
+**Which pair of rows is worst.** Source J, L is the loss of attribute J's pair of values: for two
 rows L is a mixture, and all have the mean 1 - e^epsilon. A law with that mean that exceeds each of
 its parts in convex order exceeds the mixture, and then the sum of n exceeds the sum of n (Shaked,
 Shanthikumar, "Stochastic orders", 2007, Theorem 3.A.12). There is such a law, and it depends on two

@@ -21,9 +21,9 @@ from apache_beam.typehints.schemas import schema_from_element_type
 
 from pipelines import inputs, release
 from pipelines.errors import RequestError
-from pipelines.kinds import find
+from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.registry import find
 from pipelines.requests import request
-from pipelines.road import Content, Road
 from pipelines.run import beam_options
 from transforms.telemetry import ReadTelemetry
 
@@ -66,31 +66,30 @@ class PublishStep(beam.PTransform):
             raise RequestError(f"{type(self).__name__}: min_reports is missing, or input")
         words = {name: tuple(x) if isinstance(x, list) else x for name, x in asked.items()}
         words |= {"output": output, "epsilon": epsilon, "min_reports": min_reports}
-        self._road = self._prepared({"input": files or _FROM_ROWS} | words, read=bool(files))
+        self._metric = self._resolved({"input": files or _FROM_ROWS} | words, read=bool(files))
         self._output, self._release_id = output, uuid.uuid4().hex
 
-    def _prepared(self, words: dict[str, Any], read: bool) -> Road:
+    def _resolved(self, words: dict[str, Any], read: bool) -> Metric:
         """The metric, held against its files if there are any to read."""
         kind = find(self.KIND)
         try:
             release.require_vacant(words["output"])
-            given = inputs.ALONE if read else inputs.Given(inputs.UNREAD)
-            road: Road = kind.road(kind.prepare(request(kind.options, words), given=given))
+            source = inputs.ALONE if read else inputs.Source(inputs.UNREAD)
+            return kind.resolve(request(kind.Options, words), source)
         except RequestError as error:  # in a YAML file, options have no dashes
             told = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), str(error))
             raise RequestError(f"{type(self).__name__}: {told}") from None
-        return road
 
     def expand(self, source: beam.PCollection | beam.pvalue.PBegin) -> beam.PCollection:
         # Who wrote the YAML file has not passed hushbeam's door: the runner is looked at here.
         beam_options([f"--runner={type(source.pipeline.runner).__name__}"])
-        columns = tuple(sorted(self._road.columns))
-        files = self._road.job.telemetry.files
+        columns = tuple(sorted(self._metric.columns))
+        files = self._metric.telemetry.files
         tables = source | "Read" >> (
             ReadTelemetry(files, columns) if files else RowsToTables(columns)
         )
         step = PublishAndTellDoFn(self._output, self._release_id)
-        return self._road.whole(tables) | "Release" >> beam.ParDo(step)
+        return self._metric.whole(tables) | "Release" >> beam.ParDo(step)
 
 
 class Histogram(PublishStep):

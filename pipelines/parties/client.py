@@ -19,16 +19,16 @@ from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
 from pipelines.console import Screen, rejects
 from pipelines.errors import DONE, Caution, RequestError
+from pipelines.metrics.metric import Metric
 from pipelines.parties import values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
 from pipelines.parties.split import Split, require_sealable, split
 from pipelines.parties.submit import Report, unfinished
-from pipelines.plan.clients import mechanism_of
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import Prepared, prepare
+from pipelines.plan.metrics import resolve
 from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
 from pipelines.wording import upward
@@ -103,16 +103,16 @@ def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
 
 def _held_against(
     parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
-) -> dict[int, Prepared]:
+) -> dict[int, Metric]:
     """The metrics, prepared once more with the files in sight.
 
     Raises:
         RequestError: a column is not what the plan says, or its type would change the mechanism.
     """
     job = parted.job
-    seen = prepare(job.plan, job.window, telemetry)
+    seen = resolve(job.plan, job.window, telemetry)
     for place in places:
-        if mechanism_of(seen[place]) != parted.mechanisms[place]:
+        if seen[place].mechanism != parted.mechanisms[place]:
             raise RequestError(
                 f"metric {seen[place].name}: the column's type asks for another mechanism than the "
                 "plan's, and the collector sees no columns: say in the plan what the values are "
@@ -124,7 +124,7 @@ def _held_against(
 def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | None) -> int:
     """The reports of one user, whose values are few."""
     secret = None if asked.secret is None else _secret(asked.secret)
-    if secret is not None and any(parted.metrics[k].road.shuffler is not None for k in places):
+    if secret is not None and any(parted.metrics[k].shuffler is not None for k in places):
         warnings.warn(_PERMANENT, Caution, stacklevel=1)
     one = parted.job.plan.user_column is not None
     sent, counted = [Form().empty(0)], Counter[str]()
@@ -146,7 +146,7 @@ def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | N
     return DONE
 
 
-def _tables(files: tuple[str, ...], metric: Prepared) -> Iterator[pa.Table]:
+def _tables(files: tuple[str, ...], metric: Metric) -> Iterator[pa.Table]:
     """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
         yield from values.tables(metric)
@@ -154,7 +154,7 @@ def _tables(files: tuple[str, ...], metric: Prepared) -> Iterator[pa.Table]:
     telemetry = inputs.open_telemetry(files)
     for file in telemetry.files:
         with FileSystems.open(file) as stream:
-            wanted = sorted(metric.road.columns)
+            wanted = sorted(metric.columns)
             for batch in pq.ParquetFile(stream).iter_batches(columns=wanted, use_threads=False):
                 yield pa.Table.from_batches([batch])
 

@@ -17,20 +17,18 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from mechanisms.wire.sealing import KeyRing
 from pipelines.ledger.ledger import Ledger
+from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.batches import COPY
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
 from pipelines.parties.split import Split, require_sealable, split
-from pipelines.plan.clients import mechanism_of
 from pipelines.plan.diagnostics import Diagnostic, retold
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
-from pipelines.road import Content, Reports
 from pipelines.run import beam_options
 from pipelines.wording import RAW_ROWS
 from transforms.duplicates import DropCopiedSeals
@@ -90,7 +88,7 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
         require_sealable(parted)
     chosen = chosen_of(asked.inputs, parted, open_ring is not None)
 
-    def pipeline(_: Sequence[Prepared], target: Target) -> CollectPlan:
+    def pipeline(_: Sequence[Metric], target: Target) -> CollectPlan:
         _count_for_good(target)
         return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies)
 
@@ -172,16 +170,16 @@ class CollectMetric(beam.PTransform):
         place: in the plan.
     """
 
-    metric: Prepared
+    metric: Metric
     place: int
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
         came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
-        contents = self.metric.road.collected(Reports(messages, None, came))
+        contents = self.metric.collected(Reports(messages, None, came))
         return (
             contents
-            | "Diagnostic" >> Diagnostic(mechanism_of(self.metric), messages)
+            | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
             | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
             | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,9 @@ from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
+from pipelines.metrics.metric import Metric, plain
 from pipelines.parties.split import Split
-from pipelines.plan.metrics import Prepared
-from transforms.encode import EncodeDoFn
-from transforms.encode_numbers import EncodeNumbersDoFn, Rounding
-from transforms.encode_prefixes import EncodePrefixesDoFn
+from transforms.encode_numbers import Rounding
 
 _Cells = NDArray[np.uint32]
 
@@ -78,15 +76,11 @@ class ClientReports:
                 "and equal rows of this user would show that they are equal; name one, with a "
                 "unit of users"
             )
-        if self.metric.kind.name == "heavy-hitters":
-            raise RequestError(self._refusal("the level of the tree is drawn anew for each report"))
-        inner = getattr(self._mechanism, "mechanism", self._mechanism)
-        if getattr(inner, "public_seed", False):
-            raise RequestError(self._refusal("its hash is another in each window"))
-
-    def _refusal(self, reason: str) -> str:
-        """That the noise of this metric cannot be permanent."""
-        return f"--user-secret: metric {self.metric.name}: {reason}, and with it what is reported"
+        if self.metric.fresh_only is not None:
+            raise RequestError(
+                f"--user-secret: metric {self.metric.name}: {self.metric.fresh_only}, and with it "
+                "what is reported"
+            )
 
     def over_time(self, distinct: int) -> Guarantee:
         """What permanent noise promises over all windows against who links all reports.
@@ -97,7 +91,7 @@ class ClientReports:
         return self._memoised(self._mechanism).guarantee(distinct)
 
     @property
-    def metric(self) -> Prepared:
+    def metric(self) -> Metric:
         """What is reported."""
         return self.parted.metrics[self.place]
 
@@ -134,11 +128,12 @@ class ClientReports:
 
     def _encode(self) -> Any:
         """What takes tables to cells: the step of the same road."""
-        return _ENCODE[self.metric.kind.name](self.metric.job, self._rounding, self.open_rng)
+        rounding = plain if self.secret is None else self._permanent
+        return self.metric.encoder(None, rounding)
 
-    def _rounding(self, usual: ScalarMean) -> Rounding:
-        """How numbers are taken to cells."""
-        return usual if self.secret is None else PermanentRounding(self._memoised(usual))
+    def _permanent(self, usual: ScalarMean) -> Rounding:
+        """Rounding whose coins are this user's, for ever."""
+        return PermanentRounding(self._memoised(usual))
 
     def _perturbed(self, cells: _Cells, rng: RandomSource) -> Messages:
         if self.secret is None:
@@ -150,19 +145,3 @@ class ClientReports:
             raise ValueError("there is no secret to draw permanent noise from")
         noise = self.parted.noise_fingerprint(self.place)
         return MemoisedClient(self.secret, noise, self.place, mechanism)
-
-
-# (job, rounding, generator) -> the DoFn that the kind's own road begins with; users are told apart
-# by whoever calls.
-_ENCODE: Mapping[str, Callable[[Any, Callable[..., Any], Any], beam.DoFn]] = {
-    "histogram": lambda job, rounding, rng: EncodeDoFn(job.options.column, job.domain, None),
-    "heavy-hitters": lambda job, rounding, rng: EncodePrefixesDoFn(
-        job.options.column, job.plan.protocol, None, rng
-    ),
-    "mean": lambda job, rounding, rng: EncodeNumbersDoFn(
-        job.options.column, job.bounds, rounding(job.rounding), None, job.groups, rng
-    ),
-    "distribution": lambda job, rounding, rng: EncodeNumbersDoFn(
-        job.options.column, job.bounds, rounding(job.fitted.rounding), None, None, rng
-    ),
-}

@@ -20,6 +20,7 @@ from mechanisms.wire.screening import OTHER_PLAN
 from pipelines import release
 from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
+from pipelines.metrics.metric import bucket_count
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids
 from pipelines.parties.report_files import find, warn_of_strangers
@@ -28,7 +29,6 @@ from pipelines.parties.split import require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.road import bucket_count
 from pipelines.run import beam_options, run_beam
 
 

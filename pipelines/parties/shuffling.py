@@ -93,9 +93,9 @@ class ShuffleReports(beam.PTransform):
         """One metric's shuffler."""
         plan, metric = self.parted.fingerprint, self.parted.metrics[place]
         if self.keys:
-            return ShuffleSealed(plan, place, self.keys, metric.job.min_reports, self.buckets)
+            return ShuffleSealed(plan, place, self.keys, metric.min_reports, self.buckets)
         shuffle = Shuffle(
-            metric.job.min_reports, self.parted.mechanisms[place].codes, self.buckets,
+            metric.min_reports, self.parted.mechanisms[place].codes, self.buckets,
             batches=self.parted.batches(place),
         )  # fmt: skip
         return ShufflePlain(plan, place, shuffle)
@@ -113,9 +113,7 @@ class ShuffleReports(beam.PTransform):
             "plan": mark(job.plan).hex(),
             "design": job.design.hex(),
             "sealed": bool(self.keys),
-            "metrics": {
-                metric.name: {"min_reports": metric.job.min_reports} for metric in job.metrics
-            },
+            "metrics": {metric.name: {"min_reports": metric.min_reports} for metric in job.metrics},
         }
 
 

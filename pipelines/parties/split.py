@@ -9,11 +9,10 @@ from mechanisms.channel import Mechanism
 from mechanisms.wire.report import Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
-from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import Metric, Plan
+from pipelines.plan.document import MetricRequest, Plan
 from pipelines.plan.job import PlanJob, unread_job
-from pipelines.plan.metrics import Prepared
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Split:
     job: PlanJob
 
     @property
-    def metrics(self) -> tuple[Prepared, ...]:
+    def metrics(self) -> tuple[Metric, ...]:
         """In the order of the plan."""
         return self.job.metrics
 
@@ -41,17 +40,16 @@ class Split:
 
         Another mechanism needs other noise: two that shared theirs would not simply add up.
         """
-        return mark_of_design(self.job.plan, self.metrics[place : place + 1])
+        return mark_of_design(self.job.plan, self.job.window, self.metrics[place : place + 1])
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """What the clients of each metric run."""
-        return tuple(mechanism_of(metric) for metric in self.metrics)
+        return tuple(metric.mechanism for metric in self.metrics)
 
     def batches(self, place: int) -> int:
         """How many batches a metric's shuffler holds to min_reports, one for each public group."""
-        shuffler = self.metrics[place].road.shuffler
-        return 1 if shuffler is None else int(shuffler.batches)
+        return self.metrics[place].batches
 
     def expected(self, form: Form) -> Expected:
         """What a party accepts that reads reports of one form."""
@@ -79,13 +77,12 @@ def split(plan: Plan, window: str) -> Split:
     Raises:
         RequestError: a metric cannot be divided, or cannot be served as the plan says.
     """
-    for metric in plan.metrics:
-        _require_foresight(plan, metric, window)
+    for request in plan.metrics:
+        _require_least_batch(plan, request, window)
     found = Split(unread_job(plan, window))
-    for ready in found.metrics:
-        reason = unparted(ready)
-        if reason is not None:
-            raise RequestError(_whole(ready.name, reason))
+    for metric in found.metrics:
+        if metric.undivided is not None:
+            raise RequestError(_whole(metric.name, metric.undivided))
     return found
 
 
@@ -105,11 +102,11 @@ def require_sealable(parted: Split) -> None:
             )
 
 
-def _require_foresight(plan: Plan, metric: Metric, window: str) -> None:
+def _require_least_batch(plan: Plan, request: MetricRequest, window: str) -> None:
     """Refuse what clients and collector would each settle by files that the other cannot see."""
-    if getattr(plan.options(metric, window), "min_reports", None) is None:
+    if getattr(plan.options(request, window), "min_reports", None) is None:
         raise RequestError(
-            f"metric {metric.name}: min_reports is missing: clients choose their noise for the "
+            f"metric {request.name}: min_reports is missing: clients choose their noise for the "
             "least batch, long before anybody counts reports; say in the plan how many there must "
             "be"
         )

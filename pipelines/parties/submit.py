@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
+from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
-from pipelines.plan.metrics import Prepared
-from pipelines.road import Road
 from transforms import report_tables
 from transforms.reports import BinarySink
 from transforms.telemetry import ReadTelemetry
@@ -40,18 +39,17 @@ class Report(beam.PTransform):
     """
 
     fingerprint: bytes
-    metrics: Mapping[int, Prepared]
+    metrics: Mapping[int, Metric]
     files: tuple[str, ...]
     output: str
     pem: bytes | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        roads = {place: metric.road for place, metric in self.metrics.items()}
-        columns = sorted(frozenset().union(*(road.columns for road in roads.values())))
+        columns = sorted(frozenset().union(*(m.columns for m in self.metrics.values())))
         tables = begin | "Read" >> ReadTelemetry(self.files, tuple(columns))
         sent = tuple(
-            tables | self.metrics[place].name >> Submit(self.fingerprint, place, road, self.pem)
-            for place, road in roads.items()
+            tables | metric.name >> Submit(self.fingerprint, place, metric, self.pem)
+            for place, metric in self.metrics.items()
         )
         form = Form(sealed=self.pem is not None)
         return sent | "Together" >> beam.Flatten() | "Write" >> self._writing(form)
@@ -108,17 +106,17 @@ class Submit(beam.PTransform):
     Attributes:
         fingerprint: of the plan.
         place: of the metric in the plan.
-        road: of the metric.
+        metric: that is reported.
         pem: the collector's public key, if reports are sealed.
     """
 
     fingerprint: bytes
     place: int
-    road: Road
+    metric: Metric
     pem: bytes | None
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        reports = self.road.reports(tables)
+        reports = self.reports(tables)
         return reports.messages | "Submit" >> beam.ParDo(
             SubmitDoFn(self.fingerprint, self.place, self.pem)
         )

@@ -9,15 +9,14 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from pipelines.errors import RequestError
-from pipelines.plan.metrics import Prepared
-from transforms.encode import IntegerRange
+from pipelines.metrics.metric import Metric
 
 _BLOCK = 1 << 16  # lines made a table at a time
 _LARGEST_BLOCK = 1 << 22  # bytes, beyond which a table is made of fewer
 _LARGEST_LINE = 1 << 20  # bytes
 
 
-def tables(metric: Prepared) -> Iterator[pa.Table]:
+def tables(metric: Metric) -> Iterator[pa.Table]:
     """The lines of the standard input, in tables of one column.
 
     A line that is not what the metric asks for becomes a null, and is counted as one.
@@ -28,13 +27,13 @@ def tables(metric: Prepared) -> Iterator[pa.Table]:
     Raises:
         RequestError: the metric needs more than one column, or a line is longer than 1 MiB.
     """
-    column = str(metric.job.options.column)
-    if getattr(metric.job.options, "group_by", None) is not None:
+    column = str(metric.options.column)
+    if getattr(metric.options, "group_by", None) is not None:
         raise RequestError(
             f"--input: metric {metric.name} needs two columns, {column} and its groups: name a "
             "Parquet file"
         )
-    kind = _kind(metric)
+    kind = metric.line_type
     for lines in _blocks(sys.stdin.buffer):
         texts = map(_text, lines)
         yield pa.table({column: pa.array([_value(text, kind) for text in texts], kind)})
@@ -57,14 +56,6 @@ def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
             block, size = [], 0
     if block:
         yield block
-
-
-def _kind(metric: Prepared) -> pa.DataType:
-    """The type of the column."""
-    if metric.kind.name in ("mean", "distribution"):
-        return pa.float64()
-    whole = isinstance(getattr(metric.job, "domain", None), IntegerRange)
-    return pa.int64() if whole else pa.string()
 
 
 def _text(line: bytes) -> str | None:

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from pipelines.console import Screen
 from pipelines.errors import DONE, WITHHELD
-from pipelines.kinds import NAMES, find
 from pipelines.ledger.accounting import fits, further
+from pipelines.metrics.registry import NAMES, find
 from pipelines.plan.described import described
 from pipelines.plan.document import OF_PLAN, Plan
 from pipelines.plan.job import PlanJob, unread_job, window_of
@@ -70,14 +70,14 @@ def _table(job: PlanJob) -> Table:
     for heading in ("epsilon, delta", "one report", "reports", "bits"):
         shown.add_column(heading, justify="right")
     for metric in job.metrics:
-        released, local = metric.job.guarantees
-        expected = metric.kind.predicted(metric.job)
+        released, local = metric.guarantees
+        expected = metric.expected
         shown.add_row(
             f"{metric.name}\n{expected.error}",
-            f"{metric.kind.name}\n{expected.mechanism}",
+            f"{metric.kind}\n{expected.mechanism}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             f"{local.epsilon:.4g}",
-            f"{metric.job.min_reports:,}",
+            f"{metric.min_reports:,}",
             f"{expected.bits:,.4g}",
         )
     return shown
@@ -108,10 +108,10 @@ def schema() -> dict[str, Any]:
     A metric's own options are those of its kind.
     """
     described = Plan.model_json_schema()
-    inner = described["$defs"]["Metric"]
+    inner = described["$defs"]["MetricRequest"]
     kinds = []
     for name in NAMES:
-        asked = find(name).options.model_json_schema()
+        asked = find(name).Options.model_json_schema()
         own = {field: value for field, value in asked["properties"].items() if field not in OF_PLAN}
         described["$defs"] |= asked.get("$defs", {})
         kinds.append(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.metrics.metric import Metric
 from pipelines.plan.design import design_of, mark_of_reports
 from pipelines.plan.job import PlanJob
-from pipelines.plan.metrics import Prepared, mark, public_seed
+from pipelines.plan.metrics import mark, public_seed
 
 
 def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
@@ -48,38 +48,37 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
 def _metric(job: PlanJob, place: int) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
     metric = job.metrics[place]
-    released, local = metric.job.guarantees
-    expected = metric.kind.predicted(metric.job)
+    released, local = metric.guarantees
+    expected = metric.expected
     return {
         "place": place,
         "name": metric.name,
-        "kind": metric.kind.name,
-        "resolved": design_of(job.plan, metric),
+        "kind": metric.kind,
+        "resolved": design_of(job.plan, job.window, metric),
         **_declared(metric),
-        "min_reports": int(metric.job.min_reports),
+        "min_reports": int(metric.min_reports),
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": {"error": expected.error, "bits": float(expected.bits)},
         **_of_clients(metric),
     }
 
 
-def _declared(metric: Prepared) -> dict[str, Any]:
+def _declared(metric: Metric) -> dict[str, Any]:
     """What takes a value to an input of the mechanism: what was declared of its column."""
-    bounds, domain = (getattr(metric.job, name, None) for name in ("bounds", "domain"))
+    bounds, domain = (getattr(metric, name, None) for name in ("bounds", "domain"))
     return {
-        "column": getattr(metric.job.options, "column", None) or None,
+        "column": getattr(metric.options, "column", None) or None,
         "bounds": None if bounds is None else [float(end) for end in bounds],
         "domain_size": None if domain is None else int(domain.size),
     }
 
 
-def _of_clients(metric: Prepared) -> dict[str, Any]:
+def _of_clients(metric: Metric) -> dict[str, Any]:
     """Whether clients can make the reports by themselves, and how many inputs and codes there are.
 
     Of what they cannot, the reason.
     """
-    undivided = unparted(metric)
-    if undivided is not None:
-        return {"undivided": undivided, "inputs": None, "codes": None}
-    mechanism = mechanism_of(metric)
-    return {"undivided": None, "inputs": int(mechanism.inputs), "codes": int(mechanism.codes)}
+    if metric.undivided is not None:
+        return {"undivided": metric.undivided, "inputs": None, "codes": None}
+    inputs, codes = int(metric.mechanism.inputs), int(metric.mechanism.codes)
+    return {"undivided": None, "inputs": inputs, "codes": codes}

@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsSingleton
 
 from mechanisms.channel import Mechanism
 from mechanisms.postprocess.plausibility import chance
-from pipelines.road import Content
+from pipelines.metrics.metric import Content
 from transforms.collect_counts import Counted, CountMessages
 
 FALSE_ALARM = 1e-6  # how often honest clients may be doubted

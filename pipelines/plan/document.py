@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from pipelines.kinds import NAMES, find
+from pipelines.metrics.registry import NAMES, find
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
@@ -78,7 +78,7 @@ def seconds_of(span: str) -> int:
     return int(found[1]) * _SECONDS[found[2]]
 
 
-class Metric(BaseModel):
+class MetricRequest(BaseModel):
     """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
 
     What the kind asks are the options of its command, with underscores: column, domain, bounds,
@@ -97,7 +97,7 @@ class Metric(BaseModel):
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
-    def _asks_no_more_than_it_may(self) -> Metric:
+    def _asks_no_more_than_it_may(self) -> MetricRequest:
         taken = sorted(OF_PLAN.intersection(self.options))
         if taken:
             raise about("belongs to the plan, not to a metric of it", taken[0])
@@ -144,7 +144,7 @@ class Plan(_Part):
     schedule: str | None = None
     merge_small: bool = False
     stream: Stream | None = None
-    metrics: tuple[Metric, ...] = Field(min_length=1, max_length=1000)
+    metrics: tuple[MetricRequest, ...] = Field(min_length=1, max_length=1000)
 
     _places: SourceLines | None = PrivateAttr(None)
 
@@ -200,13 +200,13 @@ class Plan(_Part):
         """Whether input or output depend on a window."""
         return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
 
-    def options(self, metric: Metric, window: str) -> BaseModel:
+    def options(self, metric: MetricRequest, window: str) -> BaseModel:
         """What a metric's own command would be asked.
 
         Raises:
             ValidationError: the metric's kind does not understand it.
         """
-        kind, share = find(metric.kind).options, self.shares[metric.name]
+        kind, share = find(metric.kind).Options, self.shares[metric.name]
         common = {
             "model": self.model,
             "min_reports": self.min_reports,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -13,13 +13,15 @@ from mechanisms.channel import Guarantee, Model
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import versions
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.statement import versions
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.metrics import Prepared, mark, prepare, undashed
+from pipelines.plan.metrics import mark, resolve, undashed
 from pipelines.plan.profiles import profile_of
 from pipelines.terms import next_to_nothing
 from pipelines.wording import RAW_ROWS, meaning
+from transforms.progress import SETTLED, WITHHELD
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
 _WHOLE = "all"  # the one window of a plan that names none
@@ -46,7 +48,7 @@ class PlanJob:
     plan: Plan
     window: str
     telemetry: inputs.Telemetry
-    metrics: tuple[Prepared, ...]
+    metrics: tuple[Metric, ...]
 
     @property
     def options(self) -> Destination:
@@ -56,17 +58,17 @@ class PlanJob:
     @property
     def min_reports(self) -> int:
         """The least batch of any metric."""
-        return min(int(metric.job.min_reports) for metric in self.metrics)
+        return min(int(metric.min_reports) for metric in self.metrics)
 
     @property
     def design(self) -> bytes:
         """The fingerprint of the plan and of the mechanisms it has come to."""
-        return mark_of_design(self.plan, self.metrics)
+        return mark_of_design(self.plan, self.window, self.metrics)
 
     @property
     def losses(self) -> tuple[Guarantee, ...]:
         """What each metric's release reveals."""
-        return tuple(metric.job.guarantees[0] for metric in self.metrics)
+        return tuple(metric.guarantees[0] for metric in self.metrics)
 
     @property
     def profiles(self) -> tuple[PrivacyLoss, ...]:
@@ -76,16 +78,26 @@ class PlanJob:
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the release promises, and what a unit's reports of all metrics do."""
-        locals_ = [metric.job.guarantees[1] for metric in self.metrics]
+        locals_ = [metric.guarantees[1] for metric in self.metrics]
         return together(self.losses), together(locals_)
 
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over."""
-        told = [f"{m.name}: {line}" for m in self.metrics for line in m.job.cautions]
+        told = [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
         if len(self.metrics) > 1:
             told += next_to_nothing(self.guarantees[0].epsilon)
         return list(dict.fromkeys(told))
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        """That no metric had enough reports; None if the release was not withheld."""
+        if SETTLED in counted:
+            return (
+                "an operator settled the run's entry of the ledger while it went on; run it again"
+            )
+        if WITHHELD not in counted:
+            return None
+        return f"no metric had its min_reports, of which the least is {self.min_reports:,}"
 
     def statement(self, release_id: str, entry: str | None) -> dict[str, Any]:
         """What the whole release guarantees; each metric's folder says more of it.
@@ -171,9 +183,9 @@ def open_job(plan: Plan, window: str) -> PlanJob:
         telemetry = inputs.open_telemetry(patterns)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
-    return PlanJob(plan, window, telemetry, prepare(plan, window, telemetry))
+    return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
 
 
 def unread_job(plan: Plan, window: str) -> PlanJob:
     """The same without a look at any file: for checks, shufflers and collectors."""
-    return PlanJob(plan, window, inputs.UNREAD, prepare(plan, window, inputs.UNREAD))
+    return PlanJob(plan, window, inputs.UNREAD, resolve(plan, window, inputs.UNREAD))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
@@ -13,40 +13,17 @@ from pydantic import ValidationError
 
 from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
-from pipelines.inputs import Given, Telemetry
-from pipelines.kinds import Kind, find
-from pipelines.plan.document import Metric, Plan
-from pipelines.road import Road
+from pipelines.inputs import Source, Telemetry
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.registry import find
+from pipelines.plan.document import MetricRequest, Plan
 
 _OPERATIONAL = {"input", "output", "user_column"}  # where, not what
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """One metric of a plan, ready to run.
-
-    Attributes:
-        name: in the plan.
-        kind: of metric.
-        job: what was asked, held against the input.
-        window: for which its public randomness was drawn.
-    """
-
-    name: str
-    kind: Kind
-    job: Any
-    window: str
-
-    @property
-    def road(self) -> Road:
-        """From tables to what is published."""
-        road: Road = self.kind.road(self.job)
-        return road
-
-
-def prepare(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Prepared, ...]:
+def resolve(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Metric, ...]:
     """All metrics of a plan.
 
     Args:
@@ -59,20 +36,19 @@ def prepare(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Prepared, ..
             and where the plan came from a file its line.
     """
     seed = public_seed(plan, window)
-    given = Given(telemetry, seed)
-    return tuple(_prepared(plan, place, window, given) for place in range(len(plan.metrics)))
+    source = Source(telemetry, seed)
+    return tuple(_resolved(plan, place, window, source) for place in range(len(plan.metrics)))
 
 
-def _prepared(plan: Plan, place: int, window: str, given: Given) -> Prepared:
-    metric = plan.metrics[place]
-    kind = find(metric.kind)
+def _resolved(plan: Plan, place: int, window: str, source: Source) -> Metric:
+    request = plan.metrics[place]
     try:
-        job = kind.prepare(plan.options(metric, window), given=given)
+        metric = find(request.kind).resolve(plan.options(request, window), source)
     except RequestError as error:
-        told = undashed(str(error))
-        where = plan.where("metrics", place, *_about(metric, told))
-        raise RequestError(f"{where}metric {metric.name}: {told}") from None
-    return Prepared(metric.name, kind, job, window)
+        refusal = undashed(str(error))
+        where = plan.where("metrics", place, *_about(request, refusal))
+        raise RequestError(f"{where}metric {request.name}: {refusal}") from None
+    return replace(metric, name=request.name)
 
 
 def undashed(told: str) -> str:
@@ -80,7 +56,7 @@ def undashed(told: str) -> str:
     return _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), told)
 
 
-def _about(metric: Metric, told: str) -> tuple[int | str, ...]:
+def _about(metric: MetricRequest, told: str) -> tuple[int | str, ...]:
     """Where in a metric the option stands that a refusal is about; nowhere if it is missing.
 
     Args:
@@ -128,7 +104,7 @@ def mark(plan: Plan) -> bytes:
         raise RequestError(str(error)) from None
 
 
-def _said(plan: Plan, metric: Metric) -> dict[str, Any]:
+def _said(plan: Plan, metric: MetricRequest) -> dict[str, Any]:
     """What one metric asks, with digests of the files that it names."""
     kind = find(metric.kind)
     try:
@@ -136,7 +112,7 @@ def _said(plan: Plan, metric: Metric) -> dict[str, Any]:
     except ValidationError:
         raise RequestError(f"metric {metric.name}: its kind does not understand it") from None
     said = options.model_dump(mode="json", exclude=_OPERATIONAL)
-    digests = [_digest(file) for file in kind.files(options)]
+    digests = [_digest(file) for file in kind.declared_files(options)]
     return {"name": metric.name, "kind": metric.kind, "asked": said, "declared": digests}
 
 

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from mechanisms.channel import Guarantee
-from mechanisms.design import ReleaseDesign
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.release_profile import release_profile, worst_profile
-from pipelines.plan.metrics import Prepared
+from pipelines.metrics.metric import Metric
 from pipelines.wording import upward
 
 # Rounded up, so that an entry of a ledger stays short.
 _EPSILON_DIGITS, _DELTA_DIGITS = 6, 4
 
-# The designs of which a user takes part in one.
-_DESIGNS: Mapping[str, Callable[[Any], tuple[ReleaseDesign, ...]]] = {
-    "histogram": lambda job: (job.design,),
-    # A report of any level reveals what one of the oracle alone would.
-    "heavy-hitters": lambda job: (job.plan.design,),
-    "mean": lambda job: (job.design, *([] if job.scouts is None else [job.scouts.design])),
-    "distribution": lambda job: (job.fitted.design,),
-    "vector-mean": lambda job: (job.design,),
-}
 
-
-def profile_of(metric: Prepared, promised: Guarantee) -> PrivacyLoss:
+def profile_of(metric: Metric, promised: Guarantee) -> PrivacyLoss:
     """What a metric's release reveals, at every epsilon.
 
     Args:
-        metric: ready to run.
+        metric: of a plan.
         promised: of its release.
 
     Returns:
@@ -40,8 +27,7 @@ def profile_of(metric: Prepared, promised: Guarantee) -> PrivacyLoss:
     """
     if not promised.epsilon < math.inf:
         return PrivacyLoss((0.0,), (1.0,))
-    designs = _DESIGNS[metric.kind.name](metric.job)
-    return _short(worst_profile([release_profile(design) for design in designs]))
+    return _short(worst_profile([release_profile(design) for design in metric.designs]))
 
 
 def _short(profile: PrivacyLoss) -> PrivacyLoss:

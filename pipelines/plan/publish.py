@@ -11,12 +11,10 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
 from pipelines import release
-from pipelines.plan.clients import mechanism_of, unparted
+from pipelines.metrics.metric import Content, Metric
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.metrics import Prepared
 from pipelines.plan.report import page
 from pipelines.plan.target import Target
-from pipelines.road import Content
 from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
 
@@ -30,16 +28,16 @@ class PublishPlan(beam.PTransform):
         target: where the release goes.
     """
 
-    metrics: Sequence[Prepared]
+    metrics: Sequence[Metric]
     target: Target
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
-        columns = sorted(frozenset().union(*(metric.road.columns for metric in self.metrics)))
-        files = self.metrics[0].job.telemetry.files
+        columns = sorted(frozenset().union(*(metric.columns for metric in self.metrics)))
+        files = self.metrics[0].telemetry.files
         tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
         contents = (
-            tuple(tables | metric.name >> Travel(metric) for metric in self.metrics)
+            tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()
         )
         step = ReleasePlanDoFn(self.target, names)
@@ -49,22 +47,22 @@ class PublishPlan(beam.PTransform):
 
 
 @dataclass
-class Travel(beam.PTransform):
-    """One metric's road, and its name on what comes out."""
+class Whole(beam.PTransform):
+    """One metric from tables to what is published, and its name on it."""
 
-    metric: Prepared
+    metric: Metric
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         return self._contents(tables) | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
 
     def _contents(self, tables: beam.PCollection) -> beam.PCollection:
-        """What is published; where clients work alone, what they send is doubted."""
-        road = self.metric.road
-        if unparted(self.metric) is not None:
-            return road.whole(tables)
-        reports = road.shuffled(road.reports(tables))
-        doubt = Diagnostic(mechanism_of(self.metric), reports.messages)
-        return road.collected(reports) | "Diagnostic" >> doubt
+        """What is published; where clients work alone, what they send is tested."""
+        metric = self.metric
+        if metric.undivided is not None:
+            return metric.whole(tables)
+        reports = metric.shuffled(metric.reports(tables))
+        test = Diagnostic(metric.mechanism, reports.messages)
+        return metric.collected(reports) | "Diagnostic" >> test
 
 
 @typehints.with_output_types(tuple[str, Content])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,7 +30,6 @@ from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_counts
 from pipelines.run import beam_options
-from transforms.progress import SETTLED, WITHHELD
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
@@ -209,7 +208,7 @@ def _published(
     statement = job.statement(right.release_id, right.entry)
     whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
     try:
-        ended = carry_out(job, whole, for_beam, screen, too_few, len(job.metrics))
+        ended = carry_out(job, whole, for_beam, screen, len(job.metrics))
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
         if not runs_here(for_beam):
             right.hand_over()
@@ -236,16 +235,7 @@ def show(job: PlanJob, screen: Screen) -> None:
             warnings.warn(f"{metric.name}: {doubt}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
         if metric.name in said["metrics"]:
-            metric.kind.show(screen, metric.job)
-            say_counts(metric.job, screen)
+            metric.show(screen)
+            say_counts(metric, screen)
         else:
             screen.print("withheld: too few reports")
-
-
-def too_few(job: PlanJob, counted: Mapping[str, int]) -> str | None:
-    """That no metric had enough reports; None if the release was not withheld."""
-    if SETTLED in counted:
-        return "an operator settled the run's entry of the ledger while it went on; run it again"
-    if WITHHELD not in counted:
-        return None
-    return f"no metric had its min_reports, of which the least is {job.min_reports:,}"

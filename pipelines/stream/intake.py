@@ -19,7 +19,7 @@ from apache_beam.io.parquetio import ReadAllFromParquetBatched
 from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from numpy.typing import NDArray
 
-from pipelines.plan.metrics import Prepared
+from pipelines.metrics.metric import Metric
 from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows
 
@@ -60,7 +60,7 @@ class TakeIn(beam.PTransform):
         folder: an empty one.
     """
 
-    metrics: Sequence[Prepared]
+    metrics: Sequence[Metric]
     files: Sequence[str]
     columns: Sequence[str]
     windows: ToWindows
@@ -92,12 +92,12 @@ class TakeIn(beam.PTransform):
 class Perturbed(beam.PTransform):
     """Windowed tables in; one metric's messages into files, and notes of them out."""
 
-    metric: Prepared
+    metric: Metric
     windows: ToWindows
     folder: str
 
     def expand(self, tables: beam.PCollection) -> Any:
-        reports, name = self.metric.road.reports(tables), self.metric.name
+        reports, name = self.metric.reports(tables), self.metric.name
         keep = KeepMessagesDoFn(self.windows, name, self.folder)
         notes = [
             reports.messages | "Keep messages" >> beam.ParDo(keep),

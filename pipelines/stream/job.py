@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.ledger.rules import BudgetExceeded
-from pipelines.plan.metrics import Prepared
+from pipelines.metrics.metric import Metric
 from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
@@ -92,10 +92,10 @@ class ServeTables(beam.PTransform):
 class Parts(beam.PTransform):
     """Windowed tables in; all that there is of one metric, in parts, out."""
 
-    metric: Prepared
+    metric: Metric
 
     def expand(self, tables: beam.PCollection) -> Any:
-        reports, name = self.metric.road.reports(tables), self.metric.name
+        reports, name = self.metric.reports(tables), self.metric.name
         parts = [
             reports.messages | "Messages" >> beam.Map(messages_part, name),
             reports.tallies | "Tallies" >> beam.Map(_tally, name),

@@ -13,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import Caution, RequestError, reason
 from pipelines.inputs import Telemetry
-from pipelines.plan.metrics import prepare
+from pipelines.plan.metrics import resolve
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
 from transforms.windowed import accepts, time_in
@@ -117,7 +117,7 @@ class Landing:
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time
         try:
-            prepare(self.streamed.plan, SEED, telemetry)
+            resolve(self.streamed.plan, SEED, telemetry)
             if time is not None and not accepts(telemetry.column_type(time, "time")):
                 raise RequestError(f"time: {time!r} holds no timestamps in {telemetry.files[0]}")
         except RequestError as error:

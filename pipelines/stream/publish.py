@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
-from pipelines.plan.metrics import Prepared
+from pipelines.metrics.metric import Metric
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.stream.release import Held, ReleaseWindow
@@ -25,7 +25,7 @@ from transforms.windowed import SECOND
 def enough(streamed: Streamed, held: Mapping[str, Held]) -> bool:
     """Whether any metric has its least batch."""
     return any(
-        metric.job.min_reports <= held[metric.name].reports
+        metric.min_reports <= held[metric.name].reports
         for metric in streamed.metrics
         if metric.name in held
     )
@@ -56,7 +56,7 @@ def publish(
         FailedError: it failed; nothing was published.
     """
 
-    def pipeline(metrics: Sequence[Prepared], target: Target) -> beam.PTransform:
+    def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
         told = target.telling(stream=_span(streamed, start, first))
         return ReleaseWindow(metrics, told, held)
 

@@ -11,12 +11,10 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
-from pipelines.plan.clients import mechanism_of
+from pipelines.metrics.metric import Metric, Reports
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.metrics import Prepared
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
-from pipelines.road import Reports
 from transforms.progress import ROWS
 
 _BLOCK = 1 << 16  # messages of one block
@@ -54,7 +52,7 @@ class ReleaseWindow(beam.PTransform):
         held: name -> what there is of it.
     """
 
-    metrics: Sequence[Prepared]
+    metrics: Sequence[Metric]
     target: Target
     held: Mapping[str, Held]
 
@@ -77,18 +75,18 @@ class ReleaseWindow(beam.PTransform):
 class FromHeld(beam.PTransform):
     """One metric's messages to its name and what is published of it."""
 
-    metric: Prepared
+    metric: Metric
     held: Held
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        held, road = self.held, self.metric.road
+        held, road = self.held, self.metric
         users = None
         if held.users is not None:
             users = begin | "Users" >> beam.Create([held.users]).with_output_types(int)
         tallies = begin | "Tallies" >> beam.Create([*(dict(held.tallies) or {ROWS: 0}).items()])
         read = begin | "Held" >> beam.Create([held.files]) | "Read" >> beam.ParDo(ReadHeldDoFn())
         reports = road.shuffled(Reports(read, users, tallies))
-        contents, mechanism = road.collected(reports), mechanism_of(self.metric)
+        contents, mechanism = road.collected(reports), self.metric.mechanism
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
         return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))

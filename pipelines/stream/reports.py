@@ -16,7 +16,6 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
-from pipelines.plan.clients import mechanism_of
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
 from pipelines.stream.windows import Streamed
 from transforms.count_late import CountLate
@@ -40,7 +39,7 @@ class ServeReports(beam.PTransform):
 
     def expand(self, sent: beam.PCollection) -> beam.PCollection:
         plan, windows = self.streamed, open_windows(self.streamed)
-        mechanisms = tuple(mechanism_of(metric) for metric in plan.metrics)
+        mechanisms = tuple(metric.mechanism for metric in plan.metrics)
         if any(mechanism.messages != 1 for mechanism in mechanisms):
             raise RequestError("reports of several messages a user do not tell how many users sent")
         expected = Expected(plan.fingerprint, mechanisms, Form())

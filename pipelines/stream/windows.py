@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from mechanisms.channel import Mechanism
 from pipelines.errors import RequestError
 from pipelines.inputs import UNREAD
-from pipelines.plan.clients import mechanism_of
+from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_reports
 from pipelines.plan.document import WINDOW, Plan, Stream, seconds_of
 from pipelines.plan.job import PlanJob, output_of, unread_job
-from pipelines.plan.metrics import Prepared
 from transforms.windowed import SECOND, Tumbling
 
 # What public randomness is drawn for: one draw serves all windows, so that a message of one can
@@ -33,7 +31,7 @@ class Streamed:
 
     plan: Plan
     stream: Stream
-    metrics: tuple[Prepared, ...]
+    metrics: tuple[Metric, ...]
 
     @property
     def windows(self) -> Tumbling:
@@ -68,7 +66,7 @@ class Streamed:
     @property
     def kept(self) -> tuple[str, ...]:
         """The columns that the metrics need."""
-        return tuple(sorted(frozenset().union(*(m.road.columns for m in self.metrics))))
+        return tuple(sorted(frozenset().union(*(m.columns for m in self.metrics))))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,13 +78,10 @@ class Streamed:
         """What one window's release is made by."""
         return PlanJob(self.plan, window, UNREAD, self._of(window))
 
-    def _of(self, window: str) -> tuple[Prepared, ...]:
+    def _of(self, window: str) -> tuple[Metric, ...]:
         """The metrics, with this window's folder."""
         output = output_of(self.plan, window)
-        return tuple(
-            replace(metric, job=_published_in(metric.job, f"{output}/{metric.name}"))
-            for metric in self.metrics
-        )
+        return tuple(metric.published_in(f"{output}/{metric.name}") for metric in self.metrics)
 
 
 def streamed(plan: Plan) -> Streamed:
@@ -106,19 +101,13 @@ def streamed(plan: Plan) -> Streamed:
     return Streamed(plan, plan.stream, metrics)
 
 
-def _require_streamable(metrics: Sequence[Prepared]) -> None:
+def _require_streamable(metrics: Sequence[Metric]) -> None:
     """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
     for metric in metrics:
         why = None
-        if getattr(metric.job.options, "choose_bounds", False):
+        if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
-        elif not isinstance(mechanism_of(metric), Mechanism):
+        elif metric.model == "central":
             why = "the central model keeps raw values until a window ends"
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")
-
-
-def _published_in(job: object, output: str) -> object:
-    """A job with another folder."""
-    options = job.options.model_copy(update={"output": output})  # type: ignore[attr-defined]
-    return replace(job, options=options)  # type: ignore[type-var]

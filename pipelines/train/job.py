@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.attribute_arguments import read_attributes
-from pipelines.errors import RequestError
+from pipelines.errors import FailedError, RequestError
 from pipelines.train.curator import plan_curator
 from pipelines.train.local_plan import plan_local
 from pipelines.train.options import TrainOptions, require_sense
@@ -23,6 +24,7 @@ from pipelines.wording import large_delta, upward
 from transforms.attributes import Category, Number
 from transforms.blocks import Generator
 from transforms.examples import Examples
+from transforms.progress import DIVERGED, REPORTS, WITHHELD
 
 HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says
@@ -64,6 +66,14 @@ class Plan(Protocol):
     @property
     def step_name(self) -> str:
         """What the learning curve runs over."""
+
+
+_SLOWER = "lower --learning-rate, which was {learning_rate:.3g}, or have less noise: "
+_ADVICE = {  # to those whose run diverged
+    "local": _SLOWER + "a larger epsilon, more users a step",
+    "dp-sgd": _SLOWER + "a larger epsilon, more rows, a larger --lot",
+    "dssgd": _SLOWER + "a smaller --bound or --upload-share, a larger epsilon, fewer --epochs",
+}
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,29 @@ class TrainJob:
             rows = self.telemetry.rows
         told = [large_delta(delta, rows)] if delta * rows >= 1 else []
         return told + self.plan.cautions
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        """That too few took part; None if that is not why nothing was published.
+
+        Raises:
+            FailedError: the run diverged.
+        """
+        if DIVERGED in counted:
+            advice = _ADVICE[self.options.method].format(**self.plan.training())
+            raise FailedError(
+                f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {advice}"
+                ", fewer attributes"
+            )
+        if WITHHELD not in counted and REPORTS in counted:
+            return None
+        unit, steps = self.options.unit, self.plan.training().get("steps")
+        if steps is None:
+            came = counted.get(REPORTS, 0)
+            if not came:
+                return f"no {unit} could be used, so there is nothing to learn from"
+            return f"{came:,} {unit}s could be used, fewer than --min-reports {self.plan.least:,}"
+        words = f"too few {unit}s could be used for {steps:,} steps"
+        return f"{words}, each of which needs {self.plan.least:,}"
 
 
 def read_schema(options: TrainOptions, telemetry: inputs.Telemetry) -> Schema:

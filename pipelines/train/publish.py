@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsDict, AsSingleton
 
 from pipelines import release
 from pipelines.inputs import Telemetry
-from pipelines.road import bucket_count, fresh_digest
+from pipelines.metrics.metric import bucket_count, fresh_digest
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.curve import Curve, private_curve, public_curve

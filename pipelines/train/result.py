@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mechanisms.channel import Floats
-from pipelines.numbers import counted, parquet, versions
+from pipelines.metrics.statement import counted, parquet, versions
 from pipelines.train import report
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib

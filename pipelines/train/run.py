@@ -10,21 +10,13 @@ from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
 from pipelines import console, release
-from pipelines.errors import DONE, FailedError
+from pipelines.errors import DONE
 from pipelines.publishing import carry_out, conclude
 from pipelines.requests import request
 from pipelines.run import beam_options
-from pipelines.train.job import TrainJob, prepare
+from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.publish import PublishModel
-from transforms.progress import DIVERGED, REPORTS, WITHHELD
-
-_SLOWER = "lower --learning-rate, which was {learning_rate:.3g}, or have less noise: "
-_ADVICE = {  # to those whose run diverged
-    "local": _SLOWER + "a larger epsilon, more users a step",
-    "dp-sgd": _SLOWER + "a larger epsilon, more rows, a larger --lot",
-    "dssgd": _SLOWER + "a smaller --bound or --upload-share, a larger epsilon, fewer --epochs",
-}
 
 
 def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
@@ -47,7 +39,7 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
     FileSystems.set_options(for_beam)  # before the first file is looked for
     job = prepare(options)
     screen = console.Screen()
-    if carry_out(job, PublishModel(job), for_beam, screen, unpublished):
+    if carry_out(job, PublishModel(job), for_beam, screen):
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))
         conclude(job, screen)
     return DONE
@@ -63,27 +55,3 @@ def show(screen: Console, statement: Mapping[str, Any]) -> None:
         return
     told = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
     screen.print(f"{told} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)
-
-
-def unpublished(job: TrainJob, counted: Mapping[str, int]) -> str | None:
-    """That too few took part; None if that is not why nothing was published.
-
-    Raises:
-        FailedError: the run diverged.
-    """
-    if DIVERGED in counted:
-        advice = _ADVICE[job.options.method].format(**job.plan.training())
-        raise FailedError(
-            f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {advice}, "
-            "fewer attributes"
-        )
-    if WITHHELD not in counted and REPORTS in counted:
-        return None
-    unit, steps = job.options.unit, job.plan.training().get("steps")
-    if steps is None:
-        came = counted.get(REPORTS, 0)
-        if not came:
-            return f"no {unit} could be used, so there is nothing to learn from"
-        return f"{came:,} {unit}s could be used, fewer than --min-reports {job.plan.least:,}"
-    told = f"too few {unit}s could be used for {steps:,} steps"
-    return f"{told}, each of which needs {job.plan.least:,}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +9,10 @@ import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.estimator import Summary
-from pipelines.numbers import counted, statement_head, versions
-from transforms.collect_distribution import Distribution
 from transforms.encode_numbers import Bounds
 
 if TYPE_CHECKING:
-    from pipelines.metrics.distribution.job import DistributionJob
+    from pipelines.metrics.distribution.metric import DistributionOfNumbers
 
 TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
@@ -28,7 +25,7 @@ _COVERS = (
 )
 
 
-def distribution_table(job: DistributionJob, summary: Summary) -> pa.Table:
+def distribution_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Table:
     """The published bins, in rising order; the first and the last are half as wide as the others.
 
     Columns: low and high; estimate (by expectation maximisation), unbiased (straight from the
@@ -36,7 +33,7 @@ def distribution_table(job: DistributionJob, summary: Summary) -> pa.Table:
     moves them; cumulative (the sum of the estimates), cumulative_lower and cumulative_upper of the
     share of numbers up to `high`.
     """
-    edges = scaled(summary.edges, job.bounds)
+    edges = scaled(summary.edges, metric.bounds)
     names = (
         "estimate", "unbiased", "standard_error", "lower", "upper", "cumulative",
         "cumulative_lower", "cumulative_upper",
@@ -45,11 +42,11 @@ def distribution_table(job: DistributionJob, summary: Summary) -> pa.Table:
     return pa.table({"low": edges[:-1], "high": edges[1:]} | columns)
 
 
-def quantile_table(job: DistributionJob, summary: Summary) -> pa.Table:
+def quantile_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Table:
     """The published quantiles: p, estimate, lower, upper."""
-    estimate, lower, upper = (scaled(each, job.bounds) for each in summary.quantiles.T)
+    estimate, lower, upper = (scaled(column, metric.bounds) for column in summary.quantiles.T)
     return pa.table(
-        {"p": list(job.probabilities), "estimate": estimate, "lower": lower, "upper": upper}
+        {"p": list(metric.probabilities), "estimate": estimate, "lower": lower, "upper": upper}
     )
 
 
@@ -59,54 +56,23 @@ def scaled(values: Floats, bounds: Bounds) -> Floats:
     return np.asarray(np.where(values >= 1, bounds.high, inside))
 
 
-def distribution_statement(
-    job: DistributionJob, found: Distribution, tallies: Mapping[str, int]
-) -> dict[str, Any]:
-    """What was asked, what was done, and what it guarantees."""
-    options, design, summary = job.options, job.fitted.design, found.summary
-    if summary is None:
-        raise ValueError("there is no distribution of no reports")
-    head = statement_head("distribution", job.guarantees, job.cautions, job.min_reports)
-    return head | {
-        "neighbours": f"one {options.unit}'s number is replaced by any other finite number",
-        **counted(found.n, found.invalid, tallies),
-        "asked": {
-            "column": options.column,
-            "user_column": options.user_column,
-            "unit": options.unit,
-            "bounds": list(job.bounds),
-            "model": options.model,
-            "epsilon": options.epsilon,
-            "delta": design.target.delta,
-            "epsilon_local": options.epsilon_local,
-            "min_reports": job.min_reports,
-            "mechanism": options.mechanism,
-            "bins": options.bins,
-            "smooth": options.smooth,
-            "confidence": options.confidence,
-        },
-        "mean": _mean(summary, job.bounds),
-        "mechanism": {
-            "name": design.name,
-            "source": job.fitted.source,
-            "constants": design.mechanism.constants(),
-            "messages_per_user": 1.0,
-            "bits_per_message": design.bits,
-        },
+def own_statement(metric: DistributionOfNumbers, summary: Summary) -> dict[str, Any]:
+    """The mean, how it was estimated, and how far off all may be."""
+    return {
+        "mean": _mean(summary, metric.bounds),
         "estimation": {
             "bins": len(summary.estimate),
             "method": "EMS, smoothed: biased, closer on smooth data and far off at spikes"
-            if options.smooth
+            if metric.options.smooth
             else "expectation maximisation, stopped where it begins to fit the noise",
             "iterations": summary.iterations,
             "converged": summary.converged,
-            "span": job.fitted.span,
+            "span": metric.fitted.span,
         },
         "error": {
-            "expected_length_of_cumulative_intervals": job.fitted.expected_length,
-            "covers": covers(options.unit),
+            "expected_length_of_cumulative_intervals": metric.fitted.expected_length,
+            "covers": covers(metric.unit),
         },
-        "versions": versions(),
     }
 
 

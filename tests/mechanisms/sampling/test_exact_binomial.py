@@ -80,7 +80,7 @@ def test_counts_follow_the_binomial_law_and_no_other(trials, chance):
 
 @pytest.mark.parametrize(("trials", "threshold", "k"), [(3, WORD // 3, 0), (40, WORD // 7, 5)])
 def test_a_word_on_a_boundary_is_decided_by_more_bits(trials, threshold, k):
-    """Given that word, the count is k with the probability that F leaves to it: about a half."""
+    """Source that word, the count is k with the probability that F leaves to it: about a half."""
     scaled = Fraction(distribution_function(trials, threshold)[k], WORD ** (trials - 1))
     word, share = int(scaled), float(scaled % 1)
     assert 0.1 < share < 0.9

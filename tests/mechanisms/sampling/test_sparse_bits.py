@@ -99,7 +99,7 @@ def test_rows_may_get_different_numbers_of_columns(sizes, density):
     found = distinct(counts, 7, rng, replace(sizes, dense=density))
     assert (np.diff(found) > 0).all()
     np.testing.assert_array_equal(np.bincount(found // 7, minlength=counts.size), counts)
-    # Given its size a row's set favours no column.
+    # Source its size a row's set favours no column.
     for count in (1, 4, 6):
         columns = found[counts[found // 7] == count] % 7
         spread = np.bincount(columns, minlength=7)

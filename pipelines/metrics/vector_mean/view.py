@@ -1,4 +1,4 @@
-"""report.html of a release of an average row: one page, self-contained."""
+"""What people see of an average row: its page, and tables on the screen."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.text import Text
 
-from pipelines import facts, pages
-from pipelines.metrics.mean.report import number
+from pipelines import facts, pages, release
+from pipelines.console import numbers_table
+from pipelines.metrics.mean.view import interval, number
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.pictures import DARK, frame, picture
+from transforms.perturb_rows import SHORTENED
+from transforms.progress import live
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROWS = 500
+_SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
 _POINTS = 1000  # that a picture shows; more would lie upon one another
 
 
@@ -161,3 +168,51 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _bounds(told: Mapping[str, Any]) -> str:
     columns = told["from"] if told["from"] == told["to"] else f"{told['from']} … {told['to']}"
     return f"{columns}: {told['low']:g} to {told['high']:g}, {told['how']}"
+
+
+def show(screen: Console, folder: str, shares: bool, confidence: float) -> None:
+    """The average row of a release, and of its categories who is most frequent."""
+    _show_numbers(screen, release.read_table(folder, TABLE), confidence)
+    if shares:
+        table = release.read_table(folder, FREQUENCIES)
+        _show_shares(screen, table, confidence, f"{folder}/{FREQUENCIES}")
+    long = live().get(SHORTENED, 0)
+    if long:
+        words = f"{long:,} rows were longer than --radius and were shortened; nobody else is told"
+        screen.print(words, highlight=False)
+
+
+def _show_numbers(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The first coordinates, as a table."""
+    shrunk = ["shrunk"] if "shrunk" in table.column_names else []
+    headings = ["estimate", "± s.e.", f"{100 * confidence:g} % interval", *shrunk]
+    title = f"{min(_SHOWN, len(table))} of {len(table):,} coordinates"
+    shown = numbers_table(("coordinate",), headings, title)
+    for row in table.slice(0, _SHOWN).to_pylist():
+        cells = [number(row["estimate"]), number(row["standard_error"]), interval(row)]
+        cells += [number(row["shrunk"]) for _ in shrunk]
+        shown.add_row(Text(row["coordinate"]), *cells)  # a plain string would be read as markup
+    screen.print(shown)
+
+
+def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str) -> None:
+    """The largest shares of each category, as a table, and where all of them are."""
+    attributes = table["attribute"].unique().to_pylist()
+    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    words = f"{min(_SHOWN, len(attributes))} of {len(attributes):,} categories"
+    title = f"the {_LARGEST} largest shares in each of {words}"
+    shown = numbers_table(("category", "value"), headings, title)
+    for attribute in attributes[:_SHOWN]:
+        own = table.filter(pc.equal(table["attribute"], attribute))
+        for row in own.sort_by([("estimate", "descending")]).slice(0, _LARGEST).to_pylist():
+            shown.add_row(Text(attribute), Text(row["value"]), *_percents(row))
+    screen.print(shown)
+    words = f"all {len(table):,} shares: {path}"
+    screen.print(words, highlight=False, markup=False, soft_wrap=True)
+
+
+def _percents(row: Mapping[str, Any]) -> list[str]:
+    """The numbers of a share; dashes where nobody reported the category."""
+    parts = ("estimate", "standard_error", "lower", "upper")
+    cells = {name: None if row[name] is None else 100 * row[name] for name in parts}
+    return [number(cells["estimate"]), number(cells["standard_error"]), interval(cells)]

@@ -1,4 +1,4 @@
-"""report.html of a search for frequent strings: one page, self-contained."""
+"""What people see of a search for strings: its page, and a table on the screen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
 
 from pipelines import facts, pages
+from pipelines.console import numbers_table
 
 _ROWS = 200
+_SHOWN = 20  # on the screen
 _WIDE = 48  # characters of a string that are shown
 _LONGER = "… (and longer)"
 _SCALE = 320  # width of a full bar, in pixels
@@ -92,3 +96,22 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("seed of the public hash", str(search["public_seed"])),
         facts.made_with(statement),
     ]
+
+
+def show(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The most frequent strings, as a table."""
+    if not len(table):
+        screen.print("no string stands out")
+        return
+    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    title = f"the {min(_SHOWN, len(table))} most frequent of {len(table):,} strings"
+    shown = numbers_table(("string",), headings, title)
+    top = table.slice(0, _SHOWN)
+    for label, row in zip(labels(top), top.to_pylist(), strict=True):
+        shown.add_row(
+            Text(label),  # a plain string would be read as markup
+            f"{100 * row['estimate']:.3f}",
+            f"{100 * row['standard_error']:.3f}",
+            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
+        )
+    screen.print(shown)

@@ -1,4 +1,4 @@
-"""report.html of a release of means: one page, self-contained."""
+"""What people see of a release of means: its page, and a table on the screen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
 
 from pipelines import facts, pages
+from pipelines.console import numbers_table
 
 _ROWS = 500
+_SHOWN = 20  # on the screen
 _SCALE = 420  # width of the whole range between the bounds, in pixels
 _WIDE = 48  # characters of a group that are shown
 _COLUMNS = ("estimate", "standard_error", "lower", "upper")
@@ -120,3 +124,19 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         public = "public" if asked["groups_public"] else "as private as the numbers"
         found.insert(7, ("groups", f"{asked['groups']}, {public}"))
     return found
+
+
+def show(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The means, or the first of them, as a table on the screen."""
+    grouped = "group" in table.column_names
+    title = f"{min(_SHOWN, len(table))} of {len(table):,} groups" if grouped else None
+    headings = ("estimate", "± s.e.", f"{100 * confidence:g} % interval")
+    shown = numbers_table(("group" if grouped else "",), headings, title)
+    for label, row in zip(labels(table), table.slice(0, _SHOWN).to_pylist(), strict=False):
+        shown.add_row(
+            Text(label),  # a plain string would be read as markup
+            number(row["estimate"]),
+            number(row["standard_error"]),
+            interval(row),
+        )
+    screen.print(shown)

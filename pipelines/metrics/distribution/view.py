@@ -1,4 +1,4 @@
-"""report.html of a distribution: one page, self-contained."""
+"""What people see of a distribution: its page, and a table on the screen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
 
 from pipelines import facts, pages
 from pipelines.pictures import DARK, PALE, frame, picture
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROWS = 1100  # all bins that there can be, and a few more
+_SHOWN = 25  # quantiles on the screen
 _WIDE = 60  # characters of a column below the picture
 
 
@@ -146,3 +149,22 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("neighbours", statement["neighbours"]),
         facts.made_with(statement),
     ]
+
+
+def show(
+    screen: Console, quantiles: pa.Table, mean: Mapping[str, float], confidence: float
+) -> None:
+    """The quantiles and the mean, as a table."""
+    shown = Table()
+    shown.add_column("")
+    for heading in ("estimate", f"{100 * confidence:g} % interval"):
+        shown.add_column(heading, justify="right")
+    for row in quantiles.slice(0, _SHOWN).to_pylist():
+        _add(shown, f"{percent(row['p'])} quantile", row)
+    _add(shown, "mean", mean)
+    screen.print(shown)
+
+
+def _add(shown: Table, name: str, row: Mapping[str, float]) -> None:
+    interval = f"{number(row['lower'])} to {number(row['upper'])}"
+    shown.add_row(name, number(row["estimate"]), interval)

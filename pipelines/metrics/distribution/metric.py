@@ -1,0 +1,191 @@
+"""`hushbeam distribution`: the histogram, the quantiles and the mean of a column of numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms.channel import Mechanism
+from mechanisms.design import ReleaseDesign
+from mechanisms.distribution import fitting
+from mechanisms.distribution.estimator import DistributionEstimator
+from mechanisms.distribution.quantiles import USUAL
+from mechanisms.mean_planner import MeanTarget
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs, release
+from pipelines.errors import RequestError
+from pipelines.metrics.distribution import result, view
+from pipelines.metrics.distribution.options import DistributionOptions
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain
+from pipelines.numbers import open_numbers, read_bounds
+from pipelines.terms import drowned, least_reports, require_proven, target_terms
+from transforms.blocks import Generator
+from transforms.collect_distribution import CollectDistribution, Distribution
+from transforms.encode_numbers import Bounds, EncodeNumbersDoFn, Rounding
+from transforms.users import UserDigest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MOST_QUANTILES = 1000
+_HALF = "a half, which a cumulative share said to be a half is never off by more than"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionOfNumbers(Metric):
+    """Shares, quantiles and mean of a column of numbers.
+
+    Attributes:
+        bounds: what numbers are clipped to.
+        probabilities: of the quantiles that are published.
+        fitted: the mechanism, what it guarantees, and how its limits are made.
+    """
+
+    kind = "distribution"
+    Options = DistributionOptions
+    unstated = frozenset({"cells", "quantiles"})
+
+    options: DistributionOptions
+    bounds: Bounds
+    probabilities: tuple[float, ...]
+    fitted: fitting.DistributionDesign
+
+    @classmethod
+    def resolve(
+        cls,
+        options: DistributionOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
+        telemetry = open_numbers(options, source)
+        least = least_reports(options, options.model, telemetry.rows)
+        expected = _expected_reports(options, telemetry.rows)
+        try:
+            target = MeanTarget(**target_terms(options, options.model, least, options.unit))
+            bins = options.bins or fitting.default_bins(expected)
+            fitted = fitting.design(target, bins, expected, options.mechanism)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+        require_proven(options, fitted.design.release)
+        return cls(
+            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
+            bounds=bounds, probabilities=probabilities, fitted=fitted,
+        )  # fmt: skip
+
+    @property
+    def designs(self) -> tuple[ReleaseDesign, ...]:
+        return (self.fitted.design,)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.fitted.design.mechanism
+
+    @property
+    def resolved(self) -> tuple[Mechanism, Rounding]:
+        return self.mechanism, self.fitted.rounding
+
+    @property
+    def estimator(self) -> DistributionEstimator:
+        """The collector."""
+        return self.fitted.estimator(self.options.smooth)
+
+    @property
+    def cautions(self) -> list[str]:
+        expected = _expected_reports(self.options, self.telemetry.rows)
+        error = self.fitted.expected_length / normal_quantile(0.95)  # of a half
+        return super().cautions + drowned(error, expected if expected > 1 else 0, _HALF)
+
+    @property
+    def expected(self) -> Expected:
+        """The length of the limits of the cumulative distribution."""
+        error = f"share below ± {50 * self.fitted.expected_length:.2g} %"
+        return Expected(self.fitted.design.name, error, self.fitted.design.bits)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return columns_of(self.options.column, self.options.user_column)
+
+    @property
+    def line_type(self) -> pa.DataType:
+        return pa.float64()
+
+    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodeNumbersDoFn:
+        column, rounded = self.options.column, rounding(self.fitted.rounding)
+        return EncodeNumbersDoFn(column, self.bounds, rounded, users, None, self.open_rng)
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        confidence = self.options.confidence
+        collect = CollectDistribution(self.estimator, confidence, self.probabilities)
+        return reports.messages | "Collect" >> collect
+
+    def enough(self, estimate: Distribution) -> bool:
+        return estimate.summary is not None and estimate.n >= self.min_reports
+
+    def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
+        return {
+            result.TABLE: result.distribution_table(self, estimate.known),
+            result.QUANTILES: result.quantile_table(self, estimate.known),
+        }
+
+    @property
+    def neighbours(self) -> str:
+        return f"one {self.unit}'s number is replaced by any other finite number"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | {"bounds": list(self.bounds)}
+
+    @property
+    def source(self) -> str:
+        return self.fitted.source
+
+    def own_statement(self, estimate: Distribution) -> dict[str, Any]:
+        return result.own_statement(self, estimate.known)
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(tables[result.TABLE], tables[result.QUANTILES], statement)
+
+    def show(self, screen: Console) -> None:
+        folder = self.options.output
+        statement = json.loads(release.read(folder, release.STATEMENT))
+        quantiles = release.read_table(folder, result.QUANTILES)
+        view.show(screen, quantiles, statement["mean"], self.options.confidence)
+
+
+def read_quantiles(text: str | None) -> tuple[float, ...]:
+    """The probabilities in "P,P,...", rising and each once; the usual ones if nobody asks.
+
+    Raises:
+        RequestError: they are not numbers between 0 and 1, or too many.
+
+    >>> read_quantiles("0.9,0.5")
+    (0.5, 0.9)
+    """
+    if text is None:
+        return USUAL
+    try:
+        probabilities = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        probabilities = []
+    if not (probabilities and all(0 < p < 1 for p in probabilities)):
+        raise RequestError(
+            "--quantiles must be probabilities above 0 and below 1 with commas, as in "
+            f"0.5,0.9,0.99, not {text!r}"
+        )
+    if not len(probabilities) <= _MOST_QUANTILES:
+        raise RequestError(f"--quantiles: {len(probabilities):,} are more than {_MOST_QUANTILES:,}")
+    return tuple(probabilities)
+
+
+def _expected_reports(options: DistributionOptions, rows: int) -> int:
+    """For how many reports bins are chosen: never for more than come, as far as is known."""
+    return options.min_reports or max(1, math.floor(0.9 * rows))

@@ -1,0 +1,229 @@
+"""`hushbeam heavy-hitters`: the frequent strings of a telemetry log, of which none was declared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms import systems
+from mechanisms.channel import Guarantee, Mechanism
+from mechanisms.design import ReleaseDesign
+from mechanisms.heavy_hitters.fitting import Plan, fit
+from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.heavy_hitters.schedule import MISSED, Search
+from mechanisms.randomness import SecureRandom
+from mechanisms.target import Target
+from pipelines import inputs, release
+from pipelines.errors import RequestError
+from pipelines.metrics.heavy_hitters import result, view
+from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain, table_of
+from pipelines.terms import (
+    cautioned,
+    least_batch,
+    next_to_nothing,
+    require_proven,
+    target_terms,
+)
+from pipelines.wording import upward
+from transforms.blocks import Generator
+from transforms.discover import Discover, Discovered
+from transforms.encode_prefixes import EncodePrefixesDoFn, accepts
+from transforms.users import UserDigest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
+_BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
+
+_BY_LEVELS = (
+    "users are divided among the levels of a prefix tree by dice that do not look at the value, "
+    "and a report of any level loses what a report of the bucket alone would"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyHitters(Metric):
+    """The strings that many users hold.
+
+    Attributes:
+        plan: what users run, what it guarantees and what it will find.
+    """
+
+    kind = "heavy-hitters"
+    Options = HeavyHittersOptions
+
+    options: HeavyHittersOptions
+    plan: Plan
+
+    @classmethod
+    def resolve(
+        cls,
+        options: HeavyHittersOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        telemetry = source.open(options.input, options.output)
+        kind = telemetry.column_type(options.column, "--column")
+        if not (telemetry.unread or accepts(kind)):
+            raise RequestError(
+                f"--column: {options.column!r} holds {kind}; text is needed, or integers"
+            )
+        if options.user_column is not None:
+            inputs.check_user_column(telemetry, options.user_column)
+        expected = least_batch(options, telemetry.rows, "the search is planned for that number")
+        try:
+            plan = _planned(options, kind, expected, source, open_rng)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+        require_proven(options, plan.design.release)
+        least = 1 if options.model == "local" and options.min_reports is None else expected
+        return cls(
+            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng, plan=plan
+        )
+
+    @property
+    def designs(self) -> tuple[ReleaseDesign, ...]:
+        # A report of any level reveals what one of the oracle alone would.
+        return (self.plan.design,)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.plan.protocol.levels
+
+    @property
+    def resolved(self) -> tuple[Protocol, Mechanism]:
+        return self.plan.protocol, self.mechanism
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        released, local = super().guarantees
+        return _by_levels(released), _by_levels(local)
+
+    @property
+    def prospect(self) -> str:
+        """What will be found."""
+        limit, n = self.plan.detection_limit, self.plan.design.target.n
+        if limit == math.inf:
+            return (
+                f"from {n:,} reports no string is sure to be found, however frequent it is: have "
+                "more of them, a larger epsilon, a smaller --alphabet or a shorter --max-length"
+            )
+        return (
+            f"from {n:,} reports, every string that at least {100 * upward(limit, 3):g} % of the "
+            f"{self.unit}s hold is found with probability {1 - MISSED:g} or more"
+        )
+
+    @property
+    def cautions(self) -> list[str]:
+        lost = self.plan.design.release
+        lines = cautioned(lost.delta, self.min_reports)
+        if self.plan.detection_limit == math.inf:
+            lines.append(self.prospect)
+        return lines + next_to_nothing(lost.epsilon)
+
+    @property
+    def expected(self) -> Expected:
+        """The share from which a string is sure to be found."""
+        limit = self.plan.detection_limit
+        error = "nothing is sure to be found" if limit == math.inf else f"finds {100 * limit:.2g} %"
+        return Expected(self.plan.design.name, error, (self.mechanism.codes - 1).bit_length())
+
+    @property
+    def fresh_only(self) -> str | None:
+        return "the level of the tree is drawn anew for each report"
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return columns_of(self.options.column, self.options.user_column)
+
+    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodePrefixesDoFn:
+        return EncodePrefixesDoFn(self.options.column, self.plan.protocol, users, self.open_rng)
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        plan, options = self.plan, self.options
+        discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
+        return reports.messages | "Discover" >> discover
+
+    def enough(self, estimate: Discovered) -> bool:
+        return estimate.found.n >= self.min_reports
+
+    def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
+        return {result.TABLE: result.heavy_hitters_table(estimate)}
+
+    @property
+    def neighbours(self) -> str:
+        return f"one {self.unit}'s string is replaced by any other string of the alphabet"
+
+    def reported(self, estimate: Discovered) -> tuple[int, int]:
+        return estimate.found.n, estimate.invalid
+
+    @property
+    def request(self) -> dict[str, Any]:
+        code = self.plan.protocol.code
+        characters = code.characters or "all text, as UTF-8 bytes"
+        return super().request | {"alphabet": characters, "max_length": code.max_length}
+
+    @property
+    def source(self) -> str:
+        return systems.find(self.plan.design.name).source
+
+    def own_statement(self, estimate: Discovered) -> dict[str, Any]:
+        return {"search": result.search_statement(self, estimate)}
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(table_of(tables), statement)
+
+    def show(self, screen: Console) -> None:
+        table = release.read_table(self.options.output, result.TABLE)
+        view.show(screen, table, self.options.confidence)
+
+
+def _by_levels(guarantee: Guarantee) -> Guarantee:
+    """What holds of a report whose level was drawn first."""
+    return replace(guarantee, how=f"{guarantee.how}; {_BY_LEVELS}")
+
+
+def _planned(
+    options: HeavyHittersOptions,
+    kind: pa.DataType,
+    expected: int,
+    source: inputs.Source,
+    open_rng: Generator,
+) -> Plan:
+    """The search.
+
+    Raises:
+        ValueError: the target is out of reach.
+    """
+    target = Target(
+        **target_terms(options, options.model, expected, options.unit),
+        domain_size=2,  # the plan says how many buckets there are
+    )
+    return fit(
+        target,
+        _code(options, kind),
+        Search(max(Search.beam, _BEAM_PER_STRING * (options.top or 0)), options.false_strings),
+        # Public, and drawn anew for each job, before it looks at a value.
+        int(open_rng().words(1)[0]) if source.seed is None else source.seed,
+        options.system,
+        options.oracle,
+    )
+
+
+def _code(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
+    """The code of the strings, by default as wide as the column's type calls for."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    whole = bool(pa.types.is_integer(kind))
+    names = options.alphabet or (("digits",) if whole else ("bytes",))
+    length = options.max_length or (_INTEGER_LENGTH if whole else _TEXT_LENGTH)
+    return PrefixCode(alphabet(names), length)

@@ -1,0 +1,205 @@
+"""`hushbeam histogram`: how often each value of a declared domain occurs in a telemetry log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms import planner, systems
+from mechanisms.central.histogram import CentralHistogram
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.randomness import SecureRandom
+from mechanisms.target import Target
+from pipelines import console, inputs, release
+from pipelines.errors import RequestError
+from pipelines.metrics.histogram import view
+from pipelines.metrics.histogram.options import HistogramOptions
+from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain, table_of
+from pipelines.terms import drowned, least_reports, require_proven, target_terms
+from pipelines.wording import many_messages
+from transforms.blocks import Generator
+from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
+from transforms.encode import Domain, EncodeDoFn, IntegerRange
+from transforms.users import UserDigest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
+_BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
+_LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
+_MOST_MESSAGES = 2.0**20  # of one user
+_MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Metric):
+    """The share of each declared value.
+
+    Attributes:
+        domain: the declared values.
+        design: the mechanism and what it guarantees.
+    """
+
+    kind = "histogram"
+    Options = HistogramOptions
+
+    options: HistogramOptions
+    domain: Domain
+    design: planner.Design
+
+    @classmethod
+    def resolve(
+        cls,
+        options: HistogramOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        telemetry = source.open(options.input, options.output)
+        kind = telemetry.column_type(options.column, "--column")
+        if options.user_column is not None:
+            inputs.check_user_column(telemetry, options.user_column)
+        domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
+        try:
+            model = options.model or systems.default_model(options.mechanism)
+            min_reports = least_reports(options, model, telemetry.rows)
+            target = Target(
+                **target_terms(options, model, min_reports, options.unit),
+                domain_size=domain.size,
+                max_messages=options.max_messages,
+                honest_share=options.honest_share,
+                bound=options.bound,
+                seed=source.public_seed(),
+            )
+            design = planner.design(target, options.mechanism)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+        _require_memory(domain.size, design)
+        _require_few_messages(options, design)
+        require_proven(options, design.release)
+        return cls(
+            options=options, telemetry=telemetry, min_reports=min_reports, open_rng=open_rng,
+            domain=domain, design=design,
+        )  # fmt: skip
+
+    @staticmethod
+    def declared_files(options: HistogramOptions) -> tuple[str, ...]:
+        return (options.domain,)
+
+    @property
+    def designs(self) -> tuple[planner.Design, ...]:
+        return (self.design,)
+
+    @property
+    def mechanism(self) -> FrequencyOracle | CentralHistogram:
+        return self.design.mechanism
+
+    @property
+    def model(self) -> str:
+        return self.design.target.model
+
+    @property
+    def postprocess(self) -> str:
+        """What is done with the estimates: as asked, or as the system does."""
+        return self.options.postprocess or self.design.postprocess
+
+    @property
+    def cautions(self) -> list[str]:
+        n = self.min_reports if self.min_reports > 1 else self.telemetry.rows
+        error = math.sqrt(self.mechanism.variance(0.0, max(n, 1)))
+        lines = super().cautions + drowned(error, n, "all reports together")
+        if self.messages >= _MANY_MESSAGES:
+            lines.append(many_messages(self.design.name, self.messages))
+        return lines
+
+    @property
+    def expected(self) -> Expected:
+        """The standard error of a share, at the least batch."""
+        error = math.sqrt(self.mechanism.variance(0.0, self.min_reports))
+        bits = self.design.bits * max(1.0, self.messages)
+        return Expected(self.design.name, f"share ± {100 * error:.2g} %", bits)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return columns_of(self.options.column, self.options.user_column)
+
+    @property
+    def line_type(self) -> pa.DataType:
+        return pa.int64() if isinstance(self.domain, IntegerRange) else pa.string()
+
+    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodeDoFn:
+        return EncodeDoFn(self.options.column, self.domain, users)
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        collect = CollectFrequencies(self.mechanism, self.postprocess, reports.users)
+        return reports.messages | "Collect" >> collect
+
+    def whole(self, tables: beam.PCollection) -> beam.PCollection:
+        if not isinstance(self.mechanism, CentralHistogram):
+            return super().whole(tables)
+        cells, tallies = self.cells(tables)
+        exactly = CollectExactly(self.mechanism, self.postprocess, self.open_rng)
+        return self.contents(cells | "Collect" >> exactly, tallies)
+
+    def enough(self, estimate: Frequencies) -> bool:
+        return estimate.n >= self.min_reports
+
+    def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
+        return {TABLE: histogram_table(self, estimate)}
+
+    @property
+    def neighbours(self) -> str:
+        return f"one {self.unit}'s value is replaced by any other value of the domain"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | {
+            "domain": f"{self.domain.declared:,} declared values",
+            # Of dummies alone: everybody's randomised response is counted on.
+            "honest_share": getattr(self.mechanism, "honest_share", None),
+            "postprocess": self.postprocess,
+        }
+
+    @property
+    def source(self) -> str:
+        return systems.find(self.design.name).source
+
+    def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
+        return {"error": histogram_error(self, estimate.n)}
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(table_of(tables), statement)
+
+    def show(self, screen: Console) -> None:
+        table = release.read_table(self.options.output, TABLE)
+        console.show_top(screen, table, 10, self.options.confidence)
+
+
+def _require_memory(cells: int, design: planner.Design) -> None:
+    """Refuse what the one worker that decodes and writes the release would not finish."""
+    needed = _BYTES_PER_CODE * design.mechanism.codes + _BYTES_PER_VALUE * cells
+    if not needed <= _LARGEST_MEMORY:
+        raise RequestError(
+            f"--domain: decoding {cells:,} values with {design.name} takes "
+            f"{design.mechanism.codes:,} counters, about {needed / (1 << 30):.1f} GiB of memory: "
+            f"more than {_LARGEST_MEMORY >> 30} GiB; declare a coarser domain or choose "
+            "another --mechanism"
+        )
+
+
+def _require_few_messages(options: HistogramOptions, design: planner.Design) -> None:
+    """Refuse more messages than were allowed, or than a user's client could hold."""
+    named = "max_messages" in options.model_fields_set
+    most = options.max_messages if named else _MOST_MESSAGES
+    if not design.messages <= most:
+        raise RequestError(
+            f"--max-messages: {design.name} sends {design.messages:,.4g} messages a user on "
+            f"average here, more than {most:,.6g}; a larger epsilon or more reports need fewer"
+        )

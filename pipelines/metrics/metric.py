@@ -1,0 +1,452 @@
+"""The one type of metric: all that is known of a kind stands in one subclass of `Metric`.
+
+tables -> `reports` (the clients) -> `shuffled` (the shuffler) -> `estimated` and `content` (the
+collector). A job runs it whole; the three parties each run their part; plans, streams and Beam YAML
+read its members. Nothing outside of a kind's own folder is keyed by the kind's name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import AsDict
+from rich.console import Console
+
+from mechanisms.catalog import registrations
+from mechanisms.channel import Guarantee
+from mechanisms.design import ReleaseDesign
+from mechanisms.randomness import SecureRandom
+from pipelines.inputs import ALONE, Source, Telemetry
+from pipelines.metrics.statement import counted, head, parquet, versions
+from pipelines.terms import cautioned, next_to_nothing
+from transforms.blocks import Generator
+from transforms.contributions import OneValuePerUser
+from transforms.encode_numbers import Rounding
+from transforms.perturb import Perturb, users_of
+from transforms.progress import CHANGED, REPORTS, ROWS, WITHHELD, tally
+from transforms.shuffle import Shuffle
+from transforms.users import UserDigest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+PAGE = "report.html"
+
+# Rows of a bucket that one worker orders in its cache; that many only while there are few buckets,
+# for thousands of them cut blocks to shreds; and rows that a bucket should hold at most.
+_CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
+_BUCKET_ROWS = 1 << 18
+
+
+Rounder = Callable[[Any], Rounding]
+
+
+def plain(rounding: Rounding) -> Rounding:
+    """Rounding as it is: with fresh coins."""
+    return rounding
+
+
+class Reports(NamedTuple):
+    """What clients send, and what is counted of those who could not.
+
+    Attributes:
+        messages: blocks of messages.
+        users: numbers that add up to how many users reported, where one may send several messages;
+            None where every message is a user's.
+        tallies: (name, count), one for each name.
+    """
+
+    messages: beam.PCollection
+    users: beam.PCollection | None
+    tallies: beam.PCollection
+
+
+class Content(NamedTuple):
+    """What is published: files by name, and the statement, but for its release_id."""
+
+    files: dict[str, bytes]
+    statement: dict[str, Any]
+
+
+class Expected(NamedTuple):
+    """What a metric will cost and be worth, said before it runs.
+
+    Attributes:
+        mechanism: what clients run.
+        error: what is expected of the least batch, in a few words.
+        bits: that a user sends, on average and at the least.
+    """
+
+    mechanism: str
+    error: str
+    bits: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """A request for a release, held against its input: all that is decided before a row is read.
+
+    A kind says what it reads (`columns`, `encoder`), what its clients run (`mechanism`), what that
+    guarantees (`designs`), and what is made of the counts (`estimated`, `tables`, `statement`,
+    `page`); the steps between these are the same for all.
+
+    Attributes:
+        options: what was asked.
+        telemetry: the files.
+        min_reports: the least batch that is published.
+        open_rng: opens generators on workers; a seeded one is for tests.
+        name: in its plan, if it is of one.
+    """
+
+    kind: ClassVar[str]
+    Options: ClassVar[type[Any]]
+    unstated: ClassVar[frozenset[str]] = frozenset()  # options that mean nothing for this kind
+
+    options: Any
+    telemetry: Telemetry
+    min_reports: int
+    open_rng: Generator = SecureRandom
+    name: str = ""
+
+    # What is decided before a row is read.
+
+    @classmethod
+    @abstractmethod
+    def resolve(
+        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
+    ) -> Self:
+        """Hold a request against its input and choose the mechanism; reads footers only.
+
+        Args:
+            options: of the class `Options`.
+            source: the files, and what public randomness comes from.
+            open_rng: opens generators on workers.
+
+        Raises:
+            RequestError: something is wrong with the request or the input.
+        """
+
+    @staticmethod
+    def declared_files(options: Any) -> tuple[str, ...]:
+        """The files of declared values that options name, perhaps among other words.
+
+        What is in them is part of what reports mean, and so of a plan's fingerprint.
+        """
+        return ()
+
+    @property
+    @abstractmethod
+    def designs(self) -> tuple[ReleaseDesign, ...]:
+        """Those of which a user takes part in one; the first is the release's own."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> Any:
+        """What a client runs, once for each message."""
+
+    @property
+    def resolved(self) -> Any:
+        """What codes come from and are decoded by: a fingerprint covers it to the last bit."""
+        return self.mechanism
+
+    @property
+    def model(self) -> str:
+        """Who is trusted: "local", "shuffle" or "central"."""
+        return str(self.options.model)
+
+    @property
+    def unit(self) -> str:
+        """Whose contribution is protected."""
+        return str(self.options.unit)
+
+    @property
+    def messages(self) -> float:
+        """How many messages a user sends, on average."""
+        return float(self.mechanism.messages)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        """What the release promises, and what a single report does."""
+        return self.designs[0].release, self.designs[0].local
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is allowed and yet should be thought over, for the requester and the reader."""
+        release = self.guarantees[0]
+        reports = self.min_reports if self.model == "shuffle" else self.telemetry.rows
+        return [*cautioned(release.delta, reports), *next_to_nothing(release.epsilon)]
+
+    @property
+    @abstractmethod
+    def expected(self) -> Expected:
+        """What to expect of the least batch."""
+
+    @property
+    def prospect(self) -> str | None:
+        """What may be expected, in a sentence before it runs; None if `check` says enough."""
+        return None
+
+    def published_in(self, folder: str) -> Self:
+        """The same metric with another folder for its release."""
+        return replace(self, options=self.options.model_copy(update={"output": folder}))
+
+    # The clients.
+
+    @property
+    def undivided(self) -> str | None:
+        """Why clients cannot make the reports out of sight of the collector; None if they can."""
+        if self.model == "central":
+            return "its noise is added to exact counts, which somebody has to see"
+        # The average may well be 1 where some send none and others two.
+        if self.messages != 1 or self.mechanism.several:
+            return "its users send several messages, and only who has counted users can decode them"
+        return None
+
+    @property
+    def fresh_only(self) -> str | None:
+        """Why the noise of these reports cannot be permanent; None if it can."""
+        if self.mechanism.public_seed:
+            return "its hash is another in each window"
+        return None
+
+    @property
+    @abstractmethod
+    def columns(self) -> frozenset[str]:
+        """What is read of the log; nothing else leaves the files."""
+
+    @property
+    def line_type(self) -> pa.DataType:
+        """Of values that come one a line."""
+        return pa.string()
+
+    @abstractmethod
+    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> Any:
+        """What takes tables to blocks of cells.
+
+        Args:
+            users: digests of the user column; None where each row stands for itself.
+            rounding: makes of the metric's own rounding of numbers the one that is used.
+        """
+
+    @property
+    def bound(self) -> beam.PTransform:
+        """One uniformly chosen block entry of each user."""
+        return OneValuePerUser(bucket_count(self.telemetry.rows), self.open_rng)
+
+    @property
+    def perturb(self) -> beam.PTransform:
+        """Blocks of cells in, blocks of messages out."""
+        return Perturb(self.mechanism, self.open_rng)
+
+    def reports(self, tables: beam.PCollection) -> Reports:
+        """The clients: from tables to perturbed messages."""
+        cells, tallies = self.cells(tables)
+        users = None
+        if self.messages != 1 or self.mechanism.several:
+            users = cells | "Count users" >> beam.Map(users_of).with_output_types(int)
+        return Reports(cells | "Perturb" >> self.perturb, users, tallies)
+
+    def cells(self, tables: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Blocks of cells, one entry a row or one a user; and (name, count) of rows by fate."""
+        users = fresh_digest(self.options.user_column)
+        return self.encoded(tables, self.encoder(users), bounded=users is not None)
+
+    def encoded(
+        self, tables: beam.PCollection, encode: Any, bounded: bool
+    ) -> tuple[beam.PCollection, beam.PCollection]:
+        """The same by an encoder that is named; `bounded`: one entry a user."""
+        encoded = tables | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
+        cells = encoded.cells
+        if bounded:
+            cells |= "Bound contributions" >> self.bound
+        return cells, encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+
+    # The shuffler.
+
+    @property
+    def batches(self) -> int:
+        """How many batches must each have their least number of reports."""
+        return 1
+
+    @property
+    def shuffler(self) -> Shuffle | None:
+        """What stands between clients and collector; None if nothing does."""
+        if self.model != "shuffle":
+            return None
+        buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
+        codes = self.mechanism.codes
+        return Shuffle(self.min_reports, codes, buckets, self.open_rng, batches=self.batches)
+
+    def shuffled(self, reports: Reports) -> Reports:
+        """The shuffler."""
+        shuffle = self.shuffler
+        if shuffle is None:
+            return reports
+        shuffle.users = reports.users
+        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
+
+    # The collector.
+
+    @abstractmethod
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        """The collector's one element: what the batch says."""
+
+    @abstractmethod
+    def enough(self, estimate: Any) -> bool:
+        """Whether the batch is large enough for a release."""
+
+    @abstractmethod
+    def tables(self, estimate: Any) -> dict[str, pa.Table]:
+        """What is published, file name -> table; none if nothing of it may be."""
+
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        """What was asked, what was done, and what it guarantees."""
+        words = [*self.words, *self.cautions]
+        return {
+            **head(self.kind, self.guarantees, words, self.min_reports),
+            "neighbours": self.neighbours,
+            **counted(*self.reported(estimate), tallies),
+            "asked": self.request,
+            "mechanism": self.mechanism_statement,
+            **self.own_statement(estimate),
+            "versions": versions(),
+        }
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> str:
+        """Which two inputs the promises make hard to tell apart."""
+
+    @property
+    def words(self) -> list[str]:
+        """What a reader must know beside the promises and the cautions."""
+        return []
+
+    def reported(self, estimate: Any) -> tuple[int, int]:
+        """How many users reported, and how many messages no client could have sent."""
+        return estimate.n, estimate.invalid
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was asked, and what was settled where nobody asked."""
+        asked: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
+        return asked | {
+            "unit": self.unit,
+            "model": self.model,
+            "delta": self.designs[0].target.delta,
+            "min_reports": self.min_reports,
+        }
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        """What clients ran, so that anybody can build it again."""
+        return {
+            "name": self.designs[0].name,
+            "source": self.source,
+            "constants": self.mechanism.constants(),
+            "messages_per_user": self.messages,
+            "bits_per_message": max(1, (self.mechanism.codes - 1).bit_length()),
+        }
+
+    @property
+    def source(self) -> str:
+        """Who published the mechanism."""
+        return registrations()[self.designs[0].name].source
+
+    @abstractmethod
+    def own_statement(self, estimate: Any) -> dict[str, Any]:
+        """What no other kind has to say: of its errors at the least."""
+
+    @abstractmethod
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        """The release for readers."""
+
+    def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
+        """What is published of an estimate; None if the batch is too small."""
+        if not self.enough(estimate):
+            return None
+        tables = self.tables(estimate)
+        if not tables:
+            return None
+        statement = self.statement(estimate, tallies)
+        files = {name: parquet(table) for name, table in tables.items()}
+        return Content(files | {PAGE: self.page(tables, statement)}, statement)
+
+    def whole(self, tables: beam.PCollection) -> beam.PCollection:
+        """All of it, in one job: at most one `Content`."""
+        return self.collected(self.shuffled(self.reports(tables)))
+
+    def collected(self, reports: Reports) -> beam.PCollection:
+        """The collector: at most one `Content`."""
+        return self.contents(self.estimated(reports), reports.tallies)
+
+    def contents(
+        self, estimate: beam.PCollection, tallies: beam.PCollection, *sides: Any
+    ) -> beam.PCollection:
+        """What is published of an estimate; side inputs are handed on to `content`."""
+        return estimate | "Content" >> beam.ParDo(ContentDoFn(self), AsDict(tallies), *sides)
+
+    # Afterwards.
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        """Why nothing was published, from the run's counters; None if too few is not why."""
+        reports = counted.get(REPORTS, 0)
+        if reports >= self.min_reports:
+            return None
+        return f"{reports:,} reports came, fewer than --min-reports {self.min_reports:,}"
+
+    @abstractmethod
+    def show(self, screen: Console) -> None:
+        """The release, where people look first."""
+
+
+class ContentDoFn(beam.DoFn):
+    """Makes what is published, unless there are too few reports for it, or the files changed.
+
+    A counter says why there is none: what a step raises reaches nobody, for its text might quote
+    the data.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    # Beam would take the annotation of *sides for that of a tuple.
+    def process(  # type: ignore[no-untyped-def]
+        self, estimate: Any, tallies: Mapping[str, int], *sides
+    ) -> Iterator[Content]:
+        files = self._metric.telemetry
+        if not files.unread and tallies.get(ROWS, 0) != files.rows:
+            tally(CHANGED, 1)
+            return
+        content = self._metric.content(estimate, tallies, *sides)
+        if content is None:
+            tally(WITHHELD, 1)
+        else:
+            yield content
+
+
+def bucket_count(rows: float) -> int:
+    """How many groups the shuffler and the contribution bound split their input into."""
+    cached = min(int(rows) // _CACHED_ROWS, _FEW_BUCKETS)
+    return min(max(64, cached, int(rows) // _BUCKET_ROWS), 1 << 14)
+
+
+def fresh_digest(column: str | None) -> UserDigest | None:
+    """Digests of a user column under a key of their own; None where rows are the unit."""
+    return None if column is None else UserDigest(column, int(SecureRandom().words(1)[0]))
+
+
+def columns_of(*names: str | None) -> frozenset[str]:
+    """The columns among names of which some are not given."""
+    return frozenset(name for name in names if name is not None)
+
+
+def table_of(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The table of a release that has one."""
+    (table,) = tables.values()
+    return table

@@ -1,0 +1,68 @@
+"""What the statements of all releases have in common, and how tables are written."""
+
+from __future__ import annotations
+
+import io
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mechanisms.channel import Guarantee
+from pipelines.wording import RAW_ROWS, meaning
+from transforms.progress import ROWS
+
+_PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
+
+
+def head(
+    kind: str,
+    guarantees: tuple[Guarantee, Guarantee],
+    more_words: Iterable[str],
+    least: int,
+) -> dict[str, Any]:
+    """How the statement of any release begins.
+
+    Args:
+        kind: of metric.
+        guarantees: what the release promises, and what a single report does.
+        more_words: cautions, and what else the promises need.
+        least: the least batch for which the guarantee was computed.
+    """
+    released, local = guarantees
+    in_words = [meaning(each, least) for each in dict.fromkeys(guarantees)]
+    return {
+        "statement_version": 1,
+        "release": kind,
+        "release_id": None,  # whoever publishes knows it
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "in_words": [*in_words, *more_words, RAW_ROWS],
+        "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+    }
+
+
+def counted(n: int, invalid: int, tallies: Mapping[str, int]) -> dict[str, Any]:
+    """What a statement counts: all of it is published as it is."""
+    return {
+        "published_exactly": "the number of reports, of rows read and of rejects by reason",
+        "n": n,
+        "rows_read": tallies.get(ROWS, 0),
+        "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
+        "invalid_reports": invalid,
+    }
+
+
+def versions() -> dict[str, str]:
+    """What the release was made with."""
+    return {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()}
+
+
+def parquet(table: pa.Table) -> bytes:
+    """A table as a file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()

@@ -1,0 +1,316 @@
+"""`hushbeam vector-mean`: the average row of a log whose rows hold many numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mechanisms import rows_planner, vector_planner
+from mechanisms.channel import Mechanism
+from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.randomness import SecureRandom
+from mechanisms.rows_planner import RowsDesign
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.laplace_vector import LaplaceVector
+from mechanisms.vector.mixed_rows import MixedRows
+from mechanisms.vector.random_projection import MultiRphm
+from mechanisms.vector.sampled import SampledCoordinates
+from mechanisms.vector_planner import VectorDesign
+from mechanisms.vector_target import VectorTarget
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.metric import (
+    Content,
+    Expected,
+    Metric,
+    Reports,
+    Rounder,
+    bucket_count,
+    columns_of,
+    plain,
+)
+from pipelines.metrics.vector_mean import result, view
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
+from pipelines.metrics.vector_mean.prior import read_prior
+from pipelines.row_attributes import read_attributes
+from pipelines.terms import least_reports, require_proven, target_terms
+from transforms.attributes import Attribute, categorical, numeric, width
+from transforms.blocks import Generator
+from transforms.collect_vector import CountedRows, CountRows
+from transforms.contributions_rows import OneRowPerUser
+from transforms.encode_rows import EncodeRowsDoFn, ReadRowsDoFn, RowBlock
+from transforms.perturb_rows import PerturbMixed, PerturbPicked, PerturbRows
+from transforms.pick_coordinates import PickCoordinatesDoFn, PickedBlock
+from transforms.users import UserDigest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_OUTSIDE_SUBSPACE = (
+    "multi_rphm estimates the row's projection on a random subspace: what lies outside of it is "
+    "lost whatever the number of reports, and intervals do not cover it; --mechanism auto with "
+    "--shrink has the smaller error"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageRow(Metric):
+    """The average of many numbers at once.
+
+    Attributes:
+        attributes: what a row consists of.
+        design: the mechanism and what it guarantees.
+        prior: (dimension,) towards what estimates are moved, in the units of the bounds, or None.
+    """
+
+    kind = "vector-mean"
+    Options = VectorMeanOptions
+    unstated = frozenset({"column", "bounds", "cells", "prior"})
+
+    options: VectorMeanOptions
+    attributes: tuple[Attribute, ...]
+    design: VectorDesign | RowsDesign
+    prior: NDArray[np.float64] | None = field(default=None, compare=False)
+
+    @classmethod
+    def resolve(
+        cls,
+        options: VectorMeanOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        _require_sense(options)
+        telemetry = source.open(options.input, options.output)
+        attributes = read_attributes(options.number, options.vector, options.category, telemetry)
+        if options.user_column is not None:
+            inputs.check_user_column(telemetry, options.user_column)
+        _require_numbers(options, attributes)
+        prior = None if options.prior is None else read_prior(options.prior, width(attributes))
+        least = least_reports(options, options.model, telemetry.rows)
+        try:
+            design = _design(options, least, attributes)
+            released = design.release
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+        require_proven(options, released)
+        return cls(
+            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
+            attributes=attributes, design=design, prior=prior,
+        )  # fmt: skip
+
+    @staticmethod
+    def declared_files(options: VectorMeanOptions) -> tuple[str, ...]:
+        categories = (text.partition("=")[2] for text in options.category)
+        prior = () if options.prior is None else (options.prior,)
+        return (*categories, *prior)
+
+    @property
+    def designs(self) -> tuple[VectorDesign | RowsDesign, ...]:
+        return (self.design,)
+
+    @property
+    def rows(self) -> VectorMean | MixedRows:
+        """What whole rows go through."""
+        return self.design.mechanism
+
+    @property
+    def sampled(self) -> SampledCoordinates | None:
+        """What chooses coordinates, if few of them are reported; else whole rows travel."""
+        rows = self.rows
+        if isinstance(rows, SampledCoordinates) and not isinstance(rows, LaplaceVector):
+            return rows
+        return None
+
+    @property
+    def picked(self) -> Mechanism | None:
+        """What perturbs the coordinates that were picked, or None where whole rows travel."""
+        sampled = self.sampled
+        return None if sampled is None else PublicGroups(sampled.mechanism, sampled.dimension)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.picked or self.rows
+
+    @property
+    def resolved(self) -> tuple[Mechanism, Mechanism | None]:
+        return self.rows, self.picked
+
+    @property
+    def messages(self) -> float:
+        return float(self.rows.messages)
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers a row has."""
+        return width(self.attributes)
+
+    @property
+    def radius(self) -> float | None:
+        """How long a row may be, on the scale of [-1, 1], or None if that does not matter."""
+        radius: float | None = getattr(self.rows, "radius", None)
+        return radius
+
+    @property
+    def worst_variance(self) -> float:
+        """The largest variance of a number of one decoded report, on the scale of [-1, 1]."""
+        if isinstance(self.rows, MixedRows):
+            return float(np.max(self.rows.variances))
+        return self.rows.worst_variance
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """(dimension,) the lower bound of each coordinate."""
+        return self._bounds[:, 0]
+
+    @property
+    def half(self) -> NDArray[np.float64]:
+        """(dimension,) half the distance between the bounds of each coordinate."""
+        return np.asarray(self._bounds[:, 1] / 2 - self._bounds[:, 0] / 2)
+
+    @property
+    def _bounds(self) -> NDArray[np.float64]:
+        numbers = numeric(self.attributes)
+        ends = np.array([number.bounds for number in numbers], np.float64)
+        return np.repeat(ends, [number.width for number in numbers], axis=0)
+
+    @property
+    def cautions(self) -> list[str]:
+        outside = [_OUTSIDE_SUBSPACE] if isinstance(self.rows, MultiRphm) else []
+        return super().cautions + outside
+
+    @property
+    def expected(self) -> Expected:
+        """The standard error of a coordinate at the least batch, whatever the rows are."""
+        error = math.sqrt(self.worst_variance / max(self.min_reports, 2))
+        words = f"coordinate ± {100 * error / 2:.2g} % of the distance of its bounds"
+        return Expected(self.design.name, words, self.design.bits * self.messages)
+
+    @property
+    def prospect(self) -> str:
+        """How far off a coordinate will be at the most, and whether that is worth the while."""
+        reports = self.telemetry.rows if self.options.user_column is None else self.min_reports
+        error = math.sqrt(self.worst_variance / max(reports, 2))
+        words = (
+            f"a coordinate's standard error will be at most {error:.3g} with {reports:,} reports, "
+            "its bounds being -1 and 1"
+        )
+        if error > 1:
+            words += ": noise drowns every single one; have more reports or fewer coordinates"
+        return words
+
+    @property
+    def columns(self) -> frozenset[str]:
+        rows = (column for attribute in self.attributes for column in attribute.columns())
+        return columns_of(self.options.user_column, *rows)
+
+    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> ReadRowsDoFn:
+        # Where a user reports few coordinates, only these are taken from the tables.
+        if self.sampled is None:
+            return EncodeRowsDoFn(self.attributes, users)
+        return PickCoordinatesDoFn(self.attributes, self.sampled, users, self.open_rng)
+
+    @property
+    def bound(self) -> beam.PTransform:
+        kind = RowBlock if self.sampled is None else PickedBlock
+        return OneRowPerUser(bucket_count(self.telemetry.rows), self.open_rng, kind)
+
+    @property
+    def perturb(self) -> PerturbPicked | PerturbRows | PerturbMixed:
+        if self.picked is not None:
+            return PerturbPicked(self.picked, self.open_rng)
+        if isinstance(self.rows, MixedRows):
+            return PerturbMixed(self.rows, self.open_rng)
+        return PerturbRows(self.rows, self.radius, self.open_rng)
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        return reports.messages | "Count" >> beam.CombineGlobally(CountRows(self.rows))
+
+    def content(self, estimate: CountedRows, tallies: Mapping[str, int]) -> Content | None:
+        if estimate.messages < max(self.min_reports, 2) * self.messages:
+            return None
+        return super().content(result.estimated(self, estimate), tallies)
+
+    def enough(self, estimate: result.Estimated) -> bool:
+        return estimate.n >= self.min_reports
+
+    def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
+        return result.tables(self, estimate)
+
+    @property
+    def neighbours(self) -> str:
+        return f"one {self.unit}'s row is replaced by any other row that can be used"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        categories = categorical(self.attributes)
+        return super().request | {
+            "number": list(self.options.number),
+            "vector": list(self.options.vector),
+            "category": [f"{c.column}: {c.size:,} declared values" for c in categories],
+            "dimension": self.coordinates,
+        }
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        return super().mechanism_statement | {"constants": self.rows.constants()}
+
+    def own_statement(self, estimate: result.Estimated) -> dict[str, Any]:
+        return {
+            "bounds": result.bounds_statement(self),
+            "error": result.error_statement(self, estimate),
+        }
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(tables, statement)
+
+    def show(self, screen: Console) -> None:
+        shares = bool(categorical(self.attributes))
+        view.show(screen, self.options.output, shares, self.options.confidence)
+
+
+def _require_sense(options: VectorMeanOptions) -> None:
+    """Refuse options that do not go together, or that belong to one column of numbers."""
+    for name in ("column", "bounds", "cells"):
+        if getattr(options, name):
+            raise RequestError(f"--{name} is no option here; say --number or --vector with bounds")
+    if (options.shrink == "prior") != (options.prior is not None):
+        raise RequestError(
+            "--shrink prior and --prior go together: name the file that holds a number for each "
+            "coordinate"
+        )
+
+
+def _require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
+    """Refuse rows without numbers, and what does not serve categories."""
+    if not width(attributes):
+        raise RequestError(
+            "--number or --vector is missing: categories alone are what `hushbeam histogram` is for"
+        )
+    if categorical(attributes) and (options.mechanism != "auto" or options.radius is not None):
+        raise RequestError(
+            "--category: with categories leave --mechanism at auto, and out --radius; the numbers "
+            "then go through the best mean mechanism, the categories through the best oracle"
+        )
+
+
+def _design(
+    options: VectorMeanOptions, least: int, attributes: tuple[Attribute, ...]
+) -> VectorDesign | RowsDesign:
+    categories = categorical(attributes)
+    target = VectorTarget(
+        **target_terms(options, options.model, least, options.unit),
+        dimension=width(attributes) + len(categories),
+        radius=options.radius,
+    )
+    if categories:
+        sizes = [None] * width(attributes) + [each.size for each in categories]
+        return rows_planner.design_rows(target, sizes)
+    return vector_planner.design(target, options.mechanism)
