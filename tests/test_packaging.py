@@ -65,7 +65,7 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     }
     assert installed == shipped()
     program = (
-        "import pipelines.metrics.mean.report as r, importlib.resources as i; print(r.__file__); "
+        "import pipelines.metrics.mean.view as r, importlib.resources as i; print(r.__file__); "
         "print(len(i.files('pipelines.metrics.mean').joinpath('page.html').read_text('utf-8')))"
     )
     done = subprocess.run(

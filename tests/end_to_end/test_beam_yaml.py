@@ -14,7 +14,7 @@ from apache_beam.yaml.yaml_transform import expand_pipeline
 
 from pipelines.beam_yaml import steps
 from pipelines.errors import RequestError
-from pipelines.kinds import NAMES
+from pipelines.metrics.registry import NAMES
 from tests.fakes import canaries
 
 LISTING = str(Path(__file__).parents[2] / "deploy" / "beam-yaml" / "providers.yaml")

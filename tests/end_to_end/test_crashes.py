@@ -28,9 +28,9 @@ STEPS = [
     "mechanisms.randomness.SecureRandom.permutation",
     "mechanism.count",
     "mechanism.estimate",
-    "pipelines.metrics.histogram.publish.histogram_table",
-    "pipelines.metrics.histogram.publish.histogram_statement",
-    "pipelines.metrics.histogram.report.page",
+    "pipelines.metrics.histogram.metric.histogram_table",
+    "pipelines.metrics.histogram.metric.histogram_error",
+    "pipelines.metrics.histogram.view.page",
     "pipelines.release.publish",
     "pipelines.release.os.fsync",
     "pipelines.release.os.rename",
@@ -68,7 +68,7 @@ def test_a_crash_shows_its_traceback_to_who_asks_for_it(
     def crash(*_: object) -> None:
         raise ValueError("what exactly went wrong")
 
-    monkeypatch.setattr("pipelines.metrics.histogram.report.page", crash)
+    monkeypatch.setattr("pipelines.metrics.histogram.view.page", crash)
     outcome = run([*request(log, domain), "--debug"])
     assert outcome.code == 3  # not Python's own 1, which would mean withheld
     assert "what exactly went wrong" in outcome.err
@@ -166,8 +166,8 @@ cli.entry()
 @pytest.mark.parametrize(
     ("step", "stop", "leftovers"),
     [
-        ("pipelines.metrics.histogram.report.page", signal.SIGKILL, 0),  # after the shuffle
-        ("pipelines.metrics.histogram.report.page", signal.SIGTERM, 0),  # as schedulers stop a job
+        ("pipelines.metrics.histogram.view.page", signal.SIGKILL, 0),  # after the shuffle
+        ("pipelines.metrics.histogram.view.page", signal.SIGTERM, 0),  # as schedulers stop a job
         # All is written, under a hidden name that nobody takes for a release.
         ("os.rename", signal.SIGKILL, 1),
     ],

@@ -374,9 +374,9 @@ def test_a_run_shows_quantiles_the_mean_and_the_promise(run, real: str, workspac
 STEPS = [
     "mechanisms.mean.scalar.ScalarMean.encode",
     "mechanisms.distribution.estimator.DistributionEstimator.summarise",
-    "pipelines.metrics.distribution.publish.distribution_table",
-    "pipelines.metrics.distribution.publish.distribution_statement",
-    "pipelines.metrics.distribution.report.page",
+    "pipelines.metrics.distribution.result.distribution_table",
+    "pipelines.metrics.distribution.result.own_statement",
+    "pipelines.metrics.distribution.view.page",
     "pipelines.release.publish",
 ]
 

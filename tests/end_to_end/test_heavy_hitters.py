@@ -396,7 +396,7 @@ def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]
     [
         "mechanisms.heavy_hitters.prefix_code.PrefixCode.encode_bytes",
         "transforms.discover.discover",
-        "pipelines.metrics.heavy_hitters.report.page",
+        "pipelines.metrics.heavy_hitters.view.page",
     ],
 )
 def test_a_crash_leaves_nothing_and_says_nothing(

@@ -22,10 +22,9 @@ import pytest
 from mechanisms import systems
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram.job import HistogramJob, prepare
+from pipelines.metrics.histogram.metric import Histogram
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.publish import HistogramRoad
-from pipelines.road import Publish
+from pipelines.metrics.release import Release
 from tests.fakes import canaries
 
 ROWS = 60_000
@@ -42,21 +41,21 @@ def rows() -> np.ndarray:
     return np.repeat(np.arange(len(WORDS)), np.rint(SHARES * ROWS).astype(int))
 
 
-def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[HistogramJob, Any, Any]:
+def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Histogram, Any, Any]:
     """The job, its table and its statement."""
     folder = tmp_path / f"out-{next(_numbered)}"
     domain = tmp_path / "domain.txt"
     domain.write_text("\n".join(WORDS))
     defaults = {"column": "v", "domain": str(domain), "output": str(folder)}
     options = HistogramOptions(**(defaults | {"input": (log,)} | asked))
-    job = prepare(options, open_rng=functools.partial(SeededRandom, seed))
+    job = Histogram.resolve(options, open_rng=functools.partial(SeededRandom, seed))
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Publish(HistogramRoad(job))
+        _ = pipeline | Release(job)
     table = pq.ParquetFile(folder / "histogram.parquet").read()
     return job, table, json.loads((folder / "statement.json").read_text())
 
 
-def largest_z(job: HistogramJob, table: pa.Table, truth: np.ndarray, n: int) -> float:
+def largest_z(job: Histogram, table: pa.Table, truth: np.ndarray, n: int) -> float:
     """The largest deviation from the truth, in the standard errors of the truth."""
     error = np.sqrt(job.design.mechanism.variance(truth, n))
     return float(np.abs((table["unbiased"].to_numpy() - truth) / error).max())

@@ -22,10 +22,9 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.mean.job import MeanJob, prepare
+from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.mean.publish import MeanRoad
-from pipelines.road import Publish
+from pipelines.metrics.release import Release
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 
@@ -44,20 +43,20 @@ def numbers(n: int = ROWS) -> np.ndarray:
                            np.linspace(90, 4000, n // 10)])  # fmt: skip
 
 
-def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[MeanJob, Any, Any]:
+def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean, Any, Any]:
     """The job, its table and its statement."""
     folder = tmp_path / f"out-{next(_numbered)}"
     defaults = {"column": "v", "bounds": f"{LOW},{HIGH}", "output": str(folder), "input": (log,)}
     asked = defaults | {"epsilon": 1.0, "model": "local"} | asked
     restart(seed)
-    job = prepare(MeanOptions(**asked), open_rng=fresh_stream)
+    job = Mean.resolve(MeanOptions(**asked), open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Publish(MeanRoad(job))
+        _ = pipeline | Release(job)
     table = pq.ParquetFile(folder / "mean.parquet").read()
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 
 
-def z(job: MeanJob, row: dict[str, Any], held: np.ndarray) -> float:
+def z(job: Mean, row: dict[str, Any], held: np.ndarray) -> float:
     """The deviation from the clipped mean, in standard errors of the truth."""
     clipped = np.clip(held, LOW, HIGH)
     half = (HIGH - LOW) / 2

@@ -19,10 +19,11 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from pipelines import cli
-from pipelines.metrics.mean import job as mean
-from pipelines.metrics.mean.publish import MeanRoad
+from pipelines.metrics.mean.metric import Averaged, Mean
+from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.mean.result import mean_table
-from pipelines.road import ContentDoFn, PublishDoFn
+from pipelines.metrics.metric import ContentDoFn
+from pipelines.metrics.release import PublishDoFn
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from tests.fakes import canaries
 from transforms.collect_counts import Counted
@@ -236,14 +237,14 @@ def test_readers_are_told_of_groups_and_rounds(releases: dict[str, Release]) -> 
 
 def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     """The same step again finds its own release; another job's finds the folder taken."""
-    options = mean.MeanOptions(
+    options = MeanOptions(
         input=(log,), column="real", bounds="0,300", epsilon=1, model="local",
         output=str(tmp_path / "out"), mechanism="duchi",
     )  # fmt: skip
-    job = mean.prepare(options)
+    job = Mean.resolve(options)
     counted = Counted(np.array([900, 1100]), 3)
     chosen = Chosen(job.bounds, 0.0, 0, 0)
-    told = ContentDoFn(MeanRoad(job)).process(counted, {ROWS: canaries.ROWS}, chosen)
+    told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS})
     (content,) = told
     for _ in range(2):
         PublishDoFn(str(tmp_path / "out"), "a" * 32).process(content)

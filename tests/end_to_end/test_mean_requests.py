@@ -204,9 +204,9 @@ STEPS = [
     "mechanism.encode",
     "mechanism.perturb",
     "transforms.collect_counts.CountMessages.add_input",
-    "pipelines.metrics.mean.publish.mean_table",
-    "pipelines.metrics.mean.publish.mean_statement",
-    "pipelines.metrics.mean.report.page",
+    "pipelines.metrics.mean.result.mean_table",
+    "pipelines.metrics.mean.result.error_statement",
+    "pipelines.metrics.mean.view.page",
     "pipelines.release.publish",
     "pipelines.release.os.rename",
 ]

@@ -21,10 +21,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines import cli
-from pipelines.metrics.distribution.publish import DistributionRoad
-from pipelines.metrics.heavy_hitters.publish import HeavyHittersRoad
-from pipelines.metrics.histogram.publish import HistogramRoad
-from pipelines.metrics.mean.publish import MeanRoad
+from pipelines.metrics.metric import Metric
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
 from tests.fakes import canaries
@@ -123,9 +120,8 @@ def test_three_processes_release_what_one_job_does_of_the_same_messages(
     road, log, domain, run, monkeypatch, workspace
 ) -> None:
     sent = messages(road / "sent.parquet", road / "plan.yaml")
-    kinds = (HistogramRoad, MeanRoad, DistributionRoad, HeavyHittersRoad)
-    for kind, mine in zip(kinds, sent, strict=True):
-        monkeypatch.setattr(kind, "reports", _instead(kind.reports, mine))
+    instead = dict(zip(TABLES, sent, strict=True))
+    monkeypatch.setattr(Metric, "reports", _instead(Metric.reports, instead))
     outcome = run(["run", str(plan(workspace, log, domain, "out", MORE))])
     assert outcome.code == 0, outcome.err
     for metric, table in TABLES.items():
@@ -135,12 +131,12 @@ def test_three_processes_release_what_one_job_does_of_the_same_messages(
         assert files == sorted(path.name for path in (road / "released" / metric).iterdir())
 
 
-def _instead(honest, words):
-    """The road's reports, with these messages in the place of those that it draws."""
+def _instead(honest, sent):
+    """A metric's reports, with these messages in the place of those that it draws."""
 
     def reports(self, tables):
         drawn = honest(self, tables)
-        blocks = tables.pipeline | beam.Create([words]).with_output_types(np.ndarray)
+        blocks = tables.pipeline | beam.Create([sent[self.name]]).with_output_types(np.ndarray)
         return drawn._replace(messages=blocks)
 
     return reports

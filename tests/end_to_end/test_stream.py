@@ -319,9 +319,9 @@ def _words(path: str) -> np.ndarray:
 
 def _in_one_job(metric, blocks):
     """What the road's own second half publishes of messages."""
-    from pipelines.road import Reports
+    from pipelines.metrics.metric import Reports
 
-    road = metric.road
+    road = metric
 
     def build(pipeline):
         messages = pipeline | "M" >> beam.Create(blocks).with_output_types(np.ndarray)
@@ -505,7 +505,7 @@ def unpack(name: str, data: bytes) -> tuple[str, pa.Table]:
 def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) -> None:
     """A flood of one client's report, another plan's, and a whole window that comes too late."""
     asked = plan(last=NUMBER)
-    value = asked.metrics[0].job.design.mechanism
+    value = asked.metrics[0].design.mechanism
     words = value.perturb(np.arange(500, dtype=np.uint32) % 4, SeededRandom(1))
     sent = WireReports.submitted(asked.fingerprint, 0, words, SeededRandom(2))
     flood = WireReports(sent.fingerprint, sent.form, np.repeat(sent.records[:1], 5000))
@@ -535,7 +535,7 @@ def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) ->
 def test_a_report_that_is_sent_again_after_its_window_counts_once(plan, monkeypatch) -> None:
     """All windows share one fingerprint; a client's retry an hour later is no second report."""
     asked = plan()
-    value = asked.metrics[0].job.design.mechanism
+    value = asked.metrics[0].design.mechanism
     blocks = []
     for seed in (1, 2):
         words = value.perturb(np.arange(500, dtype=np.uint32) % 4, SeededRandom(seed))

@@ -19,8 +19,7 @@ import pytest
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines import cli
-from pipelines.metrics.vector_mean import publish
-from pipelines.metrics.vector_mean.job import prepare
+from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import estimated, tables
 from tests.fakes import canaries
@@ -301,8 +300,8 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
         options = VectorMeanOptions(
             input=(rows_log,), epsilon=2.0, model="local", output=str(workspace / "none"), **given
         )
-        job = prepare(options, fresh_stream)
-        road = publish.VectorMeanRoad(job)
+        job = AverageRow.resolve(options, open_rng=fresh_stream)
+        road = job
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
             read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(road.columns)))
@@ -320,9 +319,9 @@ def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace)
         input=(rows_log,), number=("f?=-20,60",), epsilon=1.0, model="local", output="out",
         mechanism="multi_hm",
     )  # fmt: skip
-    job = prepare(options)
+    job = AverageRow.resolve(options)
     counts = np.ones(job.mechanism.codes, np.int64)
-    road = publish.VectorMeanRoad(job)
+    road = job
     found = CountedRows(counts, int(counts.sum()), 5)
     one, other = (road.content(found, {"rows read": ROWS}) for _ in range(2))
     assert one.files["vector-mean.parquet"] == other.files["vector-mean.parquet"]

@@ -12,10 +12,10 @@ import pytest
 
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
-from pipelines.metrics.distribution.job import prepare, read_quantiles
+from pipelines.metrics.distribution.metric import DistributionOfNumbers, read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.distribution.report import number, percent
 from pipelines.metrics.distribution.result import covers, scaled
+from pipelines.metrics.distribution.view import number, percent
 from tests.fakes import canaries
 from transforms.encode_numbers import Bounds
 
@@ -41,7 +41,7 @@ def options(log: str, **changes: Any) -> DistributionOptions:
 def test_bins_are_chosen_for_the_reports_that_are_sure_to_come(
     log: str, changes: dict[str, Any], bins: int
 ) -> None:
-    job = prepare(options(log, **changes))
+    job = DistributionOfNumbers.resolve(options(log, **changes))
     assert job.fitted.design.mechanism.inputs == bins
     assert job.min_reports == changes.get("min_reports", 1)
 
@@ -49,31 +49,34 @@ def test_bins_are_chosen_for_the_reports_that_are_sure_to_come(
 def test_the_choice_does_not_look_at_a_row(log: str, tmp_path: Path) -> None:
     other = pa.table({"x": np.full(ROWS, 0.5), "user": np.arange(ROWS)})
     elsewhere = canaries.write(tmp_path / "log", other, 2, 1000)
-    one, two = prepare(options(log)), prepare(options(elsewhere))
+    one, two = (
+        DistributionOfNumbers.resolve(options(log)),
+        DistributionOfNumbers.resolve(options(elsewhere)),
+    )
     assert one.fitted == two.fitted
 
 
 def test_in_the_local_model_a_delta_is_spent_by_those_that_can(log: str) -> None:
-    spent = prepare(options(log, delta=1e-3, mechanism="nm")).guarantees[0]
-    kept = prepare(options(log, delta=1e-3, mechanism="grr")).guarantees[0]
+    spent = DistributionOfNumbers.resolve(options(log, delta=1e-3, mechanism="nm")).guarantees[0]
+    kept = DistributionOfNumbers.resolve(options(log, delta=1e-3, mechanism="grr")).guarantees[0]
     assert (spent.delta, kept.delta) == (1e-3, 0.0)
 
 
 def test_a_large_delta_is_cautioned(log: str) -> None:
-    assert prepare(options(log)).cautions == []
-    assert "delta" in prepare(options(log, delta=1e-3)).cautions[0]
+    assert DistributionOfNumbers.resolve(options(log)).cautions == []
+    assert "delta" in DistributionOfNumbers.resolve(options(log, delta=1e-3)).cautions[0]
 
 
 def test_users_need_a_number(log: str) -> None:
     with pytest.raises(RequestError, match="--min-reports is missing"):
-        prepare(options(log, model="shuffle", user_column="user"))
-    job = prepare(options(log, user_column="user", min_reports=2000))
+        DistributionOfNumbers.resolve(options(log, model="shuffle", user_column="user"))
+    job = DistributionOfNumbers.resolve(options(log, user_column="user", min_reports=2000))
     assert job.guarantees[0].unit == "user"
     assert job.fitted.design.mechanism.inputs == 32
 
 
 def test_a_job_travels_small(log: str) -> None:
-    job = prepare(options(log))
+    job = DistributionOfNumbers.resolve(options(log))
     assert len(pickle.dumps(job.estimator)) < 500
 
 

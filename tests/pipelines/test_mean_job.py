@@ -12,7 +12,7 @@ import pytest
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
-from pipelines.metrics.mean.job import prepare
+from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
 from transforms.encode_numbers import Bounds
 
@@ -31,7 +31,7 @@ def job(log, tmp_path):
     def job(**asked):
         defaults = {"input": (log,), "column": "v", "bounds": "0,10", "epsilon": 1.0, "cells": 16,
                     "output": str(tmp_path / "out")}  # fmt: skip
-        return prepare(MeanOptions(**(defaults | asked)))
+        return Mean.resolve(MeanOptions(**(defaults | asked)))
 
     return job
 

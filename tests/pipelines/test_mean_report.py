@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from pipelines.metrics.mean.kind import show
-from pipelines.metrics.mean.report import interval, labels, number, page
+from pipelines.metrics.mean.view import interval, labels, number, page, show
 
 STATEMENT: dict[str, Any] = {
     "n": 12345,

@@ -7,17 +7,10 @@ from pydantic import ValidationError
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.numbers import (
-    NumberOptions,
-    counted,
-    open_numbers,
-    parquet,
-    read_bounds,
-    statement_head,
-    versions,
-)
+from pipelines.metrics.metric import bucket_count
+from pipelines.metrics.statement import counted, head, parquet, versions
+from pipelines.numbers import NumberOptions, open_numbers, read_bounds
 from pipelines.requests import request
-from pipelines.road import bucket_count
 from transforms.progress import ROWS
 
 
@@ -69,13 +62,13 @@ def test_files_that_are_not_there_are_named(tmp_path):
 def test_a_statement_begins_with_what_is_promised():
     local = Guarantee("local", 2.0, 0.0, "user", "by hand")
     released = Guarantee("shuffle", 1.0, 1e-6, "user", "by hand")
-    head = statement_head("mean", (released, local), ["Beware."], 500)
-    assert (head["release"], head["release_id"]) == ("mean", None)
-    assert len(head["in_words"]) == 4
-    assert "500 or more reports" in head["in_words"][0]
-    assert head["in_words"][2] == "Beware."
-    assert head["guarantees"]["local"]["epsilon"] == 2
-    alone = statement_head("mean", (local, local), [], 1)
+    start = head("mean", (released, local), ["Beware."], 500)
+    assert (start["release"], start["release_id"]) == ("mean", None)
+    assert len(start["in_words"]) == 4
+    assert "500 or more reports" in start["in_words"][0]
+    assert start["in_words"][2] == "Beware."
+    assert start["guarantees"]["local"]["epsilon"] == 2
+    alone = head("mean", (local, local), [], 1)
     assert len(alone["in_words"]) == 2
 
 

@@ -35,16 +35,17 @@ class Endless(io.RawIOBase):
         return len(buffer)
 
 
-def metric(kind: str = "histogram", **options: Any) -> Any:
+def metric(line_type: pa.DataType | None = None, **options: Any) -> Any:
     """As much of a metric as is asked."""
     asked = SimpleNamespace(column="city", **options)
-    return SimpleNamespace(name="m", kind=SimpleNamespace(name=kind),
-                           job=SimpleNamespace(options=asked))  # fmt: skip
+    return SimpleNamespace(name="m", line_type=line_type or pa.string(), options=asked)
 
 
-def read(monkeypatch: pytest.MonkeyPatch, data: bytes, kind: str = "histogram") -> list[pa.Table]:
+def read(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, line_type: pa.DataType | None = None
+) -> list[pa.Table]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    return list(values.tables(metric(kind)))
+    return list(values.tables(metric(line_type)))
 
 
 def test_an_endless_line_is_refused_by_its_number_alone(monkeypatch) -> None:
@@ -76,6 +77,6 @@ def test_long_lines_are_not_gathered_without_bound(monkeypatch) -> None:
 def test_lines_are_values_or_nulls(monkeypatch) -> None:
     (table,) = read(monkeypatch, b"a\r\n\xff\n\nlast")
     assert table["city"].to_pylist() == ["a", None, "", "last"]
-    (table,) = read(monkeypatch, b"1\n2.5\nnan\nx\n", "mean")
+    (table,) = read(monkeypatch, b"1\n2.5\nnan\nx\n", pa.float64())
     assert [str(value) for value in table["city"].to_pylist()] == ["1.0", "2.5", "nan", "None"]
     assert read(monkeypatch, b"") == []

@@ -68,11 +68,11 @@ KINDS = [
 def test_every_kind_has_a_design_that_is_the_same_in_all_windows(metric: dict[str, Any]) -> None:
     asked = plan({key: value for key, value in metric.items() if value is not None})
     one, again, other = (unread_job(asked, day).metrics for day in ("monday", "monday", "tuesday"))
-    assert mark_of_design(asked, one) == mark_of_design(asked, again)
-    assert mark_of_design(asked, one) == mark_of_design(asked, other)
+    assert mark_of_design(asked, "monday", one) == mark_of_design(asked, "monday", again)
+    assert mark_of_design(asked, "monday", one) == mark_of_design(asked, "tuesday", other)
     marks = {mark_of_reports(asked, day, one) for day in ("monday", "tuesday")}
     assert len(marks) == 2
-    assert mark_of_design(asked, one) != mark(asked)
+    assert mark_of_design(asked, "monday", one) != mark(asked)
 
 
 def test_reports_of_another_mechanism_carry_another_fingerprint(choose: Choice) -> None:
@@ -90,9 +90,9 @@ def test_reports_of_another_mechanism_carry_another_fingerprint(choose: Choice) 
 
 def test_what_is_named_in_the_plan_is_no_planners_choice(choose: Choice) -> None:
     asked = plan({**CITY, "mechanism": "oue"}, FARE)
-    before = mark_of_design(asked, unread_job(asked, "monday").metrics)
+    before = mark_of_design(asked, "monday", unread_job(asked, "monday").metrics)
     choose("hadamard")
-    assert mark_of_design(asked, unread_job(asked, "monday").metrics) == before
+    assert mark_of_design(asked, "monday", unread_job(asked, "monday").metrics) == before
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_losses_of_all_metrics_add_up_to_no_more_than_the_plan_allows(tmp_path: 
     released, local = job.guarantees
     assert 0.9 < released.epsilon <= 1.0
     assert released.model == "shuffle"
-    assert local.epsilon == pytest.approx(sum(m.job.guarantees[1].epsilon for m in job.metrics))
+    assert local.epsilon == pytest.approx(sum(m.guarantees[1].epsilon for m in job.metrics))
 
 
 def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:

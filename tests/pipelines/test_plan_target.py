@@ -10,9 +10,9 @@ from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
+from pipelines.metrics.metric import Content
 from pipelines.plan.publish import ReleasePlanDoFn
 from pipelines.plan.target import Target
-from pipelines.road import Content
 from transforms import progress
 
 LOSS = Guarantee("local", 1.0, 0.0, "user", "closed form")

@@ -11,7 +11,6 @@ from mechanisms.catalog import build
 from mechanisms.wire.design import described as described_mechanism
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
-from pipelines.plan.clients import mechanism_of
 from pipelines.plan.design import mark_of_reports
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
@@ -59,9 +58,9 @@ def test_an_error_is_compared_with_what_a_guess_may_be_wrong_by() -> None:
 def test_a_mean_is_drowned_where_its_error_exceeds_half_the_distance(tmp_path: Path) -> None:
     for epsilon in (0.05, 0.3, 1.0):
         _, metric, _ = job_of(tmp_path, epsilon, 200).metrics
-        expected = metric.kind.predicted(metric.job).error  # "mean ± 1421 at most"
+        expected = metric.expected.error  # "mean ± 1421 at most"
         drowns = float(expected.split()[2]) > 300
-        assert drowns == any("noise drowns" in line for line in metric.job.cautions), expected
+        assert drowns == any("noise drowns" in line for line in metric.cautions), expected
 
 
 def test_a_large_epsilon_is_said_to_promise_nothing(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_programs_read_the_very_mechanisms(
     made = city["resolved"]["made"]
     rebuilt = build("grr", epsilon=float.fromhex(made["epsilon"]), domain_size=50)
     assert made == described_mechanism(rebuilt)
-    assert rebuilt == mechanism_of(job.metrics[0])
+    assert rebuilt == job.metrics[0].mechanism
     assert (city["place"], city["domain_size"], city["inputs"], city["codes"]) == (0, 50, 50, 50)
     assert (fare["bounds"], fare["column"], fare["undivided"]) == ([0.0, 600.0], "fare", None)
     assert wait["min_reports"] == 2000

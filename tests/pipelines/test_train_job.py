@@ -297,7 +297,7 @@ def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
         buckets.append(count)
         return Shuffle(least, codes, count, open_rng, **more)
 
-    monkeypatch.setattr("pipelines.road._BUCKET_ROWS", 10)
+    monkeypatch.setattr("pipelines.metrics.metric._BUCKET_ROWS", 10)
     for module in ("train_step", "train_curve"):
         monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
     beam.Pipeline() | PublishModel(made)

@@ -14,10 +14,8 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
 from pipelines.inputs import open_telemetry
-from pipelines.metrics.vector_mean.job import prepare
-from pipelines.metrics.vector_mean.kind import KIND
+from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.publish import VectorMeanRoad
 from pipelines.row_attributes import read_attributes
 from transforms.attributes import Category, Number, NumberList
 from transforms.encode import IntegerRange
@@ -50,7 +48,7 @@ def job(log, tmp_path):
     def job(**asked):
         defaults = {"input": (log,), "epsilon": 1.0, "model": "local",
                     "output": str(tmp_path / "out")}  # fmt: skip
-        return prepare(VectorMeanOptions(**(defaults | asked)))
+        return AverageRow.resolve(VectorMeanOptions(**(defaults | asked)))
 
     return job
 
@@ -143,15 +141,15 @@ def test_few_coordinates_are_picked(job):
     assert released == local
     assert (released.model, released.epsilon, released.delta) == ("local", 1.0, 0.0)
     assert pickle.loads(pickle.dumps(made)) == made
-    assert VectorMeanRoad(made).columns == {"f0", "f1", "v"}
-    assert VectorMeanRoad(made).shuffler is None
+    assert made.columns == {"f0", "f1", "v"}
+    assert made.shuffler is None
 
 
 @pytest.mark.parametrize("name", ["meanest", "laplace_vector", "multi_rphm"])
 def test_whole_rows_travel_where_more_is_needed(job, name):
     made = job(vector=("v=3:-5,5",), mechanism=name, user_column="u")
     assert made.sampled is made.picked is None
-    assert VectorMeanRoad(made).columns == {"v", "u"}
+    assert made.columns == {"v", "u"}
     assert made.guarantees[0].unit == "user"
 
 
@@ -173,7 +171,7 @@ def test_a_shuffled_batch_hides_more(job):
     assert (released.model, released.delta) == ("shuffle", 1e-6)
     assert released.epsilon < 1.0 < local.epsilon <= 2.0
     assert made.min_reports == made.design.target.n == 1800
-    shuffler = VectorMeanRoad(made).shuffler
+    shuffler = made.shuffler
     assert (shuffler.min_reports, shuffler.codes) == (1800, made.mechanism.codes)
 
 
@@ -188,19 +186,19 @@ def test_rows_with_categories(job, tmp_path):
 
 def test_what_to_expect_is_told(job):
     made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500)
-    told = KIND.predicted(made)
+    told = made.expected
     worst = made.mechanism.worst_variance
     assert told.mechanism == "meanest"
     assert told.bits == 3 * made.design.bits
     assert f"± {100 * (worst / 500) ** 0.5 / 2:.2g} %" in told.error
-    assert f"at most {(worst / ROWS) ** 0.5:.3g} with 2,000 reports" in KIND.foretold(made)
+    assert f"at most {(worst / ROWS) ** 0.5:.3g} with 2,000 reports" in made.prospect
 
 
 def test_files_that_a_request_names():
     asked = VectorMeanOptions(
         input=("x",), output="y", category=("c=c.txt", "k=0..2"), shrink="prior", prior="p.txt"
     )
-    assert KIND.files(asked) == ("c.txt", "0..2", "p.txt")
+    assert AverageRow.declared_files(asked) == ("c.txt", "0..2", "p.txt")
 
 
 def test_a_prior_is_read(job, tmp_path):
