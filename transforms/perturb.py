@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -37,9 +38,9 @@ class Perturb(beam.PTransform):
         return blocks | "Perturb" >> beam.ParDo(PerturbDoFn(self.mechanism, self.open_rng))
 
 
-def users_of(block: CellBlock) -> int:
-    """How many users a block of cells stands for, each with one value."""
-    return int(block.cells.size)
+def users_of(block: Any) -> int:
+    """How many users a block stands for, one entry each: of cells, or of rows."""
+    return len(block[0])
 
 
 @typehints.with_input_types(CellBlock)

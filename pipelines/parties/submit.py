@@ -116,7 +116,7 @@ class Submit(beam.PTransform):
     pem: bytes | None
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        reports = self.reports(tables)
+        reports = self.metric.reports(tables)
         return reports.messages | "Submit" >> beam.ParDo(
             SubmitDoFn(self.fingerprint, self.place, self.pem)
         )

@@ -40,7 +40,7 @@ def test_one_mean(job):
     made = job()
     assert made.bounds == Bounds(0, 10)
     assert made.min_reports == 18_000
-    assert made.mechanism is made.design.mechanism is made.rounding
+    assert made.mechanism is made.design.mechanism is made.inner.rounding
     released, local = made.guarantees
     assert released.model == "shuffle"
     assert released.epsilon <= 1.0 < local.epsilon
@@ -51,7 +51,7 @@ def test_one_mean(job):
 def test_private_groups_and_public_ones(job):
     private = job(group_by="g", groups="0..2", model="local", cells=None)
     assert isinstance(private.mechanism, KeyValue)
-    assert private.rounding.inputs == private.mechanism.points
+    assert private.inner.rounding.inputs == private.mechanism.points
     public = job(group_by="g", groups="0..2", groups_public=True, min_reports=5000)
     assert isinstance(public.mechanism, PublicGroups)
     assert public.mechanism.groups == 3

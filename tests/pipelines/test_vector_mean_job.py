@@ -130,7 +130,7 @@ def test_files_that_disagree_are_refused(tmp_path):
 def test_few_coordinates_are_picked(job):
     made = job(number=("f?=0,10",), vector=("v=3:-5,5",))
     assert made.design.name == "multi_optimal"
-    assert made.coordinates == made.mechanism.dimension == 5
+    assert made.coordinates == made.rows.dimension == 5
     assert isinstance(made.sampled, SampledCoordinates)
     assert isinstance(made.picked, PublicGroups)
     assert made.picked.codes == made.mechanism.codes
