@@ -1,0 +1,201 @@
+"""`hushbeam evaluate heavy-hitters`: what searches for undeclared strings find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pydantic import Field
+
+from mechanisms.heavy_hitters.fitting import Plan
+from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
+from mechanisms.heavy_hitters.simulation import quality, simulate
+from mechanisms.randomness import SeededRandom
+from pipelines.errors import RequestError
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.command import QUANTILES, Command
+from pipelines.evaluate.engine.measure import Measure
+from pipelines.evaluate.engine.options import Deltas, Options
+from pipelines.evaluate.engine.study import Study
+from pipelines.evaluate.populations.strings import Strings, read_strings
+from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON
+from pipelines.requests import Whole
+
+COLUMNS = pa.schema(
+    [
+        ("data", pa.string()),  # as --data has it, without a folder
+        ("n", pa.int64()),  # users
+        ("d", pa.int64()),  # strings
+        ("system", pa.string()),  # pem or treehist
+        ("bound", pa.string()),  # exact
+        ("model", pa.string()),  # shuffle or local
+        ("epsilon", pa.float64()),  # wanted of the release
+        ("delta", pa.float64()),  # wanted of the release in the shuffle model
+        ("design", pa.string()),  # the oracle of the buckets
+        ("repetition", pa.int64()),
+        ("precision", pa.float64()),  # of the first K strings listed, the share in the true top K
+        ("recall", pa.float64()),  # of the true top K, the share among the first K listed
+        ("found", pa.int64()),  # strings that stood out
+        ("false_strings", pa.int64()),  # those of them that nobody has
+        ("detection_limit", pa.float64()),  # share of users that is seen with probability 0.9
+        ("bits", pa.float64()),  # of a user
+        ("seconds", pa.float64()),  # CPU time of the simulated search
+        ("true_epsilon", pa.float64()),  # of the release by the exact accountant
+        ("local_epsilon", pa.float64()),  # of one report
+    ]
+)
+
+_MODELS = ("shuffle", "local")
+
+
+class HeavyHittersOptions(Options):
+    """What a person wants compared."""
+
+    systems: tuple[str, ...] = Field(
+        catalogue.SEARCHES, min_length=1, title="NAME", description="see below"
+    )
+    deltas: Deltas = Field((1e-6,), title="D", description="of the shuffle model")
+    top: Whole = Field(20, ge=1, le=10_000, title="K", description="how many strings are wanted")
+    alphabet: tuple[str, ...] | None = Field(
+        None, title="SET",
+        description="as for `hushbeam heavy-hitters`; strings with other characters are left out "
+        "(default: digits for integers, hexadecimal for made strings, else bytes)",
+    )  # fmt: skip
+    max_length: Whole | None = Field(
+        None, ge=1, le=256, title="L",
+        description="how many characters are looked at (default: 10 for integers, 12 for made "
+        "strings, else 32)",
+    )  # fmt: skip
+    false_strings: float = Field(
+        0.01, gt=0, le=1000, title="F",
+        description="how many strings that nobody has may be listed on average",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SimulatedSearch:
+    """A search, and the population that is searched.
+
+    Attributes:
+        plan: the search that finds the rarest strings within the target.
+        strings: the population.
+        top: how many strings are wanted.
+    """
+
+    plan: Plan
+    strings: Strings
+    top: int
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What the search costs, guarantees and promises to find."""
+        plan, limit = self.plan, self.plan.detection_limit
+        return {
+            "design": plan.design.name,
+            "bits": float((plan.protocol.levels.codes - 1).bit_length()),
+            "true_epsilon": plan.design.release.epsilon,
+            "local_epsilon": plan.design.local.epsilon,
+            "detection_limit": limit if limit < math.inf else None,
+        }
+
+    def release(self, rng: SeededRandom) -> dict[str, float]:
+        """What one search lists, under a public hash of its own."""
+        values, holders = self.strings.values, self.strings.histogram
+        listed = simulate(self.plan, values, holders, rng)
+        errors = quality(self.plan, listed, values, holders, self.top)
+        return {**errors._asdict(), "found": len(listed.values)}
+
+
+def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> SimulatedSearch:
+    """The best search for a population."""
+    code = PrefixCode(population.characters, population.max_length)
+    _, usable = code.encode(population.values)
+    plan = catalogue.search(
+        cell.line.system,
+        code,
+        options.false_strings,
+        model=cell.line.model,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        n=int(population.histogram[usable].sum()),
+    )
+    return SimulatedSearch(plan, population, options.top)
+
+
+def lines(names: Sequence[str]) -> tuple[Line, ...]:
+    """The lines of a request: a search each, and perhaps a model.
+
+    Raises:
+        RequestError: a name or model is unknown.
+
+    >>> [str(line) for line in lines(["pem", "treehist@local"])]
+    ['pem', 'treehist@local']
+    """
+    chosen: dict[tuple[str, str], Line] = {}
+    for text in names:
+        name, at, model = text.partition("@")
+        if name not in catalogue.SEARCHES or (at and model not in _MODELS):
+            raise RequestError(
+                f"--systems: {text!r} is not of the form NAME or NAME@MODEL, with NAME one of "
+                f"{', '.join(catalogue.SEARCHES)} and MODEL one of {', '.join(_MODELS)}"
+            )
+        model = model or _MODELS[0]
+        label = name if model == _MODELS[0] else f"{name}@{model}"
+        chosen[name, model] = Line(name, model=model, label=label)
+    return tuple(chosen.values())
+
+
+def populations(options: HeavyHittersOptions) -> list[Strings]:
+    """The populations, with the alphabet and the length that were declared."""
+    declared: dict[str, Any] = {"max_length": options.max_length}
+    if options.alphabet is not None:
+        try:
+            declared["characters"] = alphabet(options.alphabet)
+        except ValueError as error:
+            raise RequestError(f"--alphabet: {error}") from None
+    known = {name: value for name, value in declared.items() if value is not None}
+    return [replace(strings, **known) for strings in read_strings(options.data)]
+
+
+_WANTED = "the {top} most frequent strings"
+
+STUDY = Study(
+    options=HeavyHittersOptions,
+    lines=lambda options: lines(options.systems),
+    data=populations,
+    fit=fit,
+    columns=COLUMNS,
+    measures=[
+        Measure("recall", f"share of {_WANTED} that is found", log=False),
+        Measure("precision", f"share of what is found among {_WANTED}", log=False),
+    ],
+    along=[BY_EPSILON, BY_DELTA],
+    alone=ALONE,
+)
+
+COMMAND = Command(
+    description="""\
+Precision and recall of searches for frequent strings that nobody declared, over repeated simulated
+searches, each under a public hash of its own.
+""",
+    about="""\
+systems: pem and treehist, both unless named; NAME@local is in the local model, NAME in the shuffle
+  model.
+
+data:
+  zipf:N,D,S       N users, D strings of 8 to 12 hexadecimal digits, the k-th most frequent one held
+                   by a share in proportion to 1/k^S (S: 1.2)
+  FILE.parquet:COLUMN   a row a user; text, or integers, which are taken as their digits
+
+examples:
+  hushbeam evaluate heavy-hitters --epsilons 1 2 4 --data zipf:1e6,1e5,1.1 --output strings
+  hushbeam evaluate heavy-hitters --systems pem pem@local treehist@local --epsilons 2 4 8 \\
+      --data examples/flights.parquet:destination --alphabet upper --max-length 3 --output airports
+""",
+    figures=QUANTILES,
+    studies={"": STUDY},
+)
