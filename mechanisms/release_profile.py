@@ -78,8 +78,8 @@ def worst_profile(profiles: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """
     if len({*profiles}) == 1:
         return profiles[0]
-    epsilons = np.unique(np.concatenate([each.epsilons for each in profiles]))
-    deltas = np.max([each.at(epsilons) for each in profiles], axis=0)
+    epsilons = np.unique(np.concatenate([profile.epsilons for profile in profiles]))
+    deltas = np.max([profile.at(epsilons) for profile in profiles], axis=0)
     return PrivacyLoss.from_profile(epsilons, deltas)
 
 

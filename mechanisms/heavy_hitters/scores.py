@@ -77,8 +77,8 @@ class Chance:
     def of(rows: Iterable[Row]) -> Chance:
         """The law of a sum over these groups, whose hashes are independent."""
         scores = [each.scores for each in rows]
-        least = sum(int(each.min()) for each in scores)
-        spread = math.sqrt(sum(float(np.var(each)) for each in scores))
+        least = sum(int(score.min()) for score in scores)
+        spread = math.sqrt(sum(float(np.var(score)) for score in scores))
         # Rounding is relative to the bulk of a law, so the far tail is looked at tilted.
         tilts = (0.0, _FAR / spread) if spread else (0.0,)
         return Chance(least, np.min([_tail(scores, tilt) for tilt in tilts], axis=0))
@@ -101,13 +101,13 @@ def _tail(scores: list[Scores], tilt: float) -> Floats:
         scores: of each group, (width,).
         tilt: theta of the weight e^(theta sum) under which the sums are convolved.
     """
-    least = sum(int(each.min()) for each in scores)
-    sums = least + np.arange(sum(int(np.ptp(each)) for each in scores) + 1)
+    least = sum(int(score.min()) for score in scores)
+    sums = least + np.arange(sum(int(np.ptp(score)) for score in scores) + 1)
     padded = fft.next_fast_len(sums.size, real=True)
     transform, log_mass = np.ones(padded // 2 + 1, np.complex128), 0.0
-    for each in scores:
-        law = np.bincount(each - each.min()) / each.size
-        law *= np.exp(tilt * (each.min() + np.arange(law.size)))
+    for score in scores:
+        law = np.bincount(score - score.min()) / score.size
+        law *= np.exp(tilt * (score.min() + np.arange(law.size)))
         log_mass += math.log(law.sum())
         transform *= fft.rfft(law / law.sum(), padded)
     tilted = np.maximum(fft.irfft(transform, padded)[: sums.size], 0)

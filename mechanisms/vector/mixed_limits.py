@@ -59,7 +59,7 @@ def estimate_mixed(
     others = [(m, each) for m, each in found if isinstance(m, FrequencyOracle)]
     comparisons = len(numbers) + sum(oracle.domain_size for oracle, _ in others)
     row = _row(numbers, n, confidence, comparisons)
-    return row, [_shares(*each, confidence, comparisons) for each in others]
+    return row, [_shares(*other, confidence, comparisons) for other in others]
 
 
 def _row(

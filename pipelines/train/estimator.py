@@ -50,9 +50,9 @@ def estimator(schema: Schema, objective: Objective, weights: Floats) -> Any:
 
     sample = _sample(schema)
     columns = _preprocessing(schema).fit(sample)
-    for each in schema.attributes:  # bounds may be numbers that bytes cannot be
-        if isinstance(each, NumberList):
-            columns.named_transformers_[each.column][-1].fit(_ends(each))
+    for attribute in schema.attributes:  # bounds may be numbers that bytes cannot be
+        if isinstance(attribute, NumberList):
+            columns.named_transformers_[attribute.column][-1].fit(_ends(attribute))
     width = columns.transform(sample).shape[1]
     if width != objective.inputs - 1:
         raise ValueError("the model was fitted to other columns")
@@ -83,7 +83,7 @@ def _preprocessing(schema: Schema) -> Any:
         if sort is Number:
             steps.append((f"numbers {len(steps)}", MinMaxScaler((-1, 1), clip=True), places))
         elif sort is Category:
-            declared = [np.array(_objects(schema, each), object) for each in attributes]
+            declared = [np.array(_objects(schema, attribute), object) for attribute in attributes]
             encoder = OneHotEncoder(categories=declared, drop="first", sparse_output=False)
             steps.append((f"categories {len(steps)}", encoder, places))
         else:  # one by one: each is a matrix of its own

@@ -154,7 +154,7 @@ def read_schema(options: TrainOptions, telemetry: inputs.Telemetry) -> Schema:
     """
     attributes = read_attributes(options.number, options.vector, options.category, telemetry)
     target = read_target(options.target, options.loss, attributes, telemetry)
-    columns = [*(each.column for each in attributes), target.column]
+    columns = [*(attribute.column for attribute in attributes), target.column]
     kinds = {column: telemetry.column_type(column, "--input") for column in columns}
     return Schema(attributes, target, kinds)
 

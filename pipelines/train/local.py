@@ -138,7 +138,7 @@ class LocalPlan:
             if self.curve is not None:
                 told += f" Each point of the curve stands on {self.curve.least:,} or more."
         least = self.least if self.curve is None else min(self.least, self.curve.least)
-        return [*(meaning(each, least) for each in dict.fromkeys(self.guarantees)), told]
+        return [*(meaning(guarantee, least) for guarantee in dict.fromkeys(self.guarantees)), told]
 
     @property
     def neighbours(self) -> str:

@@ -53,7 +53,7 @@ def _heads(schema: Schema, layers: list[Floats]) -> list[str]:
     if len(layers) > 1:
         heads = [f"unit {place + 1}" for place in range(width)]
     elif width > 1 and schema.classes is not None:
-        heads = [str(each) for each in schema.classes]
+        heads = [str(label) for label in schema.classes]
     else:
         heads = ["weight"]
     return heads[:_COLUMNS]

@@ -48,7 +48,7 @@ def content(
     made_with = versions() | {"scikit-learn": version("scikit-learn")}
     statement = train_statement(job, trained, tallies, release_id, made_with)
     schema, objective, weights = job.schema, job.objective, trained.weights
-    layers = [np.asarray(each, np.float64) for each in objective.matrices(weights, np.empty(0))]
+    layers = [np.asarray(matrix, np.float64) for matrix in objective.matrices(weights, np.empty(0))]
     files = {
         MODEL: as_json(schema, objective, weights, made_with),
         ESTIMATOR: as_joblib(schema, objective, weights),

@@ -45,7 +45,7 @@ class Schema:
     @property
     def columns(self) -> list[str]:
         """The columns that the estimator is given, in this order."""
-        return [each.column for each in self.attributes]
+        return [attribute.column for attribute in self.attributes]
 
     @property
     def classes(self) -> list[Any] | None:

@@ -38,7 +38,7 @@ def read_target(
     if not (column and equals and spec):
         raise RequestError(f"{_SHAPE}, not {text!r}")
     kind = telemetry.column_type(column, "--target")
-    if column in {each.column for each in attributes}:
+    if column in {attribute.column for attribute in attributes}:
         raise RequestError(
             f"--target: {column!r} is also among --number, --vector, --category; a model that is "
             "shown the answer learns nothing: leave it out there"
