@@ -58,12 +58,12 @@ def release_profile(design: ReleaseDesign) -> PrivacyLoss:
     released, local = design.release, design.local
     if not released.epsilon < math.inf:
         raise ValueError(f"a release without a guarantee has no profile: {released.how}")
-    found = [(released.epsilon, released.delta), *_computed(design, released)]
+    points = [(released.epsilon, released.delta), *_computed(design, released)]
     # A batch shows no more than one user's messages alone would. Where that is far off, what is
     # left of delta is next to nothing, and a far point would only make composition coarse.
-    if local.epsilon <= _NEAR * max(epsilon for epsilon, _ in found):
-        found.append((local.epsilon, local.delta))
-    bounds = {epsilon: min(d for e, d in found if e == epsilon) for epsilon, _ in found}
+    if local.epsilon <= _NEAR * max(epsilon for epsilon, _ in points):
+        points.append((local.epsilon, local.delta))
+    bounds = {epsilon: min(d for e, d in points if e == epsilon) for epsilon, _ in points}
     ascending = sorted(bounds)
     return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
 

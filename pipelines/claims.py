@@ -75,7 +75,7 @@ class Claim:
                 stream.write(self._words)
             if any(path != self.path for path in claims(self.folder)):
                 self.give_back()
-                raise TakenError(told(self.folder))
+                raise TakenError(refusal(self.folder))
 
     def give_back(self) -> None:
         """Take it down."""
@@ -93,7 +93,7 @@ class Claim:
                 continue  # the next look tells whose it is, and whether ours arrived
             if _said(content).get("release_id") == self.release_id:
                 return
-            raise TakenError(told(self.folder))
+            raise TakenError(refusal(self.folder))
         raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
 
     @property
@@ -108,11 +108,11 @@ class Claim:
 
 def claims(folder: str) -> list[str]:
     """The claims that are put up in a folder."""
-    found = FileSystems.match([FileSystems.join(folder, f"{_CLAIM}*.json")])[0].metadata_list
-    return [each.path for each in found]
+    files = FileSystems.match([FileSystems.join(folder, f"{_CLAIM}*.json")])[0].metadata_list
+    return [file.path for file in files]
 
 
-def told(folder: str) -> str:
+def refusal(folder: str) -> str:
     """That a folder is claimed, since when, and what to do."""
     since = [f" since {_said(_content(path)).get('claimed_at')}" for path in claims(folder)]
     return (
@@ -124,10 +124,10 @@ def told(folder: str) -> str:
 def _said(content: bytes) -> dict[str, Any]:
     """What a claim says; nothing if it is none of ours."""
     try:
-        found = json.loads(content)
+        claim = json.loads(content)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return claim if isinstance(claim, dict) else {}
 
 
 def _content(path: str) -> bytes:

@@ -42,9 +42,9 @@ class Screen(Console):
 
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""
-    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    counted = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     totals: Counter[str] = Counter()  # a name is counted by every step that has it
-    for entry in found:
+    for entry in counted:
         totals[entry.key.metric.name] += int(entry.result or 0)
     return dict(totals)
 

@@ -23,5 +23,5 @@ class Caution(UserWarning):
 
 def reason(error: BaseException) -> str:
     """An error about options or file names, which hold no data, in one line."""
-    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(told.split())
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(text.split())

@@ -28,20 +28,20 @@ def promises(statement: Mapping[str, Any]) -> str:
 
 def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fact]:
     """Which mechanism was at work, with its constants, and who published it."""
-    told = statement["mechanism"]
+    described = statement["mechanism"]
     constants = ", ".join(
         f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in told["constants"].items()
+        for k, v in described["constants"].items()
     )
-    return [(name, f"{told['name']} ({constants})"), ("published in", told["source"])]
+    return [(name, f"{described['name']} ({constants})"), ("published in", described["source"])]
 
 
 def counted(statement: Mapping[str, Any]) -> list[Fact]:
     """In which model, and how many reports and rows there were."""
-    asked = statement["asked"]
+    request = statement["asked"]
     return [
-        ("model", asked["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {asked['min_reports']:,} required)"),
+        ("model", request["model"]),
+        ("reports counted", f"{statement['n']:,} (at least {request['min_reports']:,} required)"),
         *rows(statement),
     ]
 

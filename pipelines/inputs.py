@@ -110,8 +110,8 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
         RequestError: a pattern matches nothing, or a file is not Parquet.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    found = (file for pattern in patterns for file in _match(pattern))
-    files = tuple({os.path.realpath(file): file for file in found}.values())
+    matched = (file for pattern in patterns for file in _match(pattern))
+    files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         footers = list(pool.map(_footer, files))
     rows = sum(count for count, _ in footers)
@@ -123,12 +123,12 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
 def _match(pattern: str) -> list[str]:
     """The files of one pattern."""
     try:
-        found = sorted(entry.path for entry in FileSystems.match([pattern])[0].metadata_list)
+        paths = sorted(entry.path for entry in FileSystems.match([pattern])[0].metadata_list)
     except (BeamIOError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
-    if not found:
+    if not paths:
         raise RequestError(f"--input: no file matches {pattern}")
-    for file in found:
+    for file in paths:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
             raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
@@ -138,7 +138,7 @@ def _match(pattern: str) -> list[str]:
                 f"--input: {file}: Beam takes this name for a {packed} file's and would unpack it; "
                 "unpack it yourself, or give it a name that ends in .parquet"
             )
-    return found
+    return paths
 
 
 def _footer(file: str) -> tuple[int, pa.Schema]:

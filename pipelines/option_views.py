@@ -33,4 +33,4 @@ class ViewedOptions(PipelineOptions):
         return views[cls]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: held for name, held in super().__getstate__().items() if name != "_views"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_views"}

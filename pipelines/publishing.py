@@ -100,8 +100,8 @@ def say_counts(job: Job, screen: console.Screen) -> None:
     """One line of what a release stands on, if its statement counts reports and rows."""
     said = json.loads(release.read(job.options.output, release.STATEMENT))
     if {"n", "rows_read"} <= said.keys():
-        told = counts(said, len(job.telemetry.files))
-        screen.print(told, highlight=False, markup=False, soft_wrap=True)
+        line = counts(said, len(job.telemetry.files))
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def counts(statement: Mapping[str, Any], files: int) -> str:
@@ -114,14 +114,14 @@ def counts(statement: Mapping[str, Any], files: int) -> str:
     >>> counts({"n": 1500, "rows_read": 2000, "rejects": {"null value": 500}}, 3)
     '1,500 reports of 2,000 rows in 3 files; 500 rows: null value'
     """
-    told = f"{statement['n']:,} reports"
+    line = f"{statement['n']:,} reports"
     if statement["rows_read"]:
-        told += f" of {statement['rows_read']:,} rows"
+        line += f" of {statement['rows_read']:,} rows"
     if files:
-        told += f" in {files:,} file{'s' if files > 1 else ''}"
+        line += f" in {files:,} file{'s' if files > 1 else ''}"
     rejected = (f"; {n:,} rows: {name}" for name, n in statement.get("rejects", {}).items())
     invalid = statement.get("invalid_reports", 0)
-    return told + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
+    return line + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
 
 
 def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> Exception:
@@ -138,8 +138,8 @@ def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> 
             f"their footers had told of {job.telemetry.rows:,}; run again when they are at rest"
         )
     if withheld is not None:
-        told = (f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
-        return WithheldError(withheld + "".join(told))
+        rejected = (f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
+        return WithheldError(withheld + "".join(rejected))
     return FailedError(
         f"the job came to its end, but {folder} holds no release; if its workers "
         "write to disks of their own, name a folder that they share"

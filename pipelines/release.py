@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.claims import TAKEN, Claim, TakenError, claims, told
+from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
 from transforms.progress import tally
 
@@ -31,16 +31,16 @@ def require_vacant(folder: str) -> None:
     try:
         local = _is_local(folder)
         taken = _is_taken(folder) if local else bool(_objects(folder))
-        held = "a release" if taken and holds_release(folder) else "files"
+        content = "a release" if taken and holds_release(folder) else "files"
         if local and not taken:
             _try_to_make(folder)
     except (OSError, ValueError, ImportError) as error:
         raise RequestError(f"--output: cannot publish in {folder}: {reason(error)}") from None
-    if taken and not local and held == "files" and any(claims(folder)):
-        raise RequestError(told(folder))
+    if taken and not local and content == "files" and any(claims(folder)):
+        raise RequestError(refusal(folder))
     if taken:
         raise RequestError(
-            f"--output: {folder} already holds {held}; name a new folder (a release is never "
+            f"--output: {folder} already holds {content}; name a new folder (a release is never "
             "overwritten: publishing the same data twice spends its privacy twice)"
         )
 

@@ -117,13 +117,13 @@ def _vector(text: str, telemetry: inputs.Telemetry) -> NumberList:
     kind = telemetry.column_type(column, "--vector")
     if not (telemetry.unread or attribute.accepts(kind)):
         raise RequestError(
-            f"--vector: {column!r} holds {_told(kind)}; lists of {attribute.length:,} numbers are "
+            f"--vector: {column!r} holds {_named(kind)}; lists of {attribute.length:,} numbers are "
             "needed, or as many bytes"
         )
     return attribute
 
 
-def _told(kind: pa.DataType) -> str:
+def _named(kind: pa.DataType) -> str:
     """A type, by its length if it has one."""
     if pa.types.is_fixed_size_list(kind):
         return f"lists of {kind.list_size:,} {kind.value_type}"

@@ -16,7 +16,7 @@ from pipelines.requests import request
 from pipelines.run import beam_options
 
 
-def publish_one(name: str, asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
+def publish_one(name: str, words: Mapping[str, Any], beam_arguments: list[str]) -> int:
     """Publish one metric, and show it.
 
     Args:
@@ -33,7 +33,7 @@ def publish_one(name: str, asked: Mapping[str, Any], beam_arguments: list[str]) 
         FailedError: the job ended without a release.
     """
     kind = find(name)
-    options = request(kind.Options, asked)
+    options = request(kind.Options, words)
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     metric = kind.resolve(options)

@@ -218,13 +218,13 @@ class DistributionEstimator:
 
     def _share_limits(self, unbiased: Floats, n: int, confidence: float) -> tuple[Floats, Floats]:
         """(bins,) limits of the shares, none of them a point."""
-        found = limits(unbiased, self._share_bound, n, confidence)
+        ends = limits(unbiased, self._share_bound, n, confidence)
         z = normal_quantile(confidence)
         below, above = (
             z / 2 * np.sqrt(self._share_bound.variance(np.full_like(unbiased, end), n))
             for end in (1.0, 0.0)
         )
-        return opened(*found, below, above)
+        return opened(*ends, below, above)
 
     def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
         """The average of what the codes stand for; its interval covers users and population.

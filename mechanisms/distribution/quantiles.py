@@ -24,11 +24,11 @@ def quantiles(probabilities: ArrayLike, shares: Floats, edges: Floats) -> Floats
     >>> quantiles([0.25, 0.5], np.array([0.5, 0.0, 0.5]), np.array([0.0, 1.0, 2.0, 3.0])).tolist()
     [0.5, 1.0]
     """
-    asked = np.asarray(probabilities, np.float64)
+    levels = np.asarray(probabilities, np.float64)
     sums = np.concatenate([[0.0], np.cumsum(shares)])
-    bin_ = np.searchsorted(sums[1:-1], asked, side="left")
-    held = np.where(shares[bin_] > 0, shares[bin_], 1)
-    inside = np.clip((asked - sums[bin_]) / held, 0, 1)
+    bin_ = np.searchsorted(sums[1:-1], levels, side="left")
+    mass = np.where(shares[bin_] > 0, shares[bin_], 1)
+    inside = np.clip((levels - sums[bin_]) / mass, 0, 1)
     return np.asarray(edges[bin_] + inside * np.diff(edges)[bin_])
 
 
@@ -55,8 +55,8 @@ def quantile_limits(
     >>> [bound.tolist() for bound in quantile_limits([0.5], low, high, np.arange(3.0))]
     [[0.0], [2.0]]
     """
-    asked = np.asarray(probabilities, np.float64)[:, None]
-    first = np.argmax(upper >= asked, axis=1)
-    last = lower.size - 1 - np.argmax((lower < asked)[:, ::-1], axis=1)
-    last[~(lower < asked).any(axis=1)] = -1
+    levels = np.asarray(probabilities, np.float64)[:, None]
+    first = np.argmax(upper >= levels, axis=1)
+    last = lower.size - 1 - np.argmax((lower < levels)[:, ::-1], axis=1)
+    last[~(lower < levels).any(axis=1)] = -1
     return points[np.maximum(first - 1, 0)], points[np.minimum(last + 1, points.size - 1)]

@@ -140,8 +140,8 @@ class CorrelatedNoise(IndependentBins):
         return balance
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
-        each = self.noise.variance / self.honest(self.n)
-        return np.zeros_like(np.asarray(frequency, np.float64)) + each / n
+        per_report = self.noise.variance / self.honest(self.n)
+        return np.zeros_like(np.asarray(frequency, np.float64)) + per_report / n
 
     def added(self, n: int) -> Noise:
         return IntegerNoise(*self.noise.difference(n / self.honest(self.n)))
@@ -174,8 +174,8 @@ class CorrelatedNoise(IndependentBins):
         if law is not None:
             return law
         _, pmf = self.noise.difference(users / self.honest(self.n))
-        held, free = np.append(0.0, pmf), np.append(pmf, 0.0)
-        return BinLaw(held, free, 1e-16, 4 * _UNIT * pmf.size, users * self._distance)
+        own, free = np.append(0.0, pmf), np.append(pmf, 0.0)
+        return BinLaw(own, free, 1e-16, 4 * _UNIT * pmf.size, users * self._distance)
 
     def hiding_law(self, users: int) -> BinLaw | None:
         # More users' shares are more noise, which cannot tell more.

@@ -146,8 +146,8 @@ class CountSketch(NoisySign):
         """What one sketch holds for some values, with their signs."""
         words = self.hash.words(sketch, values)
         bucket = (words & np.uint64(self.width - 1)).astype(np.int64)
-        found = table[bucket]
-        return np.where(words >> _TOP, -found, found)
+        signed = table[bucket]
+        return np.where(words >> _TOP, -signed, signed)
 
 
 def walsh_hadamard(rows: Counts) -> Counts:

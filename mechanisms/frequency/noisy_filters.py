@@ -217,7 +217,7 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         """
         cells = range(min(self.domain_size, _COMPARED))
         shared = self.filters.overlaps(cells)
-        found = {
+        representatives = {
             tuple(np.bincount(shared[:, one, other], minlength=self.hashes + 1).tolist()): (
                 one,
                 other,
@@ -225,7 +225,7 @@ class NoisyFilters(PublicSeed, SeveralMessages):
             for one, other in itertools.combinations(cells, 2)
         }
         # Of two profiles, that with more cohorts that share nothing comes first.
-        ranked = [found[profile] for profile in sorted(found, reverse=True)]
+        ranked = [representatives[profile] for profile in sorted(representatives, reverse=True)]
         return ranked if self.domain_size <= _COMPARED else ranked[:1]
 
     def shuffle_laws(self) -> ShuffleLaws:

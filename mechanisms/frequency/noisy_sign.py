@@ -183,10 +183,10 @@ class NoisySign(PublicSeed):
     @cached_property
     def _apart(self) -> dict[int, tuple[int, int]]:
         """Number of differing rows -> a pair of the first values that has it."""
-        found: dict[int, tuple[int, int]] = {}
+        first_pairs: dict[int, tuple[int, int]] = {}
         for one, other in itertools.combinations(range(len(self._compared)), 2):
-            found.setdefault(self.differing(one, other), (one, other))
-        return found
+            first_pairs.setdefault(self.differing(one, other), (one, other))
+        return first_pairs
 
     def shuffle_laws(self) -> ShuffleLaws:
         """What a shuffled batch reveals, in closed form: for the shuffle accountant.

@@ -162,11 +162,11 @@ class _Regression:
             gradient = (self.filters @ pull - self.density * pull.sum()) / scale + penalty
             return 0.5 * float(pull @ misfit) + penalty * float(scores.sum()), gradient
 
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * size,
             options={"maxiter": 1000, "maxfun": 2000, "ftol": 1e-10, "gtol": 1e-3},
         )  # fmt: skip
-        return np.asarray(found.x, np.float64)
+        return np.asarray(optimum.x, np.float64)
 
     def fit(self, chosen: NDArray[np.intp]) -> _Fit:
         """Weighted least squares on some candidates."""
@@ -194,8 +194,8 @@ class _Regression:
         """The standard errors of the shares."""
         spread = linalg.cho_solve(fit.factor, self._spread(fit))
         covariance = linalg.cho_solve(fit.factor, spread.T)
-        held = np.clip(fit.shares, 0, 1)
-        variance = np.diag(covariance) - held * (1 - held) / self.n
+        shares = np.clip(fit.shares, 0, 1)
+        variance = np.diag(covariance) - shares * (1 - shares) / self.n
         # The coins' own noise is there in any case, whatever a share out of range did above.
         least = self.coins / (self.coins + self.sampling) / self.square
         return np.sqrt(np.maximum(variance, least))
@@ -207,13 +207,13 @@ class _Regression:
         of that filter come too often. That all cohorts together are all users, and no sample, is
         taken off in the end.
         """
-        held = np.clip(fit.shares, 0, 1)
-        rest = max(0.0, 1 - float(held.sum()))
+        shares = np.clip(fit.shares, 0, 1)
+        rest = max(0.0, 1 - float(shares.sum()))
         noise = fit.dispersion * (self.coins + rest * self.sampling)
-        total = np.zeros((held.size, held.size))
+        total = np.zeros((shares.size, shares.size))
         for cohort, (reports, weight) in enumerate(zip(self.reports, self.weight, strict=True)):
             products = self._products(fit.filters[:, cohort])
-            mean, root = products @ held, products * np.sqrt(held)
+            mean, root = products @ shares, products * np.sqrt(shares)
             sampled = root @ root.T - np.outer(mean, mean)
             total += weight**2 / reports * (noise * products + sampled)
         return total

@@ -70,10 +70,10 @@ class SeveralMessages(FrequencyOracle):
         )
         distinct, counts = np.unique(bags.reshape(size, -1), axis=0, return_counts=True)
         place = {report: index for index, report in enumerate(self.reports)}
-        found = np.zeros(len(place), np.int64)
+        tallied = np.zeros(len(place), np.int64)
         for bag, count in zip(distinct, counts, strict=True):
-            found[place[tuple(np.repeat(np.arange(self.codes), bag).tolist())]] = count
-        return found
+            tallied[place[tuple(np.repeat(np.arange(self.codes), bag).tolist())]] = count
+        return tallied
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         return self.send(cells, rng)[0]

@@ -148,25 +148,25 @@ class SubsetSelection(SetReports):
         )
 
     def memberships(self) -> tuple[Memberships, int]:
-        d, k, held = self.domain_size, self.subset_size, self.keep_weight
+        d, k, keep = self.domain_size, self.subset_size, self.keep_weight
         law = {
-            (True, True): held * (k - 1),
-            (True, False): held * (d - k),
-            (False, True): (_WORD - held) * k,
-            (False, False): (_WORD - held) * (d - 1 - k),
+            (True, True): keep * (k - 1),
+            (True, False): keep * (d - k),
+            (False, True): (_WORD - keep) * k,
+            (False, False): (_WORD - keep) * (d - 1 - k),
         }
         return law, _WORD * (d - 1)
 
     def report_law(self, cell: int) -> Mapping[Report, Fraction]:
         (value,) = self._checked([cell]).tolist()
-        d, k, held = self.domain_size, self.subset_size, self.keep_weight
+        d, k, keep = self.domain_size, self.subset_size, self.keep_weight
         if not math.comb(d, k) <= _LARGEST_LISTED:
             raise ValueError(
                 f"{d} values have too many subsets of {k} to list them all: at most "
                 f"{_LARGEST_LISTED} are listed"
             )
-        holding = Fraction(held, _WORD * math.comb(d - 1, k - 1))
-        lacking = Fraction(_WORD - held, _WORD * math.comb(d - 1, k))
+        holding = Fraction(keep, _WORD * math.comb(d - 1, k - 1))
+        lacking = Fraction(_WORD - keep, _WORD * math.comb(d - 1, k))
         return {
             subset: holding if value in subset else lacking for subset in combinations(range(d), k)
         }
@@ -205,12 +205,12 @@ class SubsetSelection(SetReports):
         d, step = self.domain_size, max(1, self.portion // self.subset_size)
         for start in range(0, cells.size, step):
             own = cells[start : start + step]
-            held = rng.bernoulli(self.keep_weight, own.size)
-            others = distinct(self.subset_size - held.astype(np.int64), d - 1, rng)
+            kept = rng.bernoulli(self.keep_weight, own.size)
+            others = distinct(self.subset_size - kept.astype(np.int64), d - 1, rng)
             senders = others // (d - 1)
             others += senders  # a place among d values, the last of which is not used
             others += others - senders * d >= own[senders]  # nor, from here on, is one's own
-            mine = np.flatnonzero(held)
+            mine = np.flatnonzero(kept)
             yield merged(others, mine * d + own[mine]) + start * d
 
     def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:

@@ -60,7 +60,7 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
         (the strings; how many candidates for a string there were).
     """
     followed = Prefixes(np.zeros((1, 0), np.uint16), np.zeros(1, np.int64))
-    found: list[Strings] = []
+    by_level: list[Strings] = []
     tested = 0
     for level in range(len(protocol.schedule.steps)):
         if not followed.states.size:
@@ -70,9 +70,9 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
         strings, candidates = here.completed(followed, ways)
         if not protocol.schedule.last(level):
             followed = here.followed(followed, ways)
-        found.append(strings)
+        by_level.append(strings)
         tested += candidates
-    codes, levels, chance = map(np.concatenate, zip(*found, strict=True))
+    codes, levels, chance = map(np.concatenate, zip(*by_level, strict=True))
     expected = chance * tested
     kept = expected <= search.false_strings
     return Strings(codes[kept], levels[kept], expected[kept]), tested

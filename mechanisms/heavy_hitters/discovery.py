@@ -111,7 +111,7 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     inside = np.clip(estimate, 0, 1)
     drawn = inside * (1 - inside) * (1 - total / users.sum())
     noise = (protocol.oracle.variance(inside, 1) + drawn) / total
-    shared = np.array([_collisions(protocol, *each) for each in zip(rows, buckets, strict=True)])
+    shared = np.array([_collisions(protocol, *pair) for pair in zip(rows, buckets, strict=True)])
     spread = (weights**2 * shared[:, None]).sum(axis=0) / total.astype(float) ** 2
     return estimate, np.sqrt(noise + spread)
 

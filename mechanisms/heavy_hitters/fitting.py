@@ -125,20 +125,20 @@ def _oracles(target: Target, name: str) -> list[_Oracle]:
     Raises:
         ValueError: there is none; the reason of the last one.
     """
-    found: list[_Oracle] = []
+    oracles: list[_Oracle] = []
     refusal = ValueError("there is no oracle")
     for width in _WIDTHS:
         over = replace(target, domain_size=width)
         if name == AUTO:
             mechanism = _compact_geometry(over)
-            found.append((planner.Design(over, "projective", mechanism), mechanism))
+            oracles.append((planner.Design(over, "projective", mechanism), mechanism))
         try:
-            found.append(_named(over, "grr" if name == AUTO else name))
+            oracles.append(_named(over, "grr" if name == AUTO else name))
         except ValueError as error:  # too many counters over so many buckets, say
             refusal = error
-    if not found:
+    if not oracles:
         raise refusal
-    return found
+    return oracles
 
 
 def _named(target: Target, name: str) -> _Oracle:

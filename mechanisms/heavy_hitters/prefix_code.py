@@ -137,9 +137,9 @@ class PrefixCode(Public):
         active = np.arange(lengths.size)
         for position in range(min(self.max_length, int(lengths.max(initial=0)))):
             active = active[lengths[active] > position]
-            found = symbol[data[starts[active] + position]]
-            codes[active, position] = found
-            usable[active[found == END]] = False
+            read = symbol[data[starts[active] + position]]
+            codes[active, position] = read
+            usable[active[read == END]] = False
         codes[:, -1] = np.where(lengths > self.max_length, MORE, END)
         return codes, usable
 

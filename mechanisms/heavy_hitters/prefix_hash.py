@@ -74,11 +74,11 @@ class PrefixHash(Public):
         """
         places = self.tables.shape[1]
         flat, start = self.tables.ravel(), groups * (places * self.symbols)
-        found = np.zeros(len(codes), np.uint32)
+        buckets = np.zeros(len(codes), np.uint32)
         for place in range(places):
-            found ^= flat[start + codes[:, place]]
+            buckets ^= flat[start + codes[:, place]]
             start = start + self.symbols
-        return found
+        return buckets
 
     def part(self, codes: Codes, groups: NDArray[np.int64], start: int) -> Buckets:
         """What some symbols add to the hashes of a prefix: to be XORed with what came before.
@@ -91,10 +91,10 @@ class PrefixHash(Public):
         Returns:
             (g, m) in 0 .. width - 1.
         """
-        found = np.zeros((len(groups), len(codes)), np.uint32)
+        parts = np.zeros((len(groups), len(codes)), np.uint32)
         for step in range(codes.shape[1]):
-            found ^= self.tables[groups, start + step][:, codes[:, step]]
-        return found
+            parts ^= self.tables[groups, start + step][:, codes[:, step]]
+        return parts
 
     def ending(self, groups: NDArray[np.int64], start: int) -> Buckets:
         """What the padding of a string adds that is over before a place.

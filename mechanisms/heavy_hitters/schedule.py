@@ -162,5 +162,5 @@ def lost(oracle: FrequencyOracle, frequency: float, users: float, rows: int, tai
         return 1.0
     n = max(int(users), 1)
     needed = rows * (int(Binomial(n, oracle.other).isf(allowed)) + 1)
-    held = oracle.other + frequency * oracle.contrast
-    return Binomial(rows * n, held).cdf(needed - 1)
+    share = oracle.other + frequency * oracle.contrast
+    return Binomial(rows * n, share).cdf(needed - 1)

@@ -76,7 +76,7 @@ class Chance:
     @staticmethod
     def of(rows: Iterable[Row]) -> Chance:
         """The law of a sum over these groups, whose hashes are independent."""
-        scores = [each.scores for each in rows]
+        scores = [scored.scores for scored in rows]
         least = sum(int(score.min()) for score in scores)
         spread = math.sqrt(sum(float(np.var(score)) for score in scores))
         # Rounding is relative to the bulk of a law, so the far tail is looked at tilted.
@@ -124,4 +124,4 @@ def rows_of(estimates: Iterable[Floats], users: Counts) -> list[Row]:
         users: (groups,) how many each has.
     """
     largest = int(users.max(initial=0))
-    return [row(each, int(n), largest) for each, n in zip(estimates, users, strict=True)]
+    return [row(estimate, int(n), largest) for estimate, n in zip(estimates, users, strict=True)]

@@ -92,14 +92,14 @@ def quality(plan: Plan, found: Found, values: Sequence[str], holders: ArrayLike,
     """
     code = plan.protocol.code
     codes, usable = code.encode(values)
-    held: Counter[tuple[str, bool]] = Counter()
+    truth: Counter[tuple[str, bool]] = Counter()
     for place in np.flatnonzero(usable & (np.asarray(holders) > 0)).tolist():
-        held[code.text(codes[place])] += int(np.asarray(holders)[place])
-    wanted = {string for string, _ in held.most_common(k)}
+        truth[code.text(codes[place])] += int(np.asarray(holders)[place])
+    wanted = {string for string, _ in truth.most_common(k)}
     listed = list(zip(found.values, found.whole.tolist(), strict=True))
     first = listed[:k]
     return Quality(
         len(wanted.intersection(first)) / len(first) if first else 1.0,
         len(wanted.intersection(listed)) / len(wanted) if wanted else 1.0,
-        len(set(listed) - held.keys()),
+        len(set(listed) - truth.keys()),
     )

@@ -39,9 +39,9 @@ def best_schedule(code: PrefixCode, oracle: FrequencyOracle, n: int, search: Sea
     best = _best_path(code, oracle, high, search)
     while high / low > 1 + 1e-3:
         middle = math.sqrt(low * high)
-        found = _best_path(code, oracle, middle, search)
-        if found.users <= n:
-            best, high = found, middle
+        path = _best_path(code, oracle, middle, search)
+        if path.users <= n:
+            best, high = path, middle
         else:
             low = middle
     return best.schedule
@@ -88,10 +88,10 @@ def _best_path(
     levels = 0
     while True:  # how much each level may miss depends on how many there are
         need = _need(oracle, frequency, MISSED / max(levels, 1))
-        found = _shortest_path(code, search, need)
-        if len(found.steps) <= levels:
-            return found
-        levels = len(found.steps)
+        path = _shortest_path(code, search, need)
+        if len(path.steps) <= levels:
+            return path
+        levels = len(path.steps)
 
 
 Need = Callable[[float, int], float]

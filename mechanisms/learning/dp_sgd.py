@@ -178,12 +178,12 @@ class DpSgd:
         noisy = total if self.noise is None else total + self.noise.draw(total.size, rng)
         mean: Floats = noisy.astype(np.float64) * (self.gradients.unit / self.lot)
         mean += self.objective.penalty_gradient(progress.weights)
-        found = self.optimiser.onward(progress, mean, self.steps)
-        if self.objective.diverged(found.weights):
+        moved = self.optimiser.onward(progress, mean, self.steps)
+        if self.objective.diverged(moved.weights):
             raise FloatingPointError(
-                f"the run diverged in step {found.step} of {self.steps}: lower the learning rate"
+                f"the run diverged in step {moved.step} of {self.steps}: lower the learning rate"
             )
-        return found
+        return moved
 
     def train(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, watch: Watch | None = None

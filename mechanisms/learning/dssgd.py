@@ -207,7 +207,7 @@ class _Run:
         start = training.local.model.start(rng)
         self.server = ParameterServer(start, training.decay)
         self.silent = training.selection.guarantee(start.size).model != "none"
-        self.held = [start.copy() for _ in shares]
+        self.weights = [start.copy() for _ in shares]
         self.seen = [0 for _ in shares]
         self.changes: list[Floats | None] = [None for _ in shares]
         self.scores: list[list[float]] = [[] for _ in shares]
@@ -224,24 +224,24 @@ class _Run:
 
     def _fetch_and_learn(self, who: int) -> None:
         """Download, and train for an epoch; the change waits until the participant's next turn."""
-        training, held = self.training, self.held[who]
+        training, weights = self.training, self.weights[who]
         if training.protocol != "alone":
             places = self.server.most_updated(training.download_share, self.rng, self.seen[who])
             self.seen[who] = self.server.uploads
-            held[places] = self.server.weights[places]
-        self.held[who] = self._learned(held, who)
+            weights[places] = self.server.weights[places]
+        self.weights[who] = self._learned(weights, who)
         with np.errstate(over="ignore"):  # of a change beyond all doubles the bound is uploaded
-            self.changes[who] = self.held[who] - held
-        self.scores[who].append(self.score(self.held[who]))
+            self.changes[who] = self.weights[who] - weights
+        self.scores[who].append(self.score(self.weights[who]))
 
-    def _learned(self, held: Floats, who: int) -> Floats:
+    def _learned(self, weights: Floats, who: int) -> Floats:
         """A participant's parameters after an epoch; those before it, if nobody may know why."""
         try:
-            return self.training.local.epoch(held, self.shares[who], self.rng)
+            return self.training.local.epoch(weights, self.shares[who], self.rng)
         except ArithmeticError:
             if not self.silent:
                 raise
-            return held
+            return weights
 
     def _bring(self, who: int) -> None:
         """Upload a selection of the change."""

@@ -101,8 +101,8 @@ class Features:
             outside = np.count_nonzero((place < 0) | (place >= len(values)))
             if outside:
                 raise ValueError(f"{outside} of {len(rows)} rows hold no value of {name!r}")
-            held = np.flatnonzero(place)
-            rows[held, begin + place[held] - 1] = 1
+            known = np.flatnonzero(place)
+            rows[known, begin + place[known] - 1] = 1
             begin += len(values) - 1
         return rows
 

@@ -49,14 +49,14 @@ def gradient_mechanism(epsilon: float, dimension: int) -> SampledCoordinates:
     require_epsilon(epsilon)
     require_dimension(dimension)
     most = min(dimension, max(1, int(epsilon / _LEAST_SHARE)))
-    found: list[SampledCoordinates] = []
+    built: list[SampledCoordinates] = []
     refusals: list[ValueError] = []
     for sampled in range(1, most + 1):
-        for each in _built(epsilon, dimension, sampled, refusals):
-            found.append(each)
-    if not found:
+        for candidate in _built(epsilon, dimension, sampled, refusals):
+            built.append(candidate)
+    if not built:
         raise refusals[0]
-    return min(found, key=typical_variance)
+    return min(built, key=typical_variance)
 
 
 def _built(

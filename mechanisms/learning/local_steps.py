@@ -106,9 +106,9 @@ class LocalSteps:
             both.append(self.opening.mechanism.guarantee)
         return replace(
             both[0],
-            epsilon=max(each.epsilon for each in both),
-            delta=max(each.delta for each in both),
-            how=how + "; or, of a target: ".join(each.how for each in both),
+            epsilon=max(part.epsilon for part in both),
+            delta=max(part.delta for part in both),
+            how=how + "; or, of a target: ".join(part.how for part in both),
         )
 
     @property

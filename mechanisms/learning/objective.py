@@ -217,8 +217,8 @@ class Objective(ABC):
             slope = self.mean_gradient(weights, x, targets) + self.penalty_gradient(weights)
             return self.objective(weights, x, targets), slope
 
-        found, _, _ = optimize.fmin_l_bfgs_b(both, begin, factr=1e5, pgtol=1e-6, maxiter=500)
-        return np.asarray(found)
+        optimum, _, _ = optimize.fmin_l_bfgs_b(both, begin, factr=1e5, pgtol=1e-6, maxiter=500)
+        return np.asarray(optimum)
 
 
 def _norms(layers: list[Layer]) -> Numbers:

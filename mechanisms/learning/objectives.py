@@ -114,10 +114,10 @@ class Hinge(Linear):
 
     def fit_exactly(self, rows: Numbers, targets: ArrayLike, begin: Floats | None = None) -> Floats:
         """With the corner rounded ever less, at last by 0.001: the loss is at most 0.0005 off."""
-        found = begin
+        weights = begin
         for rounding in _ROUNDINGS:
-            found = Linear.fit_exactly(replace(self, rounding=rounding), rows, targets, found)
-        return np.asarray(found)
+            weights = Linear.fit_exactly(replace(self, rounding=rounding), rows, targets, weights)
+        return np.asarray(weights)
 
 
 @dataclass(frozen=True)

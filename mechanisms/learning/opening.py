@@ -117,8 +117,8 @@ class Opening:
         Raises:
             ValueError: a target is not a number. The message never holds it.
         """
-        told: Floats = np.clip(np.asarray(targets, np.float64), -1, 1)
-        return self.mechanism.report(np.column_stack([told, 2 * told**2 - 1]), rng)
+        clipped: Floats = np.clip(np.asarray(targets, np.float64), -1, 1)
+        return self.mechanism.report(np.column_stack([clipped, 2 * clipped**2 - 1]), rng)
 
     def seen(self, counts: Counts) -> Seen:
         """What reports tell.

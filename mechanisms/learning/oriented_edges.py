@@ -72,8 +72,10 @@ class OrientedEdges:
         framed = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
         across = framed[:, 1:-1, 2:] - framed[:, 1:-1, :-2]
         down = framed[:, 2:, 1:-1] - framed[:, :-2, 1:-1]
-        found = np.stack([self._strength(across, down, k) for k in range(self.directions)], axis=-1)
-        flat = found.reshape(len(pixels), self.features)
+        strengths = np.stack(
+            [self._strength(across, down, k) for k in range(self.directions)], axis=-1
+        )
+        flat = strengths.reshape(len(pixels), self.features)
         lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat) + np.float32(1e-6))
         flat *= (np.float32(self.length) / lengths)[:, None]
         return np.concatenate([flat, np.ones((len(flat), 1), np.float32)], axis=1)

@@ -97,12 +97,12 @@ class Perceptron(Objective):
         for matrix in matrices[:-1]:
             inputs.append(self._onward(inputs[-1], matrix))
         slopes = self.loss.slopes(np.asarray(inputs[-1] @ matrices[-1]), targets)
-        found = [Layer(inputs[-1], slopes)]
+        layers = [Layer(inputs[-1], slopes)]
         for entered, matrix in zip(reversed(inputs[:-1]), reversed(matrices[1:]), strict=True):
             # The constant that was put in has no slope to hand back.
-            back = (found[-1].slopes @ matrix[:-1].T) * self._steepness(found[-1].inputs[:, :-1])
-            found.append(Layer(entered, back))
-        return found[::-1]
+            back = (layers[-1].slopes @ matrix[:-1].T) * self._steepness(layers[-1].inputs[:, :-1])
+            layers.append(Layer(entered, back))
+        return layers[::-1]
 
     def _onward(self, rows: Numbers, matrix: Numbers) -> Numbers:
         """What a hidden layer hands to the next one, the constant 1 last."""

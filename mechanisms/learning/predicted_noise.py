@@ -22,17 +22,17 @@ def caution(steps: LocalSteps, n: int) -> str | None:
         One line with the predicted noise, and what would help; None if all is well.
     """
     group = max(1, n // steps.schedule.steps)
-    each, whole, clip = steps.predicted_noise(group), steps.predicted_noise(n), steps.clip
-    if whole <= clip * _DROWNED and each <= clip:
+    one_group, whole, clip = steps.predicted_noise(group), steps.predicted_noise(n), steps.clip
+    if whole <= clip * _DROWNED and one_group <= clip:
         return None
-    told = (
-        f"noise drowns the gradient: its standard deviation is {each:.3g} per coordinate of "
+    line = (
+        f"noise drowns the gradient: its standard deviation is {one_group:.3g} per coordinate of "
         f"the mean of a group of {group} users, where no coordinate exceeds {clip:g}"
     )
     if whole <= clip * _DROWNED:
-        return f"{told}; use fewer steps than {steps.schedule.steps}"
+        return f"{line}; use fewer steps than {steps.schedule.steps}"
     needed = math.ceil(n * (whole / (clip * _DROWNED)) ** 2)
     return (
-        f"{told}, and {whole:.3g} over all {n} users; use a larger epsilon, fewer attributes, "
+        f"{line}, and {whole:.3g} over all {n} users; use a larger epsilon, fewer attributes, "
         f"or some {needed:.2g} users"
     )

@@ -96,9 +96,9 @@ class RandomPlaces(Selection):
         return _laplace(self.epsilon / portion(self.share, dimension), 2 * self.levels)
 
     def guarantee(self, dimension: int) -> Guarantee:
-        uploads, each = portion(self.share, dimension), self._noise(dimension).guarantee
+        uploads, one = portion(self.share, dimension), self._noise(dimension).guarantee
         how = f"basic composition of {uploads} values at places that depend on no record"
-        return replace(each, epsilon=self.epsilon, delta=min(1.0, uploads * each.delta), how=how)
+        return replace(one, epsilon=self.epsilon, delta=min(1.0, uploads * one.delta), how=how)
 
     def after(self, dimension: int, epochs: int, delta: float) -> tuple[Guarantee, Guarantee]:
         total = sequential([self.guarantee(dimension)] * epochs)

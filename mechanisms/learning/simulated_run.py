@@ -29,7 +29,7 @@ def simulate(
     Raises:
         ValueError: there are fewer rows than that.
     """
-    told = np.asarray(targets)
+    labels = np.asarray(targets)
     needed = steps.groups * (1 if steps.opening is None else 2)
     if not len(rows) >= needed:
         raise ValueError(
@@ -38,10 +38,10 @@ def simulate(
     groups = np.array_split(rng.permutation(len(rows)).astype(np.int64), steps.groups)
     model = steps.start(rng)
     if steps.opening is not None:
-        messages = steps.opening.report(told[groups.pop(0)], rng)
+        messages = steps.opening.report(labels[groups.pop(0)], rng)
         model = steps.open(model, steps.opening.mechanism.count(messages))
     yield model
     for group in groups:
-        messages = steps.report(model.weights, rows[group], told[group], rng, model.scale)
+        messages = steps.report(model.weights, rows[group], labels[group], rng, model.scale)
         model = steps.advance(model, steps.mechanism.count(messages))
         yield model

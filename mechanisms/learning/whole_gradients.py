@@ -80,11 +80,11 @@ class WholeGradients:
                 f"there must be as many targets as rows, at most 2^{62 - self.bits}: {len(rows)} "
                 f"rows have {len(answers)}"
             )
-        found = np.zeros(self.objective.parameters, np.int64)
+        total = np.zeros(self.objective.parameters, np.int64)
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
-            found += self.block(weights, rows[part], answers[part])
-        return found
+            total += self.block(weights, rows[part], answers[part])
+        return total
 
     def block(self, weights: Floats, rows: Numbers, targets: NDArray[np.generic]) -> Counts:
         """As `total`, of at most 256 rows."""

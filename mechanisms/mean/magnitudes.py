@@ -41,8 +41,8 @@ def bin_of(values: NDArray[np.floating]) -> NDArray[np.uint32]:
     below = np.searchsorted(limits, numbers, side="left") - 1
     above = np.searchsorted(limits, numbers, side="right") - 1
     # Bounds are closed: 4 lies within [-4, 4] and must not call for [-8, 8].
-    found = np.where(numbers > 0, below, above)
-    return np.clip(found, 0, limits.size - 2).astype(np.uint32)
+    bin_ = np.where(numbers > 0, below, above)
+    return np.clip(bin_, 0, limits.size - 2).astype(np.uint32)
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,9 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     pair = worst_pair(mechanism, claim.epsilon if claim.epsilon < math.inf else 0.0)
     half = samples // 2
     tables = np.array([mechanism.channel(cell) for cell in pair])
-    learnt, held = (np.array([mechanism.tally(cell, half, rng) for cell in pair]) for _ in range(2))
+    learnt, tested = (
+        np.array([mechanism.tally(cell, half, rng) for cell in pair]) for _ in range(2)
+    )
     rankings = [_by_ratio(tables)]
     if mechanism.outcomes <= _EMPIRICAL:
         rankings.append(_by_ratio((learnt + 1) / half))
@@ -156,13 +158,13 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     ]
     bound = max(
         _lower_bound(
-            held[first, order[:cut]].sum(), held[1 - first, order[:cut]].sum(), half,
+            tested[first, order[:cut]].sum(), tested[1 - first, order[:cut]].sum(), half,
             claim.delta, RISK / (6 * len(sets)),
         )
         for order, cut, first in sets
     )  # fmt: skip
     # One risk for all that may accuse: the bound, and the test of either input's law.
-    drawn = zip(learnt, held, tables, strict=True)
+    drawn = zip(learnt, tested, tables, strict=True)
     follows = all(_plausible(a + b, law, RISK / 3) for a, b, law in drawn)
     return Attack(bound, pair, 2 * half, follows)
 

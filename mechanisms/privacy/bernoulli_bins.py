@@ -61,15 +61,15 @@ class _Bin:
         holder, free = self.keep * (1 - self.keep), self.other * (1 - self.other)
         least = self.users * min(holder, free) * (1 - _TOLERANCE)
         lost = free - chance * bias * (1 - bias)  # variance, for each user of whom we only know
-        found, first = [], 0
+        ranges, first = [], 0
         while first <= self.users:
             spare = first * holder + (self.users - first) * free - least
             reach = spare / lost if lost > 0 else math.inf
             step = max(min(reach, self.users), self.users // _MOST_RANGES)
             last = min(self.users, first + math.floor(step))
-            found.append((first, last))
+            ranges.append((first, last))
             first = last + 1
-        return found
+        return ranges
 
     def law(self, holders: int, free: int, coins: int = 0) -> BinLaw:
         """The count, from so many holders' and others' bits and blanket coins, and the user's."""

@@ -183,7 +183,7 @@ def _best_range(
 ) -> _Hashed:
     """The best of a family, its range chosen on an approximation that is calibrated once."""
     budget = odds_budget(epsilon, delta, n)
-    found: dict[int, _Hashed] = {}
+    tried: dict[int, _Hashed] = {}
 
     def expected_error(p: int) -> float:
         """Average variance at the epsilon_local that the normal approximation allows."""
@@ -192,13 +192,13 @@ def _best_range(
 
     for _ in range(2):
         p = min(ranges, key=expected_error)
-        if p in found:
+        if p in tried:
             break
         exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap, family)
-        found[p] = family(exact, domain_size, p)
+        tried[p] = family(exact, domain_size, p)
         if epsilon < exact < cap:
             budget = odds(exact, p)
-    return min(found.values(), key=lambda mechanism: mechanism.average_variance(1))
+    return min(tried.values(), key=lambda mechanism: mechanism.average_variance(1))
 
 
 def largest_shuffled(

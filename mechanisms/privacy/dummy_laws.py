@@ -50,9 +50,9 @@ class DummyLaw:
     @cached_property
     def bin_law(self) -> BinLaw:
         """The bin's count, with and without one user's message among the dummies."""
-        held = np.concatenate([[0.0], self.pmf])  # P(X + 1 = k) over a window one longer
+        raised = np.concatenate([[0.0], self.pmf])  # P(X + 1 = k) over a window one longer
         free = np.concatenate([self.pmf, [0.0]])
-        return BinLaw(held, free, self.missing, self.relative, self.distance)
+        return BinLaw(raised, free, self.missing, self.relative, self.distance)
 
     @property
     def mean(self) -> float:

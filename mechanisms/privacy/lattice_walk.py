@@ -237,9 +237,9 @@ def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Wal
     rows *= np.exp(np.minimum(exponent - top, 0))
     totals = rows.sum(axis=1)
     relative = _UNIT * (2 * float(np.abs(exponent).max()) + 4 * abs(top) + 16 + loss.size)
-    held = np.maximum(totals, np.finfo(float).tiny)  # a row whose probabilities all underflowed
-    walk = Walk(rows / held[:, None], low, step, 1, tilt, relative=relative)
-    return walk, anchor, np.where(totals > 0, np.log(held) + top, -math.inf)
+    row_sums = np.maximum(totals, np.finfo(float).tiny)  # a row whose probabilities all underflowed
+    walk = Walk(rows / row_sums[:, None], low, step, 1, tilt, relative=relative)
+    return walk, anchor, np.where(totals > 0, np.log(row_sums) + top, -math.inf)
 
 
 def places(walk: Walk, anchor: float) -> tuple[Floats, float]:

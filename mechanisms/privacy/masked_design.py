@@ -70,13 +70,13 @@ def least_variance(epsilon: float, delta: float, messages: float) -> MaskedLapla
     best, low, high = least, LEAST_SHARE, LARGEST_SHARE
     share = high
     while high - low > _CLOSE:
-        found = fewest_messages(epsilon, delta, share)
-        if found.messages <= messages:
-            best, low = found, share
+        design = fewest_messages(epsilon, delta, share)
+        if design.messages <= messages:
+            best, low = design, share
         else:
             high = share
         # The number of messages is nearly inverse to the share of epsilon that is left.
-        aim = 1 - (1 - share) * found.messages / messages
+        aim = 1 - (1 - share) * design.messages / messages
         middle = (low + high) / 2
         share = aim if abs(aim - middle) < (high - low) * 0.45 else middle
     return best
@@ -90,8 +90,8 @@ def _slope(epsilon: float, delta: float, share: float) -> float:
 
     room = -math.expm1(-(1 - share) * epsilon)
     bounds = (math.log(0.1), math.log(min(8.0, 0.99 / room)))
-    found = minimize_scalar(messages, bounds=bounds, method="bounded", options={"xatol": 0.03})
-    return math.exp(float(found.x))
+    optimum = minimize_scalar(messages, bounds=bounds, method="bounded", options={"xatol": 0.03})
+    return math.exp(float(optimum.x))
 
 
 def _met(

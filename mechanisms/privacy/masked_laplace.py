@@ -100,10 +100,10 @@ def _closed(decay: float, mask: DummyLaw) -> BinLaw:
     bands = np.stack([np.ones(with_end.size), np.full(with_end.size, -decay * decay)])
     level = solve_banded((1, 0), bands, with_end)
     above = 1 / (1 + decay)
-    held = np.append(above, (1 - decay) * decay * np.append(0.0, level[:-1]))
+    raised = np.append(above, (1 - decay) * decay * np.append(0.0, level[:-1]))
     free = np.append(decay * above, (1 - decay) * level)
     relative = mask.relative + 16 * _UNIT / (1 - decay)
-    return BinLaw(held, free, mask.missing + 1e-40, relative)
+    return BinLaw(raised, free, mask.missing + 1e-40, relative)
 
 
 def _summed(noise: DummyLaw, mask: DummyLaw) -> BinLaw:
@@ -112,11 +112,11 @@ def _summed(noise: DummyLaw, mask: DummyLaw) -> BinLaw:
     rows = [np.convolve(mask.pmf, _padded(f[: f.size - e] * f[e:], f.size)) for e in range(f.size)]
     table = np.stack([*rows, np.zeros_like(rows[0])])  # [|u - w|, min(u, w)]
     before = np.concatenate([np.zeros((f.size, 1)), table[1:, :-1]], axis=1)
-    held = np.concatenate([table[:-2].ravel(), before.ravel()])  # u > w; u <= w
+    raised = np.concatenate([table[:-2].ravel(), before.ravel()])  # u > w; u <= w
     free = np.concatenate([table[1:-1].ravel(), table[:-1].ravel()])
     missing = 2 * noise.missing + mask.missing + float(f[-1] + mask.pmf[-1])
     relative = 2 * noise.relative + mask.relative + 2 * _UNIT * (f.size + 8)
-    return BinLaw(held, free, missing, relative)
+    return BinLaw(raised, free, missing, relative)
 
 
 def _padded(values: Floats, size: int) -> Floats:

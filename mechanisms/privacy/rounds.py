@@ -18,7 +18,7 @@ _LARGEST = 300.0  # epsilons beyond it protect nobody, and overflow in the numer
 
 
 def accounted(
-    each: Guarantee, losses: Sequence[PrivacyLoss], rounds: int, delta: float
+    once: Guarantee, losses: Sequence[PrivacyLoss], rounds: int, delta: float
 ) -> Guarantee:
     """Many equal rounds, each made of several releases, by every accountant there is.
 
@@ -35,19 +35,19 @@ def accounted(
         ImportError: the package dp-accounting is missing.
         ValueError: delta is out of range, or less than what the rounds bring.
     """
-    left = delta - rounds * each.delta
+    left = delta - rounds * once.delta
     if not 0 < left < delta < 1:
         raise ValueError(
-            f"delta must lie between {rounds * each.delta:.1e}, the ends of the noise tables, "
+            f"delta must lie between {rounds * once.delta:.1e}, the ends of the noise tables, "
             f"and 1, not {delta}"
         )
-    bound = renyi(replace(each, delta=0.0), rounds, left)
+    bound = renyi(replace(once, delta=0.0), rounds, left)
     if bound.epsilon > _LARGEST:
         return replace(bound, delta=delta)
     counted = {loss: rounds * times for loss, times in Counter(losses).items()}
     epsilon = min(compose(counted).epsilon(left), bound.epsilon)
     how = f"numerical accountant over {rounds} rounds of {len(losses)} releases (dp-accounting)"
-    return replace(each, epsilon=epsilon, delta=delta, how=how)
+    return replace(once, epsilon=epsilon, delta=delta, how=how)
 
 
 def shifted_loss(noise: DiscreteLaplace) -> PrivacyLoss:

@@ -83,17 +83,17 @@ def private_end(
             break
         if not low < x < high:
             x = (low + high) / 2
-        found = delta_at(x)
-        if found <= delta:
+        reached = delta_at(x)
+        if reached <= delta:
             private = x
         else:
             exposed = x
-        now = (math.log(x), _straight(found)) if 0 < found else (math.nan, math.nan)
+        now = (math.log(x), _straight(reached)) if 0 < reached else (math.nan, math.nan)
         slope = (now[1] - last[1]) / (now[0] - last[0]) if now[0] != last[0] else math.nan
         if math.isnan(slope) or not 0.2 <= abs(slope) <= 20:
             slope = 1.0 if private > exposed else -x / 2
         goal = now[0] + (target - now[1]) / slope
-        margin = tolerance * 0.4 * (1 if found > delta else -1) * (1 if private > exposed else -1)
+        margin = tolerance * 0.4 * (1 if reached > delta else -1) * (1 if private > exposed else -1)
         regular = attempt < 12 and not math.isnan(goal)
         x = math.exp(min(goal, 700.0)) * (1 + margin) if regular else (private + exposed) / 2
         last = now

@@ -226,9 +226,9 @@ class SparseVector:
             raise ValueError(f"passes must be at least 1, not {passes}")
         total = sequential([self.guarantee] * passes)
         value = shifted_loss(self.value_noise)
-        each = replace(self.guarantee, epsilon=self.guarantee.epsilon / self.uploads)
-        each = replace(each, delta=self.guarantee.delta / self.uploads)
-        return total, accounted(each, [self._choice_loss, value], passes * self.uploads, delta)
+        share = replace(self.guarantee, epsilon=self.guarantee.epsilon / self.uploads)
+        share = replace(share, delta=self.guarantee.delta / self.uploads)
+        return total, accounted(share, [self._choice_loss, value], passes * self.uploads, delta)
 
     @property
     def _choice_loss(self) -> PrivacyLoss:

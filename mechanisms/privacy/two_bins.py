@@ -1,7 +1,7 @@
 """What the two bins tell apart that one user's replaced value touches, when bins are independent.
 
 Each bin has two laws of what is seen in it: one if the user's value is this bin's, one if it is
-not. Replacing the value turns (held, free) into (free, held), whatever the bins' contents are:
+not. Replacing the value turns (occupied, free) into (free, occupied), whatever is seen in the bins:
 counts, pairs of counts, or any coarser reading of them.
 """
 
@@ -30,17 +30,17 @@ class BinLaw:
     """What is seen in one bin, over a window of outcomes.
 
     Attributes:
-        held: (outcomes,) probabilities if the user's value is this bin's.
+        occupied: (outcomes,) probabilities if the user's value is this bin's.
         free: (outcomes,) probabilities if it is not.
         missing: bound on either law's probability outside the window.
         relative: bound on the relative error of each probability.
         distance: bound on the total variation between either law and the one that is meant,
             besides those two errors.
-        hidden: how far apart, at most, the logarithms of the gains held / free were of outcomes
+        hidden: how far apart, at most, the logarithms of the gains occupied / free were of outcomes
             that have been put together.
     """
 
-    held: Floats
+    occupied: Floats
     free: Floats
     missing: float = 0.0
     relative: float = 0.0
@@ -51,39 +51,39 @@ class BinLaw:
         errors = (self.missing, self.relative, self.distance)
         if not (all(0 <= error < 1 for error in errors) and self.hidden >= 0):
             raise ValueError("missing, relative, distance must lie in [0, 1), hidden be at least 0")
-        for law in (self.held, self.free):
-            if not (law.ndim == 1 and law.size == self.held.size and np.all(law >= 0)):
-                raise ValueError("held and free must be vectors of probabilities of one length")
+        for law in (self.occupied, self.free):
+            if not (law.ndim == 1 and law.size == self.occupied.size and np.all(law >= 0)):
+                raise ValueError("occupied and free must be vectors of probabilities of one length")
             if not float(law.sum()) <= 1 + self.relative + self.distance + _SURPLUS:
-                raise ValueError("held and free must not add up to more than 1")
+                raise ValueError("occupied and free must not add up to more than 1")
 
     @cached_property
     def gain(self) -> Floats:
-        """(outcomes,) held / free; infinite where only a holder can cause the outcome."""
+        """(outcomes,) occupied / free; infinite where only a holder can cause the outcome."""
         with np.errstate(divide="ignore", over="ignore"):
-            ratio = self.held / np.maximum(self.free, math.ulp(0.0))
+            ratio = self.occupied / np.maximum(self.free, math.ulp(0.0))
         return np.where(self.free > 0, ratio, math.inf)
 
     def merged(self, step: float) -> BinLaw:
         """The same bin, outcomes put together whose gains differ by less than e^step."""
-        kept = self.held + self.free > 0
+        kept = self.occupied + self.free > 0
         with np.errstate(divide="ignore"):
             level = np.floor(np.log(self.gain[kept]) / step)
         _, kind = np.unique(level, return_inverse=True)
-        held, free = (
-            np.bincount(kind, law[kept]).astype(np.float64) for law in (self.held, self.free)
+        occupied, free = (
+            np.bincount(kind, law[kept]).astype(np.float64) for law in (self.occupied, self.free)
         )
-        relative = self.relative + _UNIT * self.held.size
-        return BinLaw(held, free, self.missing, relative, self.distance, self.hidden + step)
+        relative = self.relative + _UNIT * self.occupied.size
+        return BinLaw(occupied, free, self.missing, relative, self.distance, self.hidden + step)
 
     @cached_property
     def ascending(self) -> tuple[Floats, Floats, Floats]:
-        """Gains in ascending order, and running sums of held and of free, from 0 on."""
+        """Gains in ascending order, and running sums of occupied and of free, from 0 on."""
         order = np.argsort(self.gain, kind="stable")
-        held, free = (
-            np.concatenate([[0.0], law[order].cumsum()]) for law in (self.held, self.free)
+        occupied, free = (
+            np.concatenate([[0.0], law[order].cumsum()]) for law in (self.occupied, self.free)
         )
-        return self.gain[order], held, free
+        return self.gain[order], occupied, free
 
 
 def two_bins_delta(one: BinLaw, other: BinLaw, epsilon: float) -> tuple[float, float]:
@@ -95,15 +95,17 @@ def two_bins_delta(one: BinLaw, other: BinLaw, epsilon: float) -> tuple[float, f
         epsilon: at least 0, in nats.
 
     Returns:
-        (lower, upper) around the hockey-stick divergence of (held, free) from (free, held), apart
-        by rounding and by the errors that the laws state.
+        (lower, upper) around the hockey-stick divergence of (occupied, free) from (free, occupied),
+        apart by rounding and by the errors that the laws state.
 
     Raises:
         ValueError: epsilon is negative, infinite or not a number.
     """
     require_loss(epsilon)
     odds = math.exp(min(epsilon, _STEEPEST))
-    slack = one.relative + other.relative + 4 * _UNIT * (one.held.size + other.held.size + 16)
+    slack = (
+        one.relative + other.relative + 4 * _UNIT * (one.occupied.size + other.occupied.size + 16)
+    )
     outside = one.missing + other.missing
     blurred = (1 + odds) * (one.distance + other.distance)
     yes, false = _test(one, other, odds, slack)
@@ -121,9 +123,9 @@ def _test(one: BinLaw, other: BinLaw, odds: float, slack: float) -> tuple[float,
     # (x, y) favours the first batch if gain(x) > e^epsilon gain(y): for each x, a prefix of the
     # ys sorted by gain. We take a prefix that rounding cannot have made too short; what is in it
     # wrongly subtracts no more than the slack, which is added back.
-    gain, held, free = other.ascending
+    gain, occupied, free = other.ascending
     reach = np.searchsorted(gain, one.gain / odds * (1 + 2 * slack), side="right")
-    return float((one.held * free[reach]).sum()), float((one.free * held[reach]).sum())
+    return float((one.occupied * free[reach]).sum()), float((one.free * occupied[reach]).sum())
 
 
 def two_bins_epsilon(law: BinLaw, delta: float) -> tuple[float, float]:
@@ -148,7 +150,7 @@ def two_bins_epsilon(law: BinLaw, delta: float) -> tuple[float, float]:
             exposed = two_bins_delta(law, law, _LARGEST_EPSILON)[0] >= delta
             return _LARGEST_EPSILON if exposed else 0.0, math.inf
     shared = law.free > 0
-    gap = (law.held - law.free)[shared]
+    gap = (law.occupied - law.free)[shared]
     guess = gaussian_epsilon(math.sqrt(2 * float((gap * gap / law.free[shared]).sum())), delta)
 
     def upper_delta(epsilon: float) -> float:

@@ -91,11 +91,11 @@ class UniformCrowd:
             return [(0.0, self._law(trials[0][1]), trials[0][0] + 1)]
         if not trials:
             return [(0.0, self._law(1.0), certain + 1)]
-        found = []
+        crowds = []
         for part in (tail, _FURTHER_TAIL):
             counted = certain + sum(seldom_below(n, p, part / len(trials)) for n, p in trials)
-            found.append((part, self._law(1.0), counted + 1))
-        return found
+            crowds.append((part, self._law(1.0), counted + 1))
+        return crowds
 
     def _law(self, present: float) -> PairLaw:
         """The user's report among others of which each is a uniform message, or none."""

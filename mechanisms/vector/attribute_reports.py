@@ -131,8 +131,8 @@ class AttributeReports(Mechanism):
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """In closed form: attributes of one mechanism that hold the same two cells go together."""
-        held = Counter(zip(self.attributes, self.row(one), self.row(other), strict=True))
-        laws = [(mechanism.kinds(a, b), times) for (mechanism, a, b), times in held.items()]
+        pairs = Counter(zip(self.attributes, self.row(one), self.row(other), strict=True))
+        laws = [(mechanism.kinds(a, b), times) for (mechanism, a, b), times in pairs.items()]
         first, second = (math.lcm(*(totals[i] for (_, totals), _ in laws)) for i in (0, 1))
         # Entry i: the reports of i attributes among those treated so far.
         sums: list[Mapping[tuple[int, int], int]] = [{(1, 1): 1}]

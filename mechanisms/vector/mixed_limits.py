@@ -54,9 +54,9 @@ def estimate_mixed(
         The numbers' estimates and the categories', each in the order of the attributes. What fewer
         than 100 users reported has the error of the worst case, and of shares nothing is said.
     """
-    found = list(zip(mechanism.attributes, mechanism.estimates(counts), strict=True))
-    numbers = [(m, each) for m, each in found if isinstance(m, ScalarMean)]
-    others = [(m, each) for m, each in found if isinstance(m, FrequencyOracle)]
+    estimates = list(zip(mechanism.attributes, mechanism.estimates(counts), strict=True))
+    numbers = [(m, estimate) for m, estimate in estimates if isinstance(m, ScalarMean)]
+    others = [(m, estimate) for m, estimate in estimates if isinstance(m, FrequencyOracle)]
     comparisons = len(numbers) + sum(oracle.domain_size for oracle, _ in others)
     row = _row(numbers, n, confidence, comparisons)
     return row, [_shares(*other, confidence, comparisons) for other in others]
@@ -66,9 +66,9 @@ def _row(
     numbers: list[tuple[ScalarMean, AttributeEstimate]], n: int, confidence: float, comparisons: int
 ) -> RowEstimate:
     """The means of all numbers."""
-    reports = np.array([each.reports for _, each in numbers])
-    unbiased = np.array([float(each.estimate) for _, each in numbers])
-    spread = np.array([float(each.variance) for _, each in numbers])
+    reports = np.array([estimate.reports for _, estimate in numbers])
+    unbiased = np.array([float(estimate.estimate) for _, estimate in numbers])
+    spread = np.array([float(estimate.variance) for _, estimate in numbers])
     farthest = {m: 1 + float(np.abs(m.decoded).max()) for m, _ in numbers}
     with np.errstate(divide="ignore"):
         # Values differ by at most 2, so that who happens to report adds at most 1.
@@ -83,27 +83,27 @@ def _row(
 
 
 def _shares(
-    oracle: FrequencyOracle, found: AttributeEstimate, confidence: float, comparisons: int
+    oracle: FrequencyOracle, part: AttributeEstimate, confidence: float, comparisons: int
 ) -> Shares:
     """The shares of one category."""
-    size, n = oracle.domain_size, found.reports
+    size, n = oracle.domain_size, part.reports
     if n < JUDGED_FROM:
         unknown, nothing = np.stack([np.zeros(size), np.ones(size)]), np.full(size, np.nan)
         even = np.full(size, 1 / size)
-        return Shares(n, project(found.estimate) if n else even, found.estimate, nothing, unknown,
+        return Shares(n, project(part.estimate) if n else even, part.estimate, nothing, unknown,
                       unknown)  # fmt: skip
-    error = np.sqrt(found.variance)
+    error = np.sqrt(part.variance)
     ends = []
     for shared in (1, comparisons):
-        exact = intervals(oracle, found.estimate, n, 1 - (1 - confidence) / shared)
+        exact = intervals(oracle, part.estimate, n, 1 - (1 - confidence) / shared)
         half = normal_quantile(confidence, shared) * error
         # Of two intervals, one for few reports and one for the choice of who reports, the hull.
         ends.append(
             np.stack(
                 [
-                    np.minimum(exact[0], np.clip(found.estimate - half, 0, 1)),
-                    np.maximum(exact[1], np.clip(found.estimate + half, 0, 1)),
+                    np.minimum(exact[0], np.clip(part.estimate - half, 0, 1)),
+                    np.maximum(exact[1], np.clip(part.estimate + half, 0, 1)),
                 ]
             )
         )
-    return Shares(n, project(found.estimate), found.estimate, error, ends[0], ends[1])
+    return Shares(n, project(part.estimate), part.estimate, error, ends[0], ends[1])

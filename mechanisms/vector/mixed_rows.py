@@ -83,17 +83,17 @@ class MixedRows(AttributeReports):
 
     def _require_attribute(self, mechanism: Attribute) -> None:
         """Refuse what spends too much, or sends more or less than one message."""
-        each, name = mechanism.guarantee, type(mechanism).__name__
+        promise, name = mechanism.guarantee, type(mechanism).__name__
         if isinstance(mechanism, SeveralMessages):
             raise ValueError(
                 f"{name} sends several messages, of which nobody knows how many users sent them; "
                 "use a mechanism of one message, such as grr, olh or projective"
             )
-        share = self.sampled * Fraction(each.epsilon) if each.epsilon < math.inf else math.inf
-        if not (each.model == "local" and share <= Fraction(self.epsilon)):
+        share = self.sampled * Fraction(promise.epsilon) if promise.epsilon < math.inf else math.inf
+        if not (promise.model == "local" and share <= Fraction(self.epsilon)):
             raise ValueError(
                 f"{name}, one of {self.sampled} reported attributes, may spend an epsilon of "
-                f"{equal_share(self.epsilon, self.sampled)} on a report, not {each.epsilon}"
+                f"{equal_share(self.epsilon, self.sampled)} on a report, not {promise.epsilon}"
             )
 
     # ---- what it consists of -----------------------------------------------------------------
@@ -212,8 +212,8 @@ class MixedRows(AttributeReports):
         Args:
             counts: (codes,) from `count`.
         """
-        each, users = zip(self.attributes, self.parts(counts), strict=True), self.users(counts)
-        return [attribute_estimate(mechanism, part, users) for mechanism, part in each]
+        parts, users = zip(self.attributes, self.parts(counts), strict=True), self.users(counts)
+        return [attribute_estimate(mechanism, part, users) for mechanism, part in parts]
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         """All attributes' means and frequencies, one after the other; see `estimates`.
@@ -233,8 +233,8 @@ class MixedRows(AttributeReports):
         Of a number the largest that any values could have; of a category the average over its
         values, which depends on frequencies little, at its largest.
         """
-        found = {mechanism: self._expected(mechanism) for mechanism in self.distinct}
-        return np.array([found[x] for x in self.attributes])
+        expected = {mechanism: self._expected(mechanism) for mechanism in self.distinct}
+        return np.array([expected[x] for x in self.attributes])
 
     def _expected(self, mechanism: Attribute) -> float:
         """n times the variance of one attribute, the choice of who reports it included."""

@@ -73,14 +73,14 @@ class SampledCoordinates(CubeMean):
             raise ValueError(
                 f"sampled must lie in 1 .. dimension = {self.dimension}, not {self.sampled}"
             )
-        each = self.mechanism.guarantee
+        promise = self.mechanism.guarantee
         if not (
-            each.model == "local"
-            and self.sampled * Fraction(each.epsilon) <= Fraction(self.epsilon)
+            promise.model == "local"
+            and self.sampled * Fraction(promise.epsilon) <= Fraction(self.epsilon)
         ):
             raise ValueError(
                 f"a mechanism for one of {self.sampled} coordinates may spend an epsilon of "
-                f"{equal_share(self.epsilon, self.sampled)}, not {each.epsilon}"
+                f"{equal_share(self.epsilon, self.sampled)}, not {promise.epsilon}"
             )
         self._require_room()
 
@@ -111,15 +111,15 @@ class SampledCoordinates(CubeMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        each = self.mechanism.guarantee
-        delta = double_up(self.sampled * Fraction(each.delta))
+        once = self.mechanism.guarantee
+        delta = double_up(self.sampled * Fraction(once.delta))
         return Guarantee(
             "local",
             self.epsilon,
             min(1.0, delta),
             "report",
             f"composition of {self.sampled} of {self.dimension} coordinates, chosen whatever the "
-            f"row; of each: {each.how}",
+            f"row; of each: {once.how}",
         )
 
     def constants(self) -> dict[str, float]:
@@ -216,11 +216,11 @@ class SampledCoordinates(CubeMean):
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """In closed form: coordinates that hold the same two cells are put together."""
-        held = Counter(zip(self.row(one).tolist(), self.row(other).tolist(), strict=True))
+        pairs = Counter(zip(self.row(one).tolist(), self.row(other).tolist(), strict=True))
         # Entry i: the reports of i coordinates among those treated so far.
         sums: list[Mapping[tuple[int, int], int]] = [{(1, 1): 1}]
         totals = (1, 1)
-        for pair, times in held.items():
+        for pair, times in pairs.items():
             kinds, totals = self.mechanism.kinds(*pair)
             sums = chosen(sums, kinds, times, self.sampled)
         subsets = math.comb(self.dimension, self.sampled)

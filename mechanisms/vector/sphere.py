@@ -89,13 +89,13 @@ def best_cap(epsilon: float, sphere: int) -> Cap:
     1262.3
     """
     top = min(1 - 1e-9, _FARTHEST / math.sqrt(sphere))
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda gamma: -_cap(gamma, epsilon, sphere).length,
         bounds=(0.0, top),
         method="bounded",
         options={"xatol": 1e-12},
     )
-    return _cap(float(found.x), epsilon, sphere)
+    return _cap(float(optimum.x), epsilon, sphere)
 
 
 def _cap(gamma: float, epsilon: float, sphere: int) -> Cap:

@@ -39,16 +39,16 @@ def described(part: Any) -> Json:
     """
     if not is_dataclass(part) or isinstance(part, type):
         raise TypeError(f"{type(part).__name__} has no description")
-    told: dict[str, Json] = {"is": type(part).__name__}
-    told |= {field.name: described(getattr(part, field.name)) for field in fields(part)}
-    return told
+    description: dict[str, Json] = {"is": type(part).__name__}
+    description |= {field.name: described(getattr(part, field.name)) for field in fields(part)}
+    return description
 
 
 @described.register
 def _(part: Mechanism) -> Json:
-    told: dict[str, Json] = {"is": type(part).__name__}
-    told |= {field.name: described(getattr(part, field.name)) for field in fields(part)}
-    return told | {"codes": described(part.codes), "local": described_loss(part.local)}
+    description: dict[str, Json] = {"is": type(part).__name__}
+    description |= {field.name: described(getattr(part, field.name)) for field in fields(part)}
+    return description | {"codes": described(part.codes), "local": described_loss(part.local)}
 
 
 @described.register(str)

@@ -26,7 +26,7 @@ from pipelines.wording import upward
 def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """List the entries."""
     screen = Screen()
-    entries = _asked(arguments, rest)
+    entries = _chosen(arguments, rest)
     if arguments.json:
         _print_json(screen, [entry.model_dump(mode="json") for entry in entries])
         return DONE
@@ -51,7 +51,7 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    accounts = [_account(*each) for each in _accounts(_asked(arguments, rest))]
+    accounts = [_account(*each) for each in _accounts(_chosen(arguments, rest))]
     if arguments.json:
         _print_json(screen, accounts)
         return DONE
@@ -74,15 +74,15 @@ def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     return DONE
 
 
-def _asked(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
+def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
     """The entries that the words on the command line are about."""
     no_more(rest)
     entries = Ledger.open(arguments.ledger, begin=False).entries()
     wanted = arguments.collection
-    found = [entry for entry in entries if wanted in (None, entry.collection)]
-    if wanted is not None and not found:
+    chosen = [entry for entry in entries if wanted in (None, entry.collection)]
+    if wanted is not None and not chosen:
         raise RequestError(f"--collection: {arguments.ledger} holds nothing of {wanted!r}")
-    return found
+    return chosen
 
 
 def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
@@ -175,8 +175,8 @@ def _lines(account: dict[str, Any]) -> list[str]:
 
 def _claim(guarantee: dict[str, Any]) -> str:
     epsilon = math.inf if guarantee["epsilon"] is None else guarantee["epsilon"]
-    told = f"{upward(epsilon, 4):g}" if epsilon < math.inf else "unbounded"
-    return f"epsilon {told}, delta {upward(guarantee['delta'], 4):g}"
+    text = f"{upward(epsilon, 4):g}" if epsilon < math.inf else "unbounded"
+    return f"epsilon {text}, delta {upward(guarantee['delta'], 4):g}"
 
 
 def _table(*headings: str, title: str | None = None) -> Table:

@@ -103,12 +103,12 @@ def fits(losses: Iterable[Loss], budget: Budget) -> bool:
     return _composed(kinds).delta(budget.epsilon) <= budget.delta
 
 
-def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) -> float:
+def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget) -> float:
     """By how much the epsilons of a release must shrink for it to fit, its deltas left alone.
 
     Args:
         spent: the losses that count already.
-        asked: those of the release.
+        wanted: those of the release.
         budget: that must hold them all.
 
     Returns:
@@ -117,15 +117,15 @@ def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) 
     before = Counter(spent)
 
     def fitting(share: float) -> bool:
-        return fits([*before.elements(), *(_shrunk(loss, share) for loss in asked)], budget)
+        return fits([*before.elements(), *(_shrunk(loss, share) for loss in wanted)], budget)
 
     def excess(logarithm: float) -> float:
         """Beyond 0 if the accountant says that the share does not fit."""
-        more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in asked)
+        more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in wanted)
         together = _composed(before + more).delta(budget.epsilon)  # 0 where their sum already fits
         return math.log(max(together, sys.float_info.min) / budget.delta)
 
-    by_sum = _share_by_sum(before, asked, budget)
+    by_sum = _share_by_sum(before, wanted, budget)
     low, found = max(_LEAST, by_sum), 0.0
     # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
     if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
@@ -135,19 +135,21 @@ def largest_share(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget) 
     return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
 
 
-def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget, most: int = _MOST) -> int:
+def further(
+    spent: Iterable[Loss], window: Sequence[Loss], budget: Budget, most: int = _MOST
+) -> int:
     """How many more releases of the same kind fit.
 
     Args:
         spent: the losses that count already.
-        asked: those of one release.
+        window: those of one release.
         budget: that must hold them all.
         most: beyond which nobody looks.
     """
-    before, each = Counter(spent), Counter(asked)
+    before, once = Counter(spent), Counter(window)
 
     def fitting(times: int) -> bool:
-        more = Counter({loss: n * times for loss, n in each.items()})
+        more = Counter({loss: n * times for loss, n in once.items()})
         return fits(before + more, budget)
 
     low, high = 0, 1
@@ -160,10 +162,10 @@ def further(spent: Iterable[Loss], asked: Sequence[Loss], budget: Budget, most: 
     return low
 
 
-def _share_by_sum(before: Losses, asked: Sequence[Loss], budget: Budget) -> float:
+def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> float:
     """The share that fits if losses simply add up."""
     epsilon, delta = basic(before)
-    asked_epsilon, asked_delta = basic(asked)
+    asked_epsilon, asked_delta = basic(wanted)
     left = Fraction(repr(budget.epsilon)) - epsilon
     if left <= 0 or delta + asked_delta > Fraction(repr(budget.delta)):
         return 0.0
@@ -203,7 +205,7 @@ def _grouped(claims: Counter[_Claim]) -> list[tuple[frozenset[_Claim], int]]:
         alike: dict[tuple[float, float], list[_Claim]] = {}
         for claim in claims:
             alike.setdefault((upward(claim[0], digits), upward(claim[1], digits)), []).append(claim)
-        groups = [(frozenset(each), sum(claims[c] for c in each)) for each in alike.values()]
+        groups = [(frozenset(group), sum(claims[c] for c in group)) for group in alike.values()]
     return groups
 
 

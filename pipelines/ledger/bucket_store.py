@@ -133,7 +133,7 @@ class BucketStore:
 
 def _replaced(entries: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:
     """The entries with one changed or added."""
-    by_id = {each.id: each for each in entries} | {entry.id: entry}
+    by_id = {other.id: other for other in entries} | {entry.id: entry}
     return tuple(by_id.values())
 
 
@@ -157,4 +157,4 @@ def _decoded(content: bytes, where: str) -> tuple[Entry, ...]:
     known = version in range(1, VERSION + 1)
     if not (ours and known and isinstance(listed, list) and count == len(listed)):
         raise RequestError(damaged(where))
-    return tuple(decoded(json.dumps(each), where) for each in listed)
+    return tuple(decoded(json.dumps(item), where) for item in listed)

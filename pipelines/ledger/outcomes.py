@@ -15,10 +15,10 @@ def after_failure(entry: Entry) -> dict[str, Any] | None:
     """What becomes of a reservation whose run ended without a commit."""
     if entry.state != "reserved":
         return None
-    found = publication(entry)
-    if found == "this release":
+    published = publication(entry)
+    if published == "this release":
         return {"state": "committed"}
-    if found != "nothing":
+    if published != "nothing":
         return None
     return {"state": "spent" if entry.irrevocable else "returned"}
 

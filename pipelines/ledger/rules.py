@@ -117,7 +117,7 @@ def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
     own = together(entries, request, request.scope)
     if request.scope == "user":
         return [own]
-    theirs = [together(entries, each, request.scope) for each in own]
+    theirs = [together(entries, unit, request.scope) for unit in own]
     accounts = {tuple(entry.id for entry in account): account for account in (own, *theirs)}
     return list(accounts.values())
 
@@ -166,32 +166,32 @@ def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
     Raises:
         BudgetExceeded: with what would fit.
     """
-    asked = request.records
+    losses = request.records
     for counted in units(entries, request):
         spent = losses_of(counted)
-        if not fits([*spent, *asked], request.budget):
-            raise BudgetExceeded(_refusal(request, counted, spent, asked))
+        if not fits([*spent, *losses], request.budget):
+            raise BudgetExceeded(_refusal(request, counted, spent, losses))
 
 
 def _refusal(
-    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], asked: Sequence[Loss]
+    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], losses: Sequence[Loss]
 ) -> str:
     """What the release would come to, and what would fit."""
     budget, window = request.budget, request.window
     within = "" if request.scope == "user" else f" in window {window}"
-    told = (
+    line = (
         f"the budget of collection {request.collection!r} (epsilon {budget.epsilon:g}, delta "
         f"{budget.delta:g}, per {request.unit}{within}) does not hold this release: spent by "
         f"{len(counted)} releases: {_said(spent, budget)}; with it: "
-        f"{_said([*spent, *asked], budget)}; {_would_fit(spent, asked, budget)}"
+        f"{_said([*spent, *losses], budget)}; {_would_fit(spent, losses, budget)}"
     )
     others = sum(entry.window != window for entry in counted)
     if within and others:
-        told += f"; {others} of them in windows of other names that overlap it, or may do so"
+        line += f"; {others} of them in windows of other names that overlap it, or may do so"
     open_ones = sum(entry.state == "reserved" for entry in counted)
     if open_ones:
-        told += f"; {open_ones} of them unsettled, see `hushbeam ledger show`"
-    return f"{told}. Nothing was read"
+        line += f"; {open_ones} of them unsettled, see `hushbeam ledger show`"
+    return f"{line}. Nothing was read"
 
 
 def _said(losses: Sequence[Loss], budget: Budget) -> str:
@@ -204,14 +204,16 @@ def _said(losses: Sequence[Loss], budget: Budget) -> str:
     return f"epsilon {upward(joint.epsilon, 4):g} at delta {upward(joint.delta, 4):g}"
 
 
-def _would_fit(spent: Sequence[Loss], asked: Sequence[Loss], budget: Budget) -> str:
+def _would_fit(spent: Sequence[Loss], losses: Sequence[Loss], budget: Budget) -> str:
     """The largest release of this kind that fits."""
-    share = largest_share(spent, asked, budget)
+    share = largest_share(spent, losses, budget)
     if not share > 0:
         return (
             "no release with these deltas is sure to fit by its promise alone; plan a smaller one, "
             "and `hushbeam check` tells"
         )
-    if len(asked) == 1:
-        return f"epsilon {share * asked[0].epsilon:.6g} in place of {asked[0].epsilon:g} would fit"
-    return f"all {len(asked)} epsilons times {share:g} would fit"
+    if len(losses) == 1:
+        return (
+            f"epsilon {share * losses[0].epsilon:.6g} in place of {losses[0].epsilon:g} would fit"
+        )
+    return f"all {len(losses)} epsilons times {share:g} would fit"

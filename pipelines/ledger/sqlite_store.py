@@ -133,7 +133,7 @@ class SqliteStore:
             finally:
                 database.close()
         except sqlite3.Error as error:
-            raise self._told(error) from None
+            raise self._explained(error) from None
 
     def _require_file(self) -> None:
         """Refuse what SQLite would take for a new database, or could not open."""
@@ -166,7 +166,7 @@ class SqliteStore:
                 raise RequestError(f"{damaged(self.where)} (change {expected} is not as written)")
             last = digest
 
-    def _told(self, error: sqlite3.Error) -> Exception:
+    def _explained(self, error: sqlite3.Error) -> Exception:
         """An error of SQLite as one line that says what to do; its codes came with Python 3.11."""
         said = reason(error)
         if "locked" in said:

@@ -35,13 +35,13 @@ class Snapshot:
         Raises:
             RequestError: none or several begin so.
         """
-        found = [entry for entry in self.entries if id and entry.id.startswith(id)]
-        if len(found) != 1:
+        entries = [entry for entry in self.entries if id and entry.id.startswith(id)]
+        if len(entries) != 1:
             raise RequestError(
-                f"{len(found) or 'no'} entries of {where} begin with {id!r}; "
+                f"{len(entries) or 'no'} entries of {where} begin with {id!r}; "
                 "`hushbeam ledger show` lists them"
             )
-        return found[0]
+        return entries[0]
 
     def holds(self, entry: Entry) -> bool:
         """Whether this very change of an entry has arrived, even if others came after it."""

@@ -217,17 +217,17 @@ def require_disjoint(batches: Mapping[str, str], summaries: Mapping[str, Summary
         )
     samples = {batch: summaries[batch].sample for batch in batches if batch in summaries}
     for (one, other), share in shared(samples).items():
-        told = (
+        line = (
             f"about {max(1, round(100 * share))} % of the reports behind {batches[one]} are also "
             f"behind {batches[other]}"
         )
         if share > MOST_SHARED:
             raise RequestError(
-                f"--input: {told}: they were shuffled twice; leave one out, or shuffle the inputs "
+                f"--input: {line}: they were shuffled twice; leave one out, or shuffle the inputs "
                 "of both together, which counts each report once"
             )
-        _warn(f"--input: {told}, and count twice")
+        _warn(f"--input: {line}, and count twice")
 
 
-def _warn(told: str) -> None:
-    warnings.warn(told, Caution, stacklevel=3)
+def _warn(line: str) -> None:
+    warnings.warn(line, Caution, stacklevel=3)

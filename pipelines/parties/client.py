@@ -45,7 +45,7 @@ _PERMANENT = (
 )
 
 
-class Asked(NamedTuple):
+class ClientRequest(NamedTuple):
     """What was typed.
 
     Attributes:
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
     secret: str | None = None
 
 
-def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
+def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     """Write the reports of some values.
 
     Returns:
@@ -79,25 +79,25 @@ def client(asked: Asked, beam_arguments: Sequence[str]) -> int:
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    plan = load(asked.plan)
-    window = window_of(plan, asked.window)
+    plan = load(request.plan)
+    window = window_of(plan, request.window)
     parted = split(plan, window)
-    places = [parted.place(name) for name in asked.metrics] or list(range(len(parted.metrics)))
-    pem = None if asked.seal is None else read_public(asked.seal)
+    places = [parted.place(name) for name in request.metrics] or list(range(len(parted.metrics)))
+    pem = None if request.seal is None else read_public(request.seal)
     if pem is not None:
         require_sealable(parted)
-    require_new(asked.output)
-    if _STANDARD_INPUT in asked.inputs or asked.secret is not None:
+    require_new(request.output)
+    if _STANDARD_INPUT in request.inputs or request.secret is not None:
         no_more(beam_arguments)
-        return _one_user(asked, parted, places, pem)
-    telemetry = inputs.open_telemetry(asked.inputs)
+        return _one_user(request, parted, places, pem)
+    telemetry = inputs.open_telemetry(request.inputs)
     ready = _held_against(parted, places, telemetry)
-    job = Report(parted.fingerprint, ready, telemetry.files, asked.output, pem)
+    job = Report(parted.fingerprint, ready, telemetry.files, request.output, pem)
     counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
     if counted is not None:
-        if FileSystems.exists(unfinished(asked.output)):
-            FileSystems.delete([unfinished(asked.output)])
-        _say(asked.output, {name: size for name, size in counted.items() if name != ROWS})
+        if FileSystems.exists(unfinished(request.output)):
+            FileSystems.delete([unfinished(request.output)])
+        _say(request.output, {name: size for name, size in counted.items() if name != ROWS})
     return DONE
 
 
@@ -121,28 +121,30 @@ def _held_against(
     return {place: seen[place] for place in places}
 
 
-def _one_user(asked: Asked, parted: Split, places: Sequence[int], pem: bytes | None) -> int:
+def _one_user(
+    request: ClientRequest, parted: Split, places: Sequence[int], pem: bytes | None
+) -> int:
     """The reports of one user, whose values are few."""
-    secret = None if asked.secret is None else _secret(asked.secret)
+    secret = None if request.secret is None else _secret(request.secret)
     if secret is not None and any(parted.metrics[k].shuffler is not None for k in places):
         warnings.warn(_PERMANENT, Caution, stacklevel=1)
     one = parted.job.plan.user_column is not None
     sent, counted = [Form().empty(0)], Counter[str]()
-    if _STANDARD_INPUT in asked.inputs and not (len(places) == len(asked.inputs) == 1):
+    if _STANDARD_INPUT in request.inputs and not (len(places) == len(request.inputs) == 1):
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
         device = ClientReports(parted, place, secret, one)
         if secret is not None:
             _say_over_time(device)
-        reports, tallies = device.report(_tables(asked.inputs, device.metric))
+        reports, tallies = device.report(_tables(request.inputs, device.metric))
         sent.append(reports.records)
         counted.update(tallies)
     whole = Reports(parted.fingerprint, Form(), np.concatenate(sent))
     if pem is not None:
         whole = seal(whole, public_key(pem))
-    _write(asked.output, whole)
-    told = {name: size for name, size in counted.items() if name != ROWS}
-    _say(asked.output, told | {"reports": len(whole)})
+    _write(request.output, whole)
+    rows = {name: size for name, size in counted.items() if name != ROWS}
+    _say(request.output, rows | {"reports": len(whole)})
     return DONE
 
 
@@ -179,11 +181,11 @@ def _say_over_time(device: ClientReports) -> None:
     once = device.over_time(1)
     lost = f"epsilon {upward(once.epsilon, 4):g}"
     lost += f" and delta {upward(once.delta, 4):g}" if once.delta else ""
-    told = (
+    line = (
         f"{device.metric.name}: a value that never changes costs {lost} for ever; k different "
         "values cost k times that (of numbers: k cells of the grid)"
     )
-    Screen().print(told, highlight=False, markup=False, soft_wrap=True)
+    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _write(path: str, reports: Reports) -> None:
@@ -201,6 +203,6 @@ def _write(path: str, reports: Reports) -> None:
 
 def _say(output: str, counted: Mapping[str, int]) -> None:
     """How many reports there are, and how many rows could not be used."""
-    told = f"{counted.get('reports', 0):,} reports in {output}"
-    told += "".join(f"; {size:,} rows: {name}" for name, size in rejects(counted).items())
-    Screen().print(told, highlight=False, markup=False, soft_wrap=True)
+    line = f"{counted.get('reports', 0):,} reports in {output}"
+    line += "".join(f"; {size:,} rows: {name}" for name, size in rejects(counted).items())
+    Screen().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -23,7 +23,7 @@ from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
 from pipelines.parties.split import Split, require_sealable, split
-from pipelines.plan.diagnostics import Diagnostic, retold
+from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
@@ -46,7 +46,7 @@ ONLY_REPORTS = (
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 
 
-class Asked(NamedTuple):
+class CollectRequest(NamedTuple):
     """What was typed.
 
     Attributes:
@@ -64,7 +64,7 @@ class Asked(NamedTuple):
     keys: tuple[str, ...] = ()
 
 
-def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
+def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     """Publish a window of a plan from its shuffled reports, unless that was done before.
 
     Returns:
@@ -77,16 +77,16 @@ def collect(asked: Asked, beam_arguments: Sequence[str]) -> int:
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    plan = load(asked.plan)
-    window = window_of(plan, asked.window)
-    if asked.output is not None:
-        plan = plan.model_copy(update={"output": asked.output})
+    plan = load(request.plan)
+    window = window_of(plan, request.window)
+    if request.output is not None:
+        plan = plan.model_copy(update={"output": request.output})
     parted = split(plan, window)
-    open_ring = functools.partial(read_ring, asked.keys) if asked.keys else None
+    open_ring = functools.partial(read_ring, request.keys) if request.keys else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
         require_sealable(parted)
-    chosen = chosen_of(asked.inputs, parted, open_ring is not None)
+    chosen = chosen_of(request.inputs, parted, open_ring is not None)
 
     def pipeline(_: Sequence[Metric], target: Target) -> CollectPlan:
         _count_for_good(target)
@@ -187,7 +187,7 @@ class CollectMetric(beam.PTransform):
 
 def _of_messages(content: Content) -> Content:
     """A metric's release in the words of a job that has seen no row."""
-    return retold(content, {RAW_ROWS: ONLY_REPORTS})
+    return reworded(content, {RAW_ROWS: ONLY_REPORTS})
 
 
 @typehints.with_output_types(None)

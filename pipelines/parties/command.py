@@ -52,11 +52,11 @@ def add_to(commands: Any) -> None:
     keys.set_defaults(command=new_key)
 
 
-def _party(commands: Any, name: str, told: str, description: str, more: str = "") -> Any:
+def _party(commands: Any, name: str, brief: str, description: str, more: str = "") -> Any:
     """What all three parties are told: the plan, its window, and their input."""
     parser = commands.add_parser(
         name,
-        help=told,
+        help=brief,
         description=description,
         epilog=f"{more}\n{_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -117,38 +117,38 @@ def _add_collect(commands: Any) -> None:
 
 def client(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Write reports."""
-    from pipelines.parties.client import Asked
+    from pipelines.parties.client import ClientRequest
     from pipelines.parties.client import client as run
 
-    asked = Asked(
+    request = ClientRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.metric), arguments.seal, arguments.user_secret,
     )  # fmt: skip
-    return run(asked, beam_arguments)
+    return run(request, beam_arguments)
 
 
 def shuffle(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Shuffle reports."""
-    from pipelines.parties.shuffler import Asked
+    from pipelines.parties.shuffler import ShuffleRequest
     from pipelines.parties.shuffler import shuffle as run
 
-    asked = Asked(
+    request = ShuffleRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.seal),
     )  # fmt: skip
-    return run(asked, beam_arguments)
+    return run(request, beam_arguments)
 
 
 def collect(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish from shuffled reports."""
-    from pipelines.parties.collector import Asked
+    from pipelines.parties.collector import CollectRequest
     from pipelines.parties.collector import collect as run
 
-    asked = Asked(
+    request = CollectRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.key),
     )  # fmt: skip
-    return run(asked, beam_arguments)
+    return run(request, beam_arguments)
 
 
 def new_key(arguments: argparse.Namespace, rest: list[str]) -> int:

@@ -37,15 +37,15 @@ def require_unshared(folder: str, said: Summary) -> None:
     """
     for other, summary in _others(folder, said):
         share = max(shared({"": said.sample, other: summary.sample}).values(), default=0.0)
-        told = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
+        line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
         if share > MOST_SHARED:
             raise SharedError(
-                f"--input: {told} before: two shuffles that share reports show by their difference "
+                f"--input: {line} before: two shuffles that share reports show by their difference "
                 "what the others held; shuffle only what is new, or, if nobody was handed "
                 f"{other}, remove it and shuffle everything"
             )
         if share:
-            warnings.warn(f"--input: {told}, too: they came twice", Caution, stacklevel=2)
+            warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
 
 
 def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
@@ -53,11 +53,11 @@ def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
     parent = FileSystems.split(folder.rstrip("/"))[0]
     try:
         pattern = FileSystems.join(parent, "*", SUMMARY) if parent else f"*/{SUMMARY}"
-        found = [each.path for each in FileSystems.match([pattern])[0].metadata_list]
+        paths = [each.path for each in FileSystems.match([pattern])[0].metadata_list]
     except (OSError, BeamIOError, ValueError):
         return  # a place that cannot be listed holds nothing that could be known
     with ThreadPoolExecutor(_READERS) as pool:
-        for file, summary in zip(found, pool.map(beside, found), strict=True):
+        for file, summary in zip(paths, pool.map(beside, paths), strict=True):
             if summary is None or summary.shuffle_id == said.shuffle_id:
                 continue
             if summary.fingerprint == said.fingerprint:

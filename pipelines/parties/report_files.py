@@ -52,7 +52,7 @@ def find(patterns: Iterable[str]) -> Found:
         if not matched:
             raise RequestError(f"--input: no file matches {pattern}")
         # Once the ids are gone, a file that is named twice would have its reports counted twice.
-        sizes |= {os.path.realpath(each.path): (each.path, each.size_in_bytes) for each in matched}
+        sizes |= {os.path.realpath(file.path): (file.path, file.size_in_bytes) for file in matched}
     ordered = sorted(sizes.values())
     return Found(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
 
@@ -153,11 +153,11 @@ def warn_of_strangers(dropped: int) -> None:
         dropped: how many there were.
     """
     if dropped:
-        told = (
+        line = (
             f"{dropped:,} reports were dropped: of another plan, version or window, or of a "
             "hushbeam that resolves this plan to another design (`hushbeam check` prints it)"
         )
-        warnings.warn(told, Caution, stacklevel=2)
+        warnings.warn(line, Caution, stacklevel=2)
 
 
 def is_parquet(path: str) -> bool:

@@ -85,12 +85,12 @@ def shared(samples: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], float]
     {('a', 'b'): 0.5}
     """
     sets = {batch: frozenset(words) for batch, words in samples.items()}
-    found = {}
+    shares = {}
     for (one, mine), (other, theirs) in combinations(sets.items(), 2):
         common = len(mine & theirs)
         if common:
-            found[one, other] = common / _comparable(mine, theirs)
-    return found
+            shares[one, other] = common / _comparable(mine, theirs)
+    return shares
 
 
 def _comparable(mine: frozenset[str], theirs: frozenset[str]) -> int:

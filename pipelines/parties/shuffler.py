@@ -32,7 +32,7 @@ from pipelines.plan.loading import load
 from pipelines.run import beam_options, run_beam
 
 
-class Asked(NamedTuple):
+class ShuffleRequest(NamedTuple):
     """What was typed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
     seals: tuple[str, ...] = ()
 
 
-def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
+def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     """Shuffle the reports of a window.
 
     Returns:
@@ -64,22 +64,22 @@ def shuffle(asked: Asked, beam_arguments: Sequence[str]) -> int:
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    plan = load(asked.plan)
-    parted = split(plan, window_of(plan, asked.window))
-    if asked.seals:
+    plan = load(request.plan)
+    parted = split(plan, window_of(plan, request.window))
+    if request.seals:
         require_sealable(parted)
-    release.require_vacant(asked.output)
-    found, screen = find(asked.inputs), Screen()
-    buckets = bucket_count(found.size // Form(sealed=bool(asked.seals)).dtype.itemsize)
-    job = ShuffleReports(parted, found.files, ids(asked.seals), asked.output, buckets)
+    release.require_vacant(request.output)
+    files, screen = find(request.inputs), Screen()
+    buckets = bucket_count(files.size // Form(sealed=bool(request.seals)).dtype.itemsize)
+    job = ShuffleReports(parted, files.files, ids(request.seals), request.output, buckets)
     try:
         if run_beam(job, for_beam, screen, 0) is None:
-            told = f"handed over; {SUMMARY} will appear in the output folder at the end"
-            screen.print(told, highlight=False)
+            line = f"handed over; {SUMMARY} will appear in the output folder at the end"
+            screen.print(line, highlight=False)
             return DONE
-        return _conclude(asked.output, screen)
+        return _conclude(request.output, screen)
     except BaseException as ending:
-        _take_back(asked.output, isinstance(ending, WithheldError | SharedError))
+        _take_back(request.output, isinstance(ending, WithheldError | SharedError))
         raise
 
 
@@ -103,17 +103,17 @@ def _conclude(output: str, screen: Screen) -> int:
     warn_of_strangers(said.dropped.get(OTHER_PLAN, 0))
     dropped = "".join(f"; {size:,} dropped: {name}" for name, size in said.dropped.items())
     if not any(metric.sent_on for metric in said.metrics.values()):
-        told = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"
-        raise WithheldError(told)
+        line = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"
+        raise WithheldError(line)
     require_unshared(output, said)
     for name, metric in said.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on
-            told = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
-            warnings.warn(told, Caution, stacklevel=1)
+            line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
+            warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(said))
-    told = f"{said.reports:,} reports came{dropped}"
-    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+    line = f"{said.reports:,} reports came{dropped}"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 

@@ -172,7 +172,7 @@ class SummariseDoFn(beam.DoFn):
         written: Sequence[str],
     ) -> None:
         copies = sizes.get(_ALL, 0) - sizes.get(_ONCE, 0)
-        told = {**dropped, **({DUPLICATE: copies} if copies else {})}
+        counts = {**dropped, **({DUPLICATE: copies} if copies else {})}
         metrics = {
             name: {
                 **facts,
@@ -182,6 +182,6 @@ class SummariseDoFn(beam.DoFn):
             for name, facts in self._facts["metrics"].items()
         }
         came = sizes.get(_ALL, 0) + sum(dropped.values())
-        counted = {"reports": came, "dropped": dict(sorted(told.items())), "metrics": metrics}
+        counted = {"reports": came, "dropped": dict(sorted(counts.items())), "metrics": metrics}
         tidy(self._output)
         write(self._output, Summary(**(self._facts | counted | {"sample": sample})))

@@ -79,11 +79,11 @@ def split(plan: Plan, window: str) -> Split:
     """
     for request in plan.metrics:
         _require_least_batch(plan, request, window)
-    found = Split(unread_job(plan, window))
-    for metric in found.metrics:
+    parts = Split(unread_job(plan, window))
+    for metric in parts.metrics:
         if metric.undivided is not None:
             raise RequestError(_whole(metric.name, metric.undivided))
-    return found
+    return parts
 
 
 def require_sealable(parted: Split) -> None:

@@ -87,19 +87,19 @@ def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
     """Why a run would be refused, if it would, and what many windows come to."""
     plan = job.plan
     if plan.budget is None:
-        told = "no ledger: nothing counts what several runs reveal together"
-        return None, [told] if plan.windowed else []
-    asked = price(job)
+        line = "no ledger: nothing counts what several runs reveal together"
+        return None, [line] if plan.windowed else []
+    spend = price(job)
     budget = f"the budget of epsilon {plan.budget.epsilon:g}, delta {plan.budget.delta:g}"
-    if not fits(asked.records, asked.budget):
+    if not fits(spend.records, spend.budget):
         refused = f"{budget} does not hold one window, and a run would be refused"
         return refused, [plan.where("budget") + refused]
     if plan.scope == "user per window":
         return None, [f"windows do not compose: a unit is in one of them ({plan.unit})"]
-    windows = further((), asked.records, asked.budget, _MOST_WINDOWS)
+    windows = further((), spend.records, spend.budget, _MOST_WINDOWS)
     more = " or more" if windows == _MOST_WINDOWS else ""
-    told = f"{budget} covers {windows:,} windows{more}, as the ledger composes them"
-    return None, [f"{told}; `hushbeam ledger show` tells what is left"]
+    line = f"{budget} covers {windows:,} windows{more}, as the ledger composes them"
+    return None, [f"{line}; `hushbeam ledger show` tells what is left"]
 
 
 def schema() -> dict[str, Any]:

@@ -44,14 +44,14 @@ class Keys(Protocol):
     def shares(self) -> Mapping[str, float]: ...
 
 
-def about(told: str, *place: int | str) -> PydanticCustomError:
+def about(text: str, *place: int | str) -> PydanticCustomError:
     """A complaint about several keys, at the one that would have to change.
 
     Args:
         told: what is wrong.
         place: of that key, from where the complaint is made inwards.
     """
-    return PydanticCustomError(ELSEWHERE, "{told}", {"told": told, "place": place})
+    return PydanticCustomError(ELSEWHERE, "{told}", {"told": text, "place": place})
 
 
 def require_consistent(plan: Keys, window: str) -> None:
@@ -90,8 +90,8 @@ def _require_names(plan: Keys) -> None:
     seen: set[str] = set()
     for index, metric in enumerate(plan.metrics):
         if metric.name in seen:
-            told = "two metrics have one name; their releases need a folder each"
-            raise about(told, "metrics", index, "name")
+            text = "two metrics have one name; their releases need a folder each"
+            raise about(text, "metrics", index, "name")
         seen.add(metric.name)
 
 
@@ -101,8 +101,8 @@ def _require_shares(plan: Keys) -> None:
     for index, metric in enumerate(plan.metrics):
         claimed += metric.share or 0.0
         if not claimed <= 1 + _ROUNDING:
-            told = "the shares of the metrics add up to more than 1"
-            raise about(told, "metrics", index, "share")
+            text = "the shares of the metrics add up to more than 1"
+            raise about(text, "metrics", index, "share")
     for index, metric in enumerate(plan.metrics):
         if not plan.shares[metric.name] > 0:
             raise about("the other metrics' shares leave nothing for it", "metrics", index)

@@ -42,10 +42,10 @@ def require_schedule(written: str) -> None:
 
 def _means(item: str, low: int, high: int, names: tuple[str, ...]) -> bool:
     """Whether an item is *, a number or a range, perhaps with a step."""
-    found = _ITEM.fullmatch(item)
-    if found is None:
+    match = _ITEM.fullmatch(item)
+    if match is None:
         return False
-    step, ends = found["step"], [end for end in found.group("first", "last") if end is not None]
+    step, ends = match["step"], [end for end in match.group("first", "last") if end is not None]
     numbers = [_number(end, low, names) for end in ends]
     stepped = step is None or (1 <= int(step) <= high and len(ends) != 1)
     within = all(number is not None and low <= number <= high for number in numbers)

@@ -68,11 +68,11 @@ def warned(content: Content) -> Content:
         "are such clients', which nobody can tell now. The estimates cannot be trusted, and "
         "neither can their errors."
     )
-    told = retold(content, {}, (doubt,))
-    return told._replace(statement=told.statement | {"doubts": [doubt]})
+    marked = reworded(content, {}, (doubt,))
+    return marked._replace(statement=marked.statement | {"doubts": [doubt]})
 
 
-def retold(content: Content, instead: Mapping[str, str], first: Sequence[str] = ()) -> Content:
+def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] = ()) -> Content:
     """A release whose words, in its statement and on its page, are others.
 
     Args:

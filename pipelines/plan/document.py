@@ -176,7 +176,7 @@ class Plan(_Part):
         Args:
             place: keys and positions, from the outside in.
         """
-        return "" if self._places is None else f"{self._places.told(place)}: "
+        return "" if self._places is None else f"{self._places.where(place)}: "
 
     @property
     def shares(self) -> dict[str, float]:

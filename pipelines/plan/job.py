@@ -84,10 +84,10 @@ class PlanJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over."""
-        told = [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
+        lines = [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
         if len(self.metrics) > 1:
-            told += next_to_nothing(self.guarantees[0].epsilon)
-        return list(dict.fromkeys(told))
+            lines += next_to_nothing(self.guarantees[0].epsilon)
+        return list(dict.fromkeys(lines))
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That no metric had enough reports; None if the release was not withheld."""
@@ -107,7 +107,9 @@ class PlanJob:
             entry: of the ledger, if there is one.
         """
         plan, (released, local) = self.plan, self.guarantees
-        words = [meaning(each, self.min_reports) for each in dict.fromkeys((released, local))]
+        words = [
+            meaning(guarantee, self.min_reports) for guarantee in dict.fromkeys((released, local))
+        ]
         return {
             "statement_version": 1,
             "release": "plan",
@@ -143,22 +145,22 @@ def together(parts: Iterable[Guarantee]) -> Guarantee:
     )
 
 
-def window_of(plan: Plan, asked: str | None) -> str:
+def window_of(plan: Plan, name: str | None) -> str:
     """The window that a run is about.
 
     Raises:
         RequestError: the plan needs one and none was named, or the other way round.
     """
     if not plan.windowed:
-        if asked is not None:
+        if name is not None:
             raise RequestError(f"--window: neither input nor output of the plan holds {WINDOW}")
         return _WHOLE
-    if asked is None or not _WINDOW.fullmatch(asked):
+    if name is None or not _WINDOW.fullmatch(name):
         raise RequestError(
             f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
             "letters, digits and . _ : + - only"
         )
-    return asked
+    return name
 
 
 def output_of(plan: Plan, window: str) -> str:

@@ -51,11 +51,11 @@ def _wrong(places: SourceLines, error: ValidationError, around: Place) -> Reques
     """The first complaint, with its line."""
     first: Any = error.errors(include_url=False)[0]
     place = (*around, *first["loc"])
-    told = _told(first)
+    text = _explained(first)
     if first["type"] == ELSEWHERE:
-        place, told = (*place, *first["ctx"]["place"]), f"is wrong: {first['msg']}"
+        place, text = (*place, *first["ctx"]["place"]), f"is wrong: {first['msg']}"
     field = ".".join(str(part) for part in place) or "plan"
-    return RequestError(f"{places.told(place)}: {field} {told}")
+    return RequestError(f"{places.where(place)}: {field} {text}")
 
 
 def _read(path: str) -> str:
@@ -128,7 +128,7 @@ def _require_distinct(path: str, mapping: yaml.MappingNode) -> None:
         seen.add(str(key.value))
 
 
-def _told(first: Any) -> str:
+def _explained(first: Any) -> str:
     """One complaint of pydantic's in plain words."""
     if first["type"] == "extra_forbidden":
         return "is nothing that a plan says; see docs/plans.md for what it does"

@@ -51,30 +51,30 @@ def _resolved(plan: Plan, place: int, window: str, source: Source) -> Metric:
     return replace(metric, name=request.name)
 
 
-def undashed(told: str) -> str:
+def undashed(text: str) -> str:
     """A refusal of a command as a plan would say it: in a plan, options have no dashes."""
-    return _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), told)
+    return _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), text)
 
 
-def _about(metric: MetricRequest, told: str) -> tuple[int | str, ...]:
+def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
     """Where in a metric the option stands that a refusal is about; nowhere if it is missing.
 
     Args:
         metric: that was refused.
         told: why; by an option's name before anything else, or by what was written there.
     """
-    options, words = metric.options, _WORD.findall(told)
+    options, words = metric.options, _WORD.findall(refusal)
     values = {written: name for name, written in options.items() if isinstance(written, str)}
     named = [word for word in words if word in options] + [values[w] for w in words if w in values]
     if not named:
         return ()
     several = options[named[0]] if isinstance(options[named[0]], list) else []
-    return (named[0], *(i for i, each in enumerate(several) if _quoted(str(each), told)))[:2]
+    return (named[0], *(i for i, part in enumerate(several) if _quoted(str(part), refusal)))[:2]
 
 
-def _quoted(written: str, told: str) -> bool:
+def _quoted(written: str, refusal: str) -> bool:
     """Whether one of several texts, as in fare=0,60, is the one that a refusal speaks of."""
-    return written in told or repr(written.partition("=")[0]) in told
+    return written in refusal or repr(written.partition("=")[0]) in refusal
 
 
 def mark(plan: Plan) -> bytes:

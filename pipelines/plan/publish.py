@@ -111,7 +111,7 @@ def gathered(
         said[name] = {**contents[name].statement, "release_id": statement["release_id"]}
         files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
         files[f"{name}/{release.STATEMENT}"] = release.written(said[name])
-    doubts = {name: each["doubts"] for name, each in said.items() if "doubts" in each}
+    doubts = {name: part["doubts"] for name, part in said.items() if "doubts" in part}
     words = [f"{name}: {text}" for name, texts in doubts.items() for text in texts]
     statement = {**statement, "in_words": [*words, *statement["in_words"]]}
     files["report.html"] = page(names, said, statement)

@@ -112,8 +112,8 @@ def _stands(plan: Plan, window: str, screen: Screen) -> bool:
 
 
 def _say_where(screen: Screen, folder: str) -> None:
-    told = f"released before, and not made again: {folder}"
-    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+    line = f"released before, and not made again: {folder}"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @dataclass

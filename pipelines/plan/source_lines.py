@@ -19,7 +19,7 @@ class SourceLines:
         lines: (place, line) of every part, the file itself being the place ().
 
     >>> places = SourceLines.of("plan.yaml", yaml.compose("unit: row\\nmetrics:\\n- name: city\\n"))
-    >>> places.told(("metrics", 0, "name")), places.told(("metrics", 0, "bounds"))
+    >>> places.where(("metrics", 0, "name")), places.where(("metrics", 0, "bounds"))
     ('plan.yaml, line 3', 'plan.yaml, line 3')
     """
 
@@ -36,7 +36,7 @@ class SourceLines:
         """
         return cls(path, (((), root.start_mark.line + 1), *_inside((), root)))
 
-    def told(self, place: Place) -> str:
+    def where(self, place: Place) -> str:
         """The file and the line of a part, or of the nearest thing around it.
 
         Args:
@@ -44,7 +44,7 @@ class SourceLines:
         """
         known = dict(self.lines)
         around = (place[:end] for end in range(len(place), -1, -1))
-        return f"{self.path}, line {next(known[each] for each in around if each in known)}"
+        return f"{self.path}, line {next(known[place_] for place_ in around if place_ in known)}"
 
 
 def _inside(place: Place, node: yaml.Node) -> Iterator[tuple[Place, int]]:
@@ -53,7 +53,7 @@ def _inside(place: Place, node: yaml.Node) -> Iterator[tuple[Place, int]]:
     if isinstance(node, yaml.MappingNode):
         parts = [((*place, key.value), key.start_mark.line, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
-        parts = [((*place, i), each.start_mark.line, each) for i, each in enumerate(node.value)]
+        parts = [((*place, i), child.start_mark.line, child) for i, child in enumerate(node.value)]
     for inner, line, value in parts:
         yield inner, line + 1
         yield from _inside(inner, value)

@@ -21,7 +21,7 @@ from pipelines.run import run_beam
 from pipelines.stream.intake import TakeIn
 from pipelines.stream.landing import Landed, Landing, readable
 from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Held
+from pipelines.stream.release import Backlog
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from transforms.once_per_window import OncePerWindow
@@ -82,7 +82,7 @@ class Driver:
         """As many new files as make a batch."""
         chosen: list[Landed] = []
         for landed in self._landing.look():
-            full = len(chosen) >= _FILES or sum(each.rows for each in chosen) >= _ROWS
+            full = len(chosen) >= _FILES or sum(file.rows for file in chosen) >= _ROWS
             if full:
                 break
             chosen.append(landed)
@@ -148,8 +148,8 @@ class Driver:
         """Each ended window, in the order of time; the last one of all is not merged."""
         while due := self.state.due():
             start, first = due[0]
-            held = self.state.held(start)
-            if enough(self.streamed, held) and self._released(start, first, held):
+            backlog = self.state.backlog(start)
+            if enough(self.streamed, backlog) and self._released(start, first, backlog):
                 self.state.settle(start, "released")
             elif self.streamed.plan.merge_small and start != last:
                 self.state.merge(start, start + self.streamed.windows.length)
@@ -158,12 +158,12 @@ class Driver:
                 self.state.settle(start, "withheld")
                 self._tell(start, "withheld: too few reports")
 
-    def _released(self, start: int, first: int, held: Mapping[str, Held]) -> bool:
+    def _released(self, start: int, first: int, backlog: Mapping[str, Backlog]) -> bool:
         """Publish a window, unless that was done before; False if there is not enough for it."""
         with self._once_each():
-            if not publish(self.streamed, start, first, held, self.for_beam):
+            if not publish(self.streamed, start, first, backlog, self.for_beam):
                 return False
-        reports = max(each.reports for each in held.values())
+        reports = max(part.reports for part in backlog.values())
         folder = output_of(self.streamed.plan, self.streamed.windows.name(start))
         self._tell(start, f"{reports:,} reports, released: {folder}")
         return True

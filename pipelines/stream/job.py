@@ -26,7 +26,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Held
+from pipelines.stream.release import Backlog
 from pipelines.stream.windows import Streamed
 from transforms.blocks import GroupOnce
 from transforms.count_late import CountLate
@@ -52,14 +52,14 @@ class LandingTables(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         # Without deduplication each look would hand out every file again.
-        found = tuple(
+        files = tuple(
             begin
             | f"Look {k}" >> fileio.MatchContinuously(pattern, self.every, has_deduplication=True)
             for k, pattern in enumerate(self.streamed.patterns)
         )
         read = ReadAllFromParquetBatched(columns=list(self.streamed.columns), with_filename=True)
         return (
-            found
+            files
             | "All patterns" >> beam.Flatten()
             | "Path" >> beam.Map(_path).with_output_types(str)
             | "Read row groups" >> read
@@ -134,8 +134,8 @@ def open_windows(streamed: Streamed, clock: Callable[[], int] = now) -> ToWindow
     )  # fmt: skip
 
 
-def _path(found: FileMetadata) -> str:
-    return found.path
+def _path(file: FileMetadata) -> str:
+    return file.path
 
 
 def messages_part(block: NDArray[np.uint64], metric: str) -> Part:
@@ -170,13 +170,13 @@ class ReleaseDoFn(beam.DoFn):
     ) -> None:
         start = self._windows.start(window)
         with tempfile.TemporaryDirectory() as folder:
-            held = _held(gathered[1], folder)
-            self._publish(start, held)
+            backlog = _backlog(gathered[1], folder)
+            self._publish(start, backlog)
 
-    def _publish(self, start: int, held: Mapping[str, Held]) -> None:
+    def _publish(self, start: int, backlog: Mapping[str, Backlog]) -> None:
         try:
-            published = enough(self._streamed, held) and publish(
-                self._streamed, start, start, held, beam_options([])
+            published = enough(self._streamed, backlog) and publish(
+                self._streamed, start, start, backlog, beam_options([])
             )
         except BudgetExceeded:
             tally(NO_BUDGET, 1)  # raised, it would make the runner try again for ever
@@ -187,10 +187,10 @@ class ReleaseDoFn(beam.DoFn):
             name = self._streamed.windows.name(start)
             raise FailedError(f"window {name} failed with {type(error).__name__}") from None
         if not published:
-            tally(WITHHELD, max((each.reports for each in held.values()), default=0))
+            tally(WITHHELD, max((part.reports for part in backlog.values()), default=0))
 
 
-def _held(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[str, Held]:
+def _backlog(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[str, Backlog]:
     """Messages to files, for a window may hold more than should be in memory twice."""
     sizes: dict[tuple[str, str], int] = {}
     tallies: dict[str, dict[str, int]] = {}
@@ -206,7 +206,7 @@ def _held(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[str, 
             mine[name] = mine.get(name, 0) + amount
         sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
     return {
-        metric: Held(
+        metric: Backlog(
             (files[metric],) if metric in files else (), sizes.get((metric, MESSAGES), 0),
             sizes.get((metric, USERS)), tallies.get(metric, {}),
         )

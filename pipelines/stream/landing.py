@@ -90,9 +90,9 @@ class Landing:
             matches = FileSystems.match(list(self.streamed.patterns))
         except (BeamIOError, ValueError) as error:
             raise RequestError(f"input: cannot be looked at: {reason(error)}") from None
-        found = {entry.path: entry for match in matches for entry in match.metadata_list}
+        files = {entry.path: entry for match in matches for entry in match.metadata_list}
         return sorted(
-            found.values(), key=lambda entry: (entry.last_updated_in_seconds or 0, entry.path)
+            files.values(), key=lambda entry: (entry.last_updated_in_seconds or 0, entry.path)
         )
 
     def _unfit(self, path: str, rows: int, schema: pa.Schema) -> str | None:
@@ -111,8 +111,8 @@ class Landing:
         first, why = self._fit[kinds]
         if why is None:
             return None
-        told = why.replace(first, path)
-        return told if path in told else f"{path}: {told}"
+        line = why.replace(first, path)
+        return line if path in line else f"{path}: {line}"
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time

@@ -46,8 +46,8 @@ class Memory:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self.folder.stat().st_mode & 0o077:  # it was there before
-                told = f"stream.state: {folder} can be entered by others; chmod 700 keeps them out"
-                warnings.warn(told, Caution, stacklevel=2)
+                line = f"stream.state: {folder} can be entered by others; chmod 700 keeps them out"
+                warnings.warn(line, Caution, stacklevel=2)
             self._lock = locked(self.folder)
             path = self.folder / "stream.sqlite"
             self.database = sqlite3.connect(path, isolation_level=None)

@@ -17,17 +17,17 @@ from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
-from pipelines.stream.release import Held, ReleaseWindow
+from pipelines.stream.release import Backlog, ReleaseWindow
 from pipelines.stream.windows import Streamed
 from transforms.windowed import SECOND
 
 
-def enough(streamed: Streamed, held: Mapping[str, Held]) -> bool:
+def enough(streamed: Streamed, backlog: Mapping[str, Backlog]) -> bool:
     """Whether any metric has its least batch."""
     return any(
-        metric.min_reports <= held[metric.name].reports
+        metric.min_reports <= backlog[metric.name].reports
         for metric in streamed.metrics
-        if metric.name in held
+        if metric.name in backlog
     )
 
 
@@ -35,7 +35,7 @@ def publish(
     streamed: Streamed,
     start: int,
     first: int,
-    held: Mapping[str, Held],
+    backlog: Mapping[str, Backlog],
     for_beam: PipelineOptions,
 ) -> bool:
     """Publish a window, unless that was done before.
@@ -57,8 +57,8 @@ def publish(
     """
 
     def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
-        told = target.telling(stream=_span(streamed, start, first))
-        return ReleaseWindow(metrics, told, held)
+        dated = target.telling(stream=_span(streamed, start, first))
+        return ReleaseWindow(metrics, dated, backlog)
 
     name = streamed.windows.name(start)
     try:
@@ -79,7 +79,7 @@ def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
     """What time a release is about."""
     windows = streamed.windows
     until = start + windows.length
-    names = [windows.name(each) for each in range(first, until, windows.length)]
+    names = [windows.name(moment) for moment in range(first, until, windows.length)]
     return {"from": _iso(first), "until": _iso(until), "windows": names}
 
 

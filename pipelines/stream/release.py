@@ -21,7 +21,7 @@ _BLOCK = 1 << 16  # messages of one block
 
 
 @dataclass(frozen=True)
-class Held:
+class Backlog:
     """What a stream holds of one metric in one window.
 
     Attributes:
@@ -49,18 +49,18 @@ class ReleaseWindow(beam.PTransform):
     Attributes:
         metrics: of the plan.
         target: where the release goes.
-        held: name -> what there is of it.
+        backlog: name -> what there is of it.
     """
 
     metrics: Sequence[Metric]
     target: Target
-    held: Mapping[str, Held]
+    backlog: Mapping[str, Backlog]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
         contents = (
             tuple(
-                begin | metric.name >> FromHeld(metric, self.held.get(metric.name, Held()))
+                begin | metric.name >> FromBacklog(metric, self.backlog.get(metric.name, Backlog()))
                 for metric in self.metrics
             )
             | "Contents" >> beam.Flatten()
@@ -72,28 +72,32 @@ class ReleaseWindow(beam.PTransform):
 
 
 @dataclass
-class FromHeld(beam.PTransform):
+class FromBacklog(beam.PTransform):
     """One metric's messages to its name and what is published of it."""
 
     metric: Metric
-    held: Held
+    backlog: Backlog
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        held, road = self.held, self.metric
+        backlog, metric = self.backlog, self.metric
         users = None
-        if held.users is not None:
-            users = begin | "Users" >> beam.Create([held.users]).with_output_types(int)
-        tallies = begin | "Tallies" >> beam.Create([*(dict(held.tallies) or {ROWS: 0}).items()])
-        read = begin | "Held" >> beam.Create([held.files]) | "Read" >> beam.ParDo(ReadHeldDoFn())
-        reports = road.shuffled(Reports(read, users, tallies))
-        contents, mechanism = road.collected(reports), self.metric.mechanism
+        if backlog.users is not None:
+            users = begin | "Users" >> beam.Create([backlog.users]).with_output_types(int)
+        tallies = begin | "Tallies" >> beam.Create([*(dict(backlog.tallies) or {ROWS: 0}).items()])
+        read = (
+            begin
+            | "Backlog" >> beam.Create([backlog.files])
+            | "Read" >> beam.ParDo(ReadBacklogDoFn())
+        )
+        reports = metric.shuffled(Reports(read, users, tallies))
+        contents, mechanism = metric.collected(reports), metric.mechanism
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
         return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
 
 
 @typehints.with_output_types(np.ndarray)
-class ReadHeldDoFn(beam.DoFn):
+class ReadBacklogDoFn(beam.DoFn):
     """The messages in files, block by block."""
 
     def process(self, files: tuple[str, ...]) -> Iterator[NDArray[np.uint64]]:

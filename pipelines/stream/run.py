@@ -70,7 +70,7 @@ def run(
         return _elsewhere(_Unbounded(plan, every), for_beam, screen)
     state = State(plan.stream.state, _identity(plan))
     try:
-        with _until_told() as stop:
+        with _until_stopped() as stop:
             driver = Driver(plan, state, for_beam, screen)
             _go_on(driver, stop, once or drain, every)
             if drain and not stop.is_set():
@@ -97,7 +97,7 @@ def _queue(
     if not runs_here(for_beam):
         return _elsewhere(job, for_beam, screen)
     warnings.warn(Caution(_HELD_IN_MEMORY), stacklevel=2)
-    with _until_told() as stop:
+    with _until_stopped() as stop:
         _say(serve_here(job, for_beam, stop), screen)
     return DONE
 
@@ -140,16 +140,16 @@ def _identity(plan: Streamed) -> str:
 
 
 @contextmanager
-def _until_told() -> Iterator[threading.Event]:
+def _until_stopped() -> Iterator[threading.Event]:
     """Set when the process is asked to end: the batch that is at work is finished first."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    asked = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(each, lambda *_: stop.set()) for each in asked]
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in signals]
     try:
         yield stop
     finally:
-        for each, handler in zip(asked, before, strict=True):
-            signal.signal(each, handler)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

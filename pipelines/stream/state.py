@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pipelines.stream import intake
 from pipelines.stream.folder import flush, joined, kept
 from pipelines.stream.memory import Memory
-from pipelines.stream.release import Held
+from pipelines.stream.release import Backlog
 from transforms.once_per_window import merge
 
 _RUNS = 8  # files of digests that one window may have before they are put together
@@ -89,22 +89,22 @@ class State(Memory):
     @property
     def reached(self) -> int | None:
         """What nearly all rows of some table had happened by, in microseconds."""
-        found = self.said("reached", "")
-        return int(found) if found else None
+        said = self.said("reached", "")
+        return int(said) if said else None
 
     @property
     def arrived(self) -> int | None:
         """When the last batch was read, in microseconds."""
-        found = self.said("arrived", "")
-        return int(found) if found else None
+        said = self.said("arrived", "")
+        return int(said) if said else None
 
     # ---- windows
 
     @property
     def ended(self) -> int | None:
         """Windows that begin before this moment take no more rows."""
-        found = self.said("ended", "")
-        return int(found) if found else None
+        said = self.said("ended", "")
+        return int(said) if said else None
 
     def end_before(self, moment: int) -> None:
         """Let windows that begin before a moment take no more rows."""
@@ -124,7 +124,7 @@ class State(Memory):
         row = self.database.execute("SELECT max(start) FROM windows WHERE state = 'open'")
         return row.fetchone()[0]
 
-    def held(self, start: int) -> dict[str, Held]:
+    def backlog(self, start: int) -> dict[str, Backlog]:
         """What there is of a window: metric -> messages, users and tallies."""
         files: dict[str, list[str]] = {}
         sizes: dict[tuple[str, str], int] = {}
@@ -140,7 +140,7 @@ class State(Memory):
                 mine = tallies.setdefault(metric, {})
                 mine[name] = mine.get(name, 0) + amount
         return {
-            metric: Held(
+            metric: Backlog(
                 tuple(files.get(metric, ())),
                 sizes.get((metric, intake.MESSAGES), 0),
                 sizes.get((metric, intake.USERS)),
@@ -151,13 +151,13 @@ class State(Memory):
 
     def seen(self) -> dict[int, list[str]]:
         """Files of the users of every open window, by its start."""
-        found: dict[int, list[str]] = {}
+        files: dict[int, list[str]] = {}
         rows = self.database.execute(
             "SELECT start, name FROM notes WHERE kind = ?", (intake.DIGESTS,)
         )
         for start, name in rows:
-            found.setdefault(start, []).append(str(self.folder / name))
-        return found
+            files.setdefault(start, []).append(str(self.folder / name))
+        return files
 
     def settle(self, start: int, state: str) -> None:
         """A window is "released" or "withheld": nothing of it is kept."""

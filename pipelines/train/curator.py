@@ -72,10 +72,10 @@ class CuratorPlan(CentralPlan):
 
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
         """What one accountant says."""
-        found = self.run.guarantee(self.delta, accountant, neighbours, self.options.unit)
+        guarantee = self.run.guarantee(self.delta, accountant, neighbours, self.options.unit)
         if neighbours == "replace one":
-            return found
-        return replace(found, how=_ZEROED_OUT + found.how)
+            return guarantee
+        return replace(guarantee, how=_ZEROED_OUT + guarantee.how)
 
     @property
     def _whose(self) -> str:

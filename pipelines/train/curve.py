@@ -94,10 +94,10 @@ def private_curve(
         if n < max(least, 1):
             curve.append(Point(step, n))
             continue
-        found = estimate_mean(mechanism.mechanism, part, confidence)
+        mean = estimate_mean(mechanism.mechanism, part, confidence)
         # Errors travel as 2 error - 1.
-        middle = min(max((found.unbiased + 1) / 2, 0.0), 1.0)
-        ends = (found.lower + 1) / 2, (found.upper + 1) / 2
-        told = (middle, found.standard_error / 2, *ends)
-        curve.append(Point(step, n, *(unit * number for number in told)))
+        middle = min(max((mean.unbiased + 1) / 2, 0.0), 1.0)
+        ends = (mean.lower + 1) / 2, (mean.upper + 1) / 2
+        point = (middle, mean.standard_error / 2, *ends)
+        curve.append(Point(step, n, *(unit * number for number in point)))
     return curve

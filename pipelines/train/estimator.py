@@ -122,15 +122,17 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _sample(schema: Schema) -> NDArray[Any]:
     """Two rows that have all that scikit-learn wants to learn of columns: the declared ends."""
     sample = np.empty((2, len(schema.attributes)), object)
-    for place, each in enumerate(schema.attributes):
-        if isinstance(each, Category):
-            sample[:, place] = _objects(schema, each)[0]
+    for place, attribute in enumerate(schema.attributes):
+        if isinstance(attribute, Category):
+            sample[:, place] = _objects(schema, attribute)[0]
             continue
-        for row, end in enumerate(each.bounds):
-            sample[row, place] = np.full(each.width, end) if isinstance(each, NumberList) else end
-    for place, each in enumerate(schema.attributes):
-        if isinstance(each, NumberList) and _is_binary(schema.kinds[each.column]):
-            sample[:, place] = [bytes(each.length)] * 2
+        for row, end in enumerate(attribute.bounds):
+            sample[row, place] = (
+                np.full(attribute.width, end) if isinstance(attribute, NumberList) else end
+            )
+    for place, attribute in enumerate(schema.attributes):
+        if isinstance(attribute, NumberList) and _is_binary(schema.kinds[attribute.column]):
+            sample[:, place] = [bytes(attribute.length)] * 2
     return sample
 
 
@@ -174,7 +176,7 @@ def _network(objective: Perceptron, layers: Sequence[Floats], classes: list[Any]
         predictor.fit(rows, [0.0, 1.0] if classes is None else classes)
     *inner, last = layers
     if classes is not None:
-        last = last[:, [classes.index(each) for each in predictor.classes_.tolist()]]
+        last = last[:, [classes.index(label) for label in predictor.classes_.tolist()]]
         if len(classes) == 2:  # scikit-learn has one output then: softmax of two is its logistic
             last = last[:, 1:] - last[:, :1]
     predictor.coefs_ = [layer[:-1] for layer in (*inner, last)]

@@ -23,7 +23,7 @@ def as_json(
 ) -> bytes:
     """model.json: all that predicting needs, and how it is done."""
     layers = objective.matrices(weights, np.empty(0))
-    told: dict[str, Any] = {
+    model: dict[str, Any] = {
         "format": "hushbeam model",
         "format_version": FORMAT,
         "model": kind(objective),
@@ -37,19 +37,19 @@ def as_json(
         "versions": dict(versions),
     }
     if schema.bounds is not None:
-        told["target"] |= dict(zip(("low", "high"), schema.bounds, strict=True))
+        model["target"] |= dict(zip(("low", "high"), schema.bounds, strict=True))
     else:
-        told["target"]["classes"] = schema.classes
+        model["target"]["classes"] = schema.classes
     if isinstance(objective, Perceptron):
-        told["activation"] = objective.activation
+        model["activation"] = objective.activation
     else:
         slopes, intercept = schema.features.unscaled(layers[0], schema.bounds)
-        told["as_recorded"] = {
+        model["as_recorded"] = {
             "weights": slopes.tolist(),
             "intercept": intercept.tolist(),
             "names": list(schema.features.names[:-1]),
         }
-    return (json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(model, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def kind(objective: Objective) -> str:

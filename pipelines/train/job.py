@@ -119,8 +119,8 @@ class TrainJob:
         delta, rows = self.guarantees[0].delta, self.plan.least
         if not self.options.shuffled:
             rows = self.telemetry.rows
-        told = [large_delta(delta, rows)] if delta * rows >= 1 else []
-        return told + self.plan.cautions
+        lines = [large_delta(delta, rows)] if delta * rows >= 1 else []
+        return lines + self.plan.cautions
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That too few took part; None if that is not why nothing was published.

@@ -83,9 +83,9 @@ class LocalPlan:
         return tuple(
             replace(
                 both[0],
-                epsilon=max(each.epsilon for each in both),
-                delta=max(each.delta for each in both),
-                how=f"{how}, and models are public; " + "; ".join(each.how for each in both),
+                epsilon=max(part.epsilon for part in both),
+                delta=max(part.delta for part in both),
+                how=f"{how}, and models are public; " + "; ".join(part.how for part in both),
             )
             for both in ([d.release for d in designs], [d.local for d in designs])
         )
@@ -105,8 +105,8 @@ class LocalPlan:
     @property
     def cautions(self) -> list[str]:
         """That noise drowns the gradient, with the noise to be expected; and what it leaves out."""
-        told = caution(self.steps, self.users * self.steps.schedule.steps)
-        return ([] if told is None else [told]) + self._of_the_seed
+        line = caution(self.steps, self.users * self.steps.schedule.steps)
+        return ([] if line is None else [line]) + self._of_the_seed
 
     @property
     def _of_the_seed(self) -> list[str]:
@@ -123,22 +123,22 @@ class LocalPlan:
 
     def promises(self) -> list[str]:
         """The guarantees in words, and what a reader must know beside them."""
-        told = (
+        line = (
             f"Every {self.options.unit} drew a place in one of {self._parts}, by a die that looks "
             "at nothing, and reported once: nobody's promise is spent twice. Who takes part in "
             "which step is no secret."
         )
         if self.opening is not None:
-            told += f" {IN_WORDS}"
+            line += f" {IN_WORDS}"
         if self.options.shuffled:
-            told += f" The promises hold in each step that was used, for it has {self.least:,} "
-            told += "reports or more; smaller ones were skipped."
+            line += f" The promises hold in each step that was used, for it has {self.least:,} "
+            line += "reports or more; smaller ones were skipped."
             if self.opening is not None:
-                told += " So does the opening, on the same terms."
+                line += " So does the opening, on the same terms."
             if self.curve is not None:
-                told += f" Each point of the curve stands on {self.curve.least:,} or more."
+                line += f" Each point of the curve stands on {self.curve.least:,} or more."
         least = self.least if self.curve is None else min(self.least, self.curve.least)
-        return [*(meaning(guarantee, least) for guarantee in dict.fromkeys(self.guarantees)), told]
+        return [*(meaning(guarantee, least) for guarantee in dict.fromkeys(self.guarantees)), line]
 
     @property
     def neighbours(self) -> str:
@@ -175,7 +175,7 @@ class LocalPlan:
         """
         steps, schedule = self.steps, self.steps.schedule
         scale = 1.0 if model is None else model.scale
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "mechanism": self.design.name,
             "published_in": self._source,
             "constants": self.design.mechanism.constants(),
@@ -192,8 +192,8 @@ class LocalPlan:
             "predicted_noise_of_a_coordinate_of_a_step": steps.predicted_noise(self.users) * scale,
         }
         if self.opening is not None:
-            told["opening"] = opened(steps, self.opening, model)
+            described["opening"] = opened(steps, self.opening, model)
         if self.curve is not None:
-            told["share_held_back"] = self.held_back
-            told["mechanism_of_the_curve"] = self.curve.design.name
-        return told
+            described["share_held_back"] = self.held_back
+            described["mechanism_of_the_curve"] = self.curve.design.name
+        return described

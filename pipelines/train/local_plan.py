@@ -141,9 +141,9 @@ def _target(options: TrainOptions, least: int, dimension: int) -> VectorTarget:
 def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
     """What those held back are asked, in reports enough about each model."""
     points = max(1, min(_POINTS, steps + 1, held_back // _POINT_REPORTS))
-    asked = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
+    steps_ = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
     unbounded = options.model_copy(update={"min_reports": None})
-    least = _least(unbounded, held_back / len(asked))
+    least = _least(unbounded, held_back / len(steps_))
     of_rows = _target(options, least, 1)
     target = MeanTarget(
         model=of_rows.model,
@@ -153,7 +153,7 @@ def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
         epsilon_local=options.epsilon_local,
         unit=options.unit,
     )
-    found = mean_planner.design(target)
-    if not isinstance(found, ScalarDesign):
-        raise TypeError(f"{found.name} estimates no mean")
-    return PrivateCurve(tuple(asked.tolist()), found, least)
+    design = mean_planner.design(target)
+    if not isinstance(design, ScalarDesign):
+        raise TypeError(f"{design.name} estimates no mean")
+    return PrivateCurve(tuple(steps_.tolist()), design, least)

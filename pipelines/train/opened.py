@@ -46,13 +46,13 @@ def opened(steps: LocalSteps, design: VectorDesign, model: Model | None) -> dict
         design: of the opening's reports.
         model: where the run has come to; None before it.
     """
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "share_of_those_who_train": 1 / steps.groups,
         "mechanism": design.name,
         "constants": design.mechanism.constants(),
     }
     if model is None or model.seen is None or steps.opening is None:
-        return told
+        return described
     seen = {f"target_{name}": value for name, value in model.seen._asdict().items()}
-    told |= {"targets_are_on": "a scale from -1 to 1, their declared bounds"} | seen
-    return told | {"intercept_to_begin_with": steps.opening.begin(model.seen)}
+    described |= {"targets_are_on": "a scale from -1 to 1, their declared bounds"} | seen
+    return described | {"intercept_to_begin_with": steps.opening.begin(model.seen)}

@@ -49,7 +49,7 @@ class ParticipantsPlan(CentralPlan):
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        best = min(self._after, key=lambda found: found.epsilon)
+        best = min(self._after, key=lambda guarantee: guarantee.epsilon)
         return (replace(best, unit=self.options.unit),)
 
     @cached_property
@@ -59,8 +59,8 @@ class ParticipantsPlan(CentralPlan):
 
     @property
     def cautions(self) -> list[str]:
-        each = self.run.selection.guarantee(self.parameters).epsilon
-        spread = 2 / (each / max(1, round(self.run.selection.share * self.parameters)))
+        upload = self.run.selection.guarantee(self.parameters).epsilon
+        spread = 2 / (upload / max(1, round(self.run.selection.share * self.parameters)))
         if spread <= 1:
             return []
         return [
@@ -112,12 +112,12 @@ class ParticipantsPlan(CentralPlan):
         order = rng.permutation(len(rows)).astype(np.int64)
         parts = np.array_split(order, min(self.participants, len(rows)))
         # Those who diverge say nothing of it, for that would tell of their rows.
-        found = self.run.run([Share(rows[part], targets[part]) for part in parts], rng)
+        outcome = self.run.run([Share(rows[part], targets[part]) for part in parts], rng)
         # But all that is uploaded is noisy, and what it adds up to tells of nobody.
-        if self.objective.diverged(found.weights):
+        if self.objective.diverged(outcome.weights):
             raise DivergedError(self.run.epochs)
-        watch(self.run.epochs, found.weights)
-        return found.weights
+        watch(self.run.epochs, outcome.weights)
+        return outcome.weights
 
 
 def plan_participants(
@@ -146,16 +146,16 @@ def plan_participants(
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     epochs = options.epochs or _EPOCHS
     # Of the epsilon a little is left to the rounding of sums.
-    each = epsilon / epochs * (1 - 1e-12)
+    epoch = epsilon / epochs * (1 - 1e-12)
     share, bound = options.upload_share or _UPLOAD, options.bound or _BOUND
     selection: PrivateSelection | RandomPlaces
     if options.selection == "largest":
         threshold = min(_THRESHOLD, bound / 2) if options.threshold is None else options.threshold
-        selection = PrivateSelection(share, bound, each, threshold)
+        selection = PrivateSelection(share, bound, epoch, threshold)
     elif options.threshold is not None:
         raise RequestError("--threshold says what is large, which only --selection largest asks")
     else:
-        selection = RandomPlaces(share, bound, each)
+        selection = RandomPlaces(share, bound, epoch)
     protocol = "random-order" if options.exchange == "random" else options.exchange
     local = LocalTraining(objective, options.learning_rate or _SPEED)
     run = SelectiveSGD(

@@ -120,10 +120,10 @@ class TrainLocally(beam.PTransform):
         )  # fmt: skip
         runs = tuple(groups[:-1]) | "Descend" >> train
         finish = FinishDoFn(job)
-        found = self._asked(plan, runs, groups[-1])
-        if found is None:
+        answers = self._answers(plan, runs, groups[-1])
+        if answers is None:
             return runs[-1] | "Finish" >> beam.ParDo(finish, None)
-        return runs[-1] | "Finish" >> beam.ParDo(finish, AsSingleton(found, default_value=None))
+        return runs[-1] | "Finish" >> beam.ParDo(finish, AsSingleton(answers, default_value=None))
 
     def _at_most(self, share: float, batches: int) -> float:
         """How many users a batch has, as far as rows tell, if a share of all is in so many."""
@@ -140,7 +140,7 @@ class TrainLocally(beam.PTransform):
             self.job.open_rng,
         )  # fmt: skip
 
-    def _asked(
+    def _answers(
         self, plan: LocalPlan, runs: list[beam.PCollection], held_back: beam.PCollection
     ) -> beam.PCollection | None:
         """What is known of models on the way, or None if nobody is asked."""
@@ -176,7 +176,7 @@ class FinishDoFn(beam.DoFn):
     def __init__(self, job: TrainJob) -> None:
         self._job = job
 
-    def process(self, run: Run, asked: Scored | Counted | None) -> Iterator[Trained | None]:
+    def process(self, run: Run, answers: Scored | Counted | None) -> Iterator[Trained | None]:
         plan = self._job.plan
         if not isinstance(plan, LocalPlan):
             raise TypeError("the plan is of another method")
@@ -186,23 +186,23 @@ class FinishDoFn(beam.DoFn):
             yield None
             return
         invalid, n = run.invalid, run.users
-        if isinstance(asked, Counted):
-            invalid, n = invalid + asked.invalid, n + int(asked.counts.sum())
+        if isinstance(answers, Counted):
+            invalid, n = invalid + answers.invalid, n + int(answers.counts.sum())
         training = plan.training(run.model)
         training |= {"steps_used": run.model.used, "steps_skipped": run.skipped}
         training["users_who_trained"] = run.users
-        yield Trained(run.model.average, n, invalid, self._curve(plan, asked), training)
+        yield Trained(run.model.average, n, invalid, self._curve(plan, answers), training)
 
-    def _curve(self, plan: LocalPlan, asked: Scored | Counted | None) -> Curve:
+    def _curve(self, plan: LocalPlan, answers: Scored | Counted | None) -> Curve:
         job = self._job
         steps, confidence = asked_steps(job), job.options.confidence
-        if isinstance(asked, Counted) and plan.curve is not None:
+        if isinstance(answers, Counted) and plan.curve is not None:
             mechanism, least = plan.curve.mechanism, plan.curve.least
             return private_curve(
-                steps, mechanism, asked.counts, least, job.schema.unit_of_error, confidence
+                steps, mechanism, answers.counts, least, job.schema.unit_of_error, confidence
             )
-        if isinstance(asked, Scored):
-            return public_curve(steps, asked, job.schema.unit_of_error, confidence)
+        if isinstance(answers, Scored):
+            return public_curve(steps, answers, job.schema.unit_of_error, confidence)
         return []
 
 

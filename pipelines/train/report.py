@@ -43,7 +43,7 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
         heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
         weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
         shown=_shown(layers),
-        facts="".join(_fact(name, told) for name, told in _facts(statement)),
+        facts="".join(_fact(name, value) for name, value in _facts(statement)),
     )
 
 
@@ -62,11 +62,11 @@ def _heads(schema: Schema, layers: list[Floats]) -> list[str]:
 def _shown(layers: list[Floats]) -> str:
     """What of the weights is left out, in words."""
     rows, columns = layers[0].shape
-    told = "" if len(layers) == 1 else f"The first of {len(layers)} layers. "
+    line = "" if len(layers) == 1 else f"The first of {len(layers)} layers. "
     if rows > _ROWS or columns > _COLUMNS:
-        told += f"{min(rows, _ROWS)} of {rows:,} inputs, {min(columns, _COLUMNS)} of {columns:,} "
-        told += "columns; <code>model.json</code> has all. "
-    return told
+        line += f"{min(rows, _ROWS)} of {rows:,} inputs, {min(columns, _COLUMNS)} of {columns:,} "
+        line += "columns; <code>model.json</code> has all. "
+    return line
 
 
 def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
@@ -130,12 +130,15 @@ def _row(name: str, weights: Floats) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    asked, model = statement["asked"], statement["model"]
+    request, model = statement["asked"], statement["model"]
     rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     facts = [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
-        ("method", asked["method"]),
-        *((name.replace("_", " "), _told(value)) for name, value in statement["training"].items()),
+        ("method", request["method"]),
+        *(
+            (name.replace("_", " "), _written(value))
+            for name, value in statement["training"].items()
+        ),
         ("rows used", f"{statement['n']:,}"),
         ("rows read", f"{statement['rows_read']:,}"),
         ("rows that could not be used", rejects or "none"),
@@ -145,10 +148,10 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def _told(value: Any) -> str:
+def _written(value: Any) -> str:
     """A value of the statement as people read it."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {_told(each)}" for key, each in value.items())
+        return ", ".join(f"{key} = {_written(part)}" for key, part in value.items())
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -73,11 +73,11 @@ def train_statement(
         "release_id": release_id,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "in_words": [*job.plan.promises(), *job.cautions, RAW_ROWS],
-        "guarantees": {name: each.as_dict() for name, each in known.items()},
+        "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
         "neighbours": job.plan.neighbours,
         **counted(trained.n, trained.invalid, tallies),
         "published_exactly": job.plan.exactly,
-        "asked": _asked(job),
+        "asked": _request(job),
         "model": {
             "kind": kind(job.objective),
             "parameters": job.objective.parameters,
@@ -95,11 +95,11 @@ def train_statement(
     }
 
 
-def _asked(job: TrainJob) -> dict[str, Any]:
+def _request(job: TrainJob) -> dict[str, Any]:
     """The options, without the names of files."""
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
-    asked = job.options.model_dump(exclude=hidden, exclude_none=True)
-    return asked | {
+    request = job.options.model_dump(exclude=hidden, exclude_none=True)
+    return request | {
         "unit": job.options.unit,
         "model": job.guarantees[0].model,
         "columns": job.schema.columns,
@@ -111,20 +111,20 @@ def _asked(job: TrainJob) -> dict[str, Any]:
 def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
     """How wrong the published model is, if that was measured."""
     numbers = job.schema.classes is None
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "measure": "mean squared error" if numbers else "share of wrong classes",
         "measured_on": "nothing",
     }
     if not trained.curve:
-        return told
+        return described
     last = trained.curve[-1]
     if job.public is not None:
-        told["measured_on"] = f"{last.n:,} public rows"
+        described["measured_on"] = f"{last.n:,} public rows"
     else:
-        told["measured_on"] = f"private reports of {last.n:,} {job.options.unit}s held back"
+        described["measured_on"] = f"private reports of {last.n:,} {job.options.unit}s held back"
         if numbers:
-            told["cut"] = (
+            described["cut"] = (
                 "every squared error was cut to that of guessing the middle of the bounds where "
                 "the truth is an end"
             )
-    return told | {"of_the_published_model": last._asdict()}
+    return described | {"of_the_published_model": last._asdict()}

@@ -19,7 +19,7 @@ from pipelines.train.options import TrainOptions
 from pipelines.train.publish import PublishModel
 
 
-def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
+def run(words: Mapping[str, Any], beam_arguments: list[str]) -> int:
     """Train a model, publish it and say how well it does.
 
     Args:
@@ -34,7 +34,7 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
         WithheldError: too few took part.
         FailedError: the run diverged, or the job ended without a release.
     """
-    options = request(TrainOptions, asked)
+    options = request(TrainOptions, words)
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     job = prepare(options)
@@ -48,10 +48,10 @@ def run(asked: Mapping[str, Any], beam_arguments: list[str]) -> int:
 def show(screen: Console, statement: Mapping[str, Any]) -> None:
     """The model in a line, and how well it does in another."""
     model, error = statement["model"], statement["error"]
-    told = f"{model['kind']}, {model['parameters']:,} parameters, from {statement['n']:,} rows"
-    screen.print(told, highlight=False, markup=False, soft_wrap=True)
+    line = f"{model['kind']}, {model['parameters']:,} parameters, from {statement['n']:,} rows"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)
     last = error.get("of_the_published_model")
     if last is None or last["error"] is None:
         return
-    told = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
-    screen.print(f"{told} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)
+    line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
+    screen.print(f"{line} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)

@@ -32,13 +32,13 @@ class Schema:
     def features(self) -> Features:
         """The numbers that stand for a row: of lists one after another, then categories."""
         numbers = [
-            (label, each.bounds.low, each.bounds.high)
-            for each in numeric(self.attributes)
-            for label in each.labels()
+            (label, number.bounds.low, number.bounds.high)
+            for number in numeric(self.attributes)
+            for label in number.labels()
         ]
         categories = [
-            (each.column, tuple(str(value) for value in each.domain.labels().to_pylist()))
-            for each in categorical(self.attributes)
+            (number.column, tuple(str(value) for value in number.domain.labels().to_pylist()))
+            for number in categorical(self.attributes)
         ]
         return Features(tuple(numbers), tuple(categories))
 

@@ -73,8 +73,8 @@ def _bounds(text: str, spec: str) -> Bounds:
     try:
         return read_bounds(spec)
     except RequestError as error:
-        told = str(error).replace("--bounds", f"--target {text}: the bounds", 1)
-        raise RequestError(told) from None
+        line = str(error).replace("--bounds", f"--target {text}: the bounds", 1)
+        raise RequestError(line) from None
 
 
 def _classes(spec: str, kind: pa.DataType) -> Domain:
@@ -88,5 +88,5 @@ def _classes(spec: str, kind: pa.DataType) -> Domain:
         return inputs.read_domain(spec, kind, other=False)
     except RequestError as error:
         # What classes must be is what a domain must be; only the flag has another name.
-        told = str(error).replace("--domain", "--target").replace("a histogram needs", "needed are")
-        raise RequestError(told.replace(" (or --out-of-domain other)", "")) from None
+        line = str(error).replace("--domain", "--target").replace("a histogram needs", "needed are")
+        raise RequestError(line.replace(" (or --out-of-domain other)", "")) from None

@@ -208,7 +208,7 @@ def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan, monkeypa
     assert len([*Path("state").glob("digests-*")]) == 1
     everyone = {user for k in range(4) for user in range(100 * k, 100 * k + 90)}
     with Stream(asked) as stream:
-        assert stream.state.held(BEGIN * SECOND)["value"].reports == len(everyone) == 360
+        assert stream.state.backlog(BEGIN * SECOND)["value"].reports == len(everyone) == 360
 
 
 def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
@@ -291,13 +291,13 @@ def test_the_release_of_a_window_is_the_batch_release_of_its_messages(plan, monk
     monkeypatch.setattr(driving, "_FILES", 1)
     with Stream(asked) as stream:
         stream.driver.step()
-        assert stream.state.held(BEGIN * SECOND)["value"].messages == 700
+        assert stream.state.backlog(BEGIN * SECOND)["value"].messages == 700
         settle = State.settle
         kept = {}
 
         def settled(self, start, state):
             kept[start] = {
-                name: [*map(_words, each.files)] for name, each in self.held(start).items()
+                name: [*map(_words, each.files)] for name, each in self.backlog(start).items()
             }
             settle(self, start, state)
 

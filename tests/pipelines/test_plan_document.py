@@ -215,10 +215,11 @@ def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
 def test_the_schema_describes_every_kind() -> None:
     described = schema()
     kinds = [
-        each["if"]["properties"]["kind"]["const"] for each in described["$defs"]["Metric"]["allOf"]
+        each["if"]["properties"]["kind"]["const"]
+        for each in described["$defs"]["MetricRequest"]["allOf"]
     ]
     assert kinds == ["histogram", "heavy-hitters", "mean", "distribution", "vector-mean"]
-    histogram = described["$defs"]["Metric"]["allOf"][0]["then"]["properties"]
+    histogram = described["$defs"]["MetricRequest"]["allOf"][0]["then"]["properties"]
     assert {"domain", "column", "share", "name"} <= set(histogram)
     assert not {"input", "output", "epsilon"} & set(histogram)
     assert json.loads(json.dumps(described)) == described

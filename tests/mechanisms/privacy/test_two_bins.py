@@ -18,12 +18,12 @@ from mechanisms.privacy.two_bins import BinLaw, two_bins_delta, two_bins_epsilon
 weights = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
 
 
-def law(held: list[int], free: list[int]) -> BinLaw:
-    return BinLaw(np.array(held) / sum(held), np.array(free) / sum(free))
+def law(occupied: list[int], free: list[int]) -> BinLaw:
+    return BinLaw(np.array(occupied) / sum(occupied), np.array(free) / sum(free))
 
 
 def plain(one: BinLaw, other: BinLaw, epsilon: float) -> float:
-    first, second = np.outer(one.held, other.free), np.outer(one.free, other.held)
+    first, second = np.outer(one.occupied, other.free), np.outer(one.free, other.occupied)
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
@@ -38,10 +38,10 @@ def test_any_two_laws(a: list[int], b: list[int], c: list[int], d: list[int], x:
 
 
 def test_stated_errors_widen_the_bracket() -> None:
-    held, free = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.4, 0.2])
-    sharp = two_bins_delta(BinLaw(held, free), BinLaw(held, free), 0.2)
+    occupied, free = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.4, 0.2])
+    sharp = two_bins_delta(BinLaw(occupied, free), BinLaw(occupied, free), 0.2)
     for errors in ({"missing": 1e-3}, {"relative": 1e-3}, {"distance": 1e-3}, {"hidden": 1e-3}):
-        blurred = BinLaw(held, free, **errors)
+        blurred = BinLaw(occupied, free, **errors)
         lower, upper = two_bins_delta(blurred, blurred, 0.2)
         assert lower <= sharp[0]
         assert sharp[1] < upper < sharp[1] + 0.02
@@ -52,7 +52,7 @@ def test_stated_errors_widen_the_bracket() -> None:
 def test_merged_outcomes_bracket_all_of_them(mean: float, step: float, epsilon: float) -> None:
     fine = poisson(mean).bin_law
     coarse = fine.merged(step)
-    assert coarse.held.size <= fine.held.size
+    assert coarse.occupied.size <= fine.occupied.size
     lower, upper = two_bins_delta(coarse, coarse, epsilon)
     exact = two_bins_delta(fine, fine, epsilon)
     assert lower <= exact[1]
