@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from mechanisms.catalog import build
 from pipelines import inputs
 from tests.fakes import canaries
+from tests.fakes.waiting import HANGS, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,12 +149,12 @@ def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) 
 
 # Runs the command until it reaches the function named first, and stops there for good.
 STALLED = """
-import importlib, pathlib, sys, time
+import importlib, pathlib, sys, threading
 from pipelines import cli
 
 def stall(*_):
     pathlib.Path("reached").touch()
-    time.sleep(600)
+    threading.Event().wait()
 
 module, _, name = sys.argv[1].rpartition(".")
 setattr(importlib.import_module(module), name, stall)
@@ -184,14 +184,10 @@ def test_a_killed_job_leaves_no_release(
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60
-        while not (workspace / "reached").exists():
-            assert job.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until((workspace / "reached").exists, job)
     finally:
         job.send_signal(stop)
-        said = job.communicate(timeout=60)[1]
+        said = job.communicate(timeout=HANGS)[1]
     if stop is signal.SIGTERM:  # told what to do, it ends in order
         assert job.returncode == 3
         assert said.startswith("hushbeam: interrupted; there is a release only if ")

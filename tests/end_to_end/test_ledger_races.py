@@ -16,6 +16,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.errors import Caution
 from pipelines.ledger.ledger import Ledger
 from tests.fakes import ledger_rivals
+from tests.fakes.waiting import HANGS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
@@ -78,7 +79,7 @@ def test_a_run_that_is_killed_at_a_step_loses_no_entry(
     process = ledger_rivals.started(
         ledger_rivals.publish_windows, str(ledger), str(folder), WINDOWS, step, before, call
     )
-    process.join(30)
+    process.join(HANGS)
     assert process.exitcode == -9
     require_accounted(ledger, folder)
     require_completion(ledger, folder)
@@ -103,7 +104,7 @@ def test_runs_that_are_killed_at_random_moments_lose_no_entry(tmp_path: Path) ->
         )
         time.sleep(pause / 1000)
         process.kill()
-        process.join(30)
+        process.join(HANGS)
         now = require_accounted(ledger, folder)
         assert set(seen) <= set(now)
         assert all(now[id] == "committed" for id, state in seen.items() if state == "committed")

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -46,6 +45,7 @@ from pipelines.stream.reports import ServeReports
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, streamed
 from tests.fakes import canaries
+from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
 from transforms.progress import WITHHELD, live
 from transforms.windowed import AHEAD, LATE, SECOND
@@ -431,12 +431,9 @@ def test_a_stream_runs_while_files_land_is_killed_and_goes_on(plan) -> None:
                 process.kill()
                 process.wait()
                 process = start()
-            until = time.monotonic() + 120
-            while released() != [*NAMES[:hour]] and time.monotonic() < until:
-                time.sleep(0.05)
-            assert released() == [*NAMES[:hour]]
+            until(lambda expected=[*NAMES[:hour]]: released() == expected, process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        assert process.wait(HANGS) == 0
     finally:
         process.kill()
         process.wait()

@@ -17,6 +17,7 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.sqlite_store import SqliteStore
+from tests.fakes.waiting import HANGS
 
 RIVALS = 16
 SHARES = 10  # of a budget of epsilon 1
@@ -64,7 +65,7 @@ def compete(task: tuple[str, str, int]) -> bool:
     path, folder, number = task
     ledger = Ledger.open(path, begin=False)
     output = f"{folder}/{number}"
-    _barrier.wait(60)
+    _barrier.wait(HANGS)
     try:
         with ledger.spend(request(f"window {number}", output)) as reservation:
             reservation.commit(output, reservation.release_id)

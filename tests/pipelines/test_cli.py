@@ -18,6 +18,7 @@ import pytest
 from pipelines import cli
 from pipelines.metrics.histogram.options import HistogramOptions
 from tests.fakes import canaries
+from tests.fakes.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -180,6 +181,6 @@ def test_output_that_nobody_reads_does_not_change_the_exit_code(
         )  # fmt: skip
     if reading is not None:
         os.close(reading)  # before a word came
-    assert (job.wait(timeout=60), job.stderr.read()) == (0, b"")
+    assert (job.wait(timeout=HANGS), job.stderr.read()) == (0, b"")
     job.stderr.close()
     assert (tmp_path / "out" / "statement.json").exists()

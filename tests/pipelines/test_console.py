@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import time
+import threading
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from pipelines import console
+from tests.fakes.waiting import HANGS, until
 from transforms import progress as counting
 
 ROWS = {
@@ -28,11 +29,11 @@ def no_counts() -> None:
 
 
 def test_nothing_is_drawn_unless_on_a_terminal() -> None:
-    text = io.StringIO()
+    text, before = io.StringIO(), threading.active_count()
     with console.progress(Console(file=text, force_terminal=False), rows=10) as follow:
         follow(object())
         counting._live.update({counting.ROWS: 5})
-        time.sleep(1.5 * console._EVERY)
+        assert threading.active_count() == before  # nobody who might draw later
     assert text.getvalue() == ""
 
 
@@ -43,18 +44,21 @@ def test_a_terminal_shows_rows_reports_and_rejects() -> None:
         counting._live.update(
             {counting.ROWS: 500, counting.REPORTS: 12345, "null value": 7, counting.WITHHELD: 3}
         )
-        deadline = time.monotonic() + 30
-        while "12,345 reports, 7 null value " not in text.getvalue():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: "12,345 reports, 7 null value " in text.getvalue())
     assert "500/1000" in text.getvalue()
 
 
 def test_a_runner_that_cannot_be_asked_does_not_matter(capfd: pytest.CaptureFixture[str]) -> None:
-    screen = Console(file=io.StringIO(), force_terminal=True)
+    screen, asked = Console(file=io.StringIO(), force_terminal=True), threading.Event()
+
+    class Mute:
+        def metrics(self) -> None:
+            asked.set()
+            raise NotImplementedError
+
     with console.progress(screen, rows=10) as follow:
-        follow(object())  # has no metrics
-        time.sleep(3 * console._EVERY)
+        follow(Mute())
+        assert asked.wait(HANGS)
     assert capfd.readouterr() == ("", "")
 
 

@@ -23,15 +23,19 @@ PATH = "gs://bucket/folder/a ledger.json"
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """A bucket; a request to it may take a fifth of a second."""
+    """A bucket that hangs for half a second, if it does."""
     with serving(backoff=0.5) as (bucket, address):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
-        monkeypatch.setattr(GoogleObject, "__init__", _impatient(GoogleObject.__init__))
         yield bucket
 
 
-def _impatient(honest):
-    return lambda self, name, timeout=0.2: honest(self, name, timeout)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request to the bucket may take a fifth of a second, and is repeated else."""
+    honest = GoogleObject.__init__
+    monkeypatch.setattr(
+        GoogleObject, "__init__", lambda self, name, timeout=0.2: honest(self, name, timeout)
+    )
 
 
 def test_a_release_goes_through_its_states(bucket: Bucket, tmp_path: Path) -> None:
@@ -60,6 +64,7 @@ def test_a_swap_of_an_older_generation_changes_nothing(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize("fault", [408, 429, 500, 503, "hang", "lost", "lost 503"])
+@pytest.mark.usefixtures("impatient")
 def test_bad_days_of_writes_end_well(bucket: Bucket, tmp_path: Path, fault: int | str) -> None:
     ledger, output = Ledger.open(PATH), str(tmp_path / "out")
     bucket.faults.extend([fault, fault])
@@ -73,6 +78,7 @@ def test_bad_days_of_writes_end_well(bucket: Bucket, tmp_path: Path, fault: int 
 
 
 @pytest.mark.parametrize("fault", [429, 503, "hang"])
+@pytest.mark.usefixtures("impatient")
 def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
     ledger = Ledger.open(PATH)
     bucket.reading.extend([fault, fault])
@@ -80,6 +86,7 @@ def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
 
 
 @pytest.mark.parametrize("fault", [503, "hang"])
+@pytest.mark.usefixtures("impatient")
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
     ledger = Ledger.open(PATH, timeout=1.0)
     bucket.reading.extend([fault] * 1000)
