@@ -11,17 +11,26 @@ LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
 FLOORS := mechanisms transforms pipelines
 
+# Test processes number as many as cores, so a matrix product gets one thread: more would wait
+# for each other, turning, for up to five times the work itself. And they are many: modules are
+# compiled once, even where the environment (as in some images) would have each of them do it again.
+TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
 # A notice that pip has a newer version is noise: which pip runs does not matter here.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-engines fuzz check format bench lock clean help
+.PHONY: demo test verify test-engines fuzz check format bench lock clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
 
+# In an order that is drawn anew each time: ARGS=--randomly-seed=N repeats the one whose N was shown.
 test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
-	$(BIN)/python -m pytest -n auto --durations=10 $(ARGS)
+	$(TESTS) -m "not verify" --durations=10 $(ARGS)
+
+verify: $(READY)  ## run the slow statistical tests, which `make test` leaves out
+	$(TESTS) -m verify --durations=10 $(ARGS)
 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
@@ -29,7 +38,7 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --durations=0 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
-	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(BIN)/python -m pytest -n auto -k fuzz --durations=10 $(ARGS)
+	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)
 
 check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
 	$(BIN)/ruff check

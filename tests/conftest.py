@@ -19,6 +19,12 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-randomly choose the order alone: a test seeds what it draws, and says so."""
+    if hasattr(config.option, "randomly_reset_seed"):  # `make mutants` runs without plugins
+        config.option.randomly_reset_seed = False
+
+
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A log of three files with three row groups each; the glob that matches them."""
