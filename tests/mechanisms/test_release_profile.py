@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -42,16 +44,16 @@ def test_the_profile_of_a_tiny_batch_is_above_the_enumerated_truth(
     assert found.delta(0.0) <= 2 * exact_shuffled_delta(mechanism, n, 0.0)
 
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        *(planner.design(DAY, name) for name in ("grr", "olh", "oue", "poisson")),
-        mean_planner.design(MeanTarget("shuffle", 0.133, 1e-8, 15_000, cells=32)),
-        rows([None, 4, 9]),
-    ],
-    ids=lambda design: design.name,
-)
-def test_thirty_days_cost_little_more_than_thirty_gaussians(design: ReleaseDesign) -> None:
+DESIGNS: dict[str, Callable[[], ReleaseDesign]] = {
+    **{name: partial(planner.design, DAY, name) for name in ("grr", "olh", "oue", "poisson")},
+    "mean": lambda: mean_planner.design(MeanTarget("shuffle", 0.133, 1e-8, 15_000, cells=32)),
+    "rows": lambda: rows([None, 4, 9]),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_thirty_days_cost_little_more_than_thirty_gaussians(name: str) -> None:
+    design = DESIGNS[name]()
     found = release_profile(design)
     for epsilon in (0.0, 0.6 * design.release.epsilon, 1.3 * design.release.epsilon):
         lower, _ = shuffled_delta(design.mechanism, 15_000, epsilon)
