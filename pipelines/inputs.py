@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.randomness import SecureRandom
@@ -120,14 +120,27 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
     return Telemetry(files, rows, tuple(schema for _, schema in footers))
 
 
-def _match(pattern: str) -> list[str]:
-    """The files of one pattern."""
+def matched(pattern: str) -> list[FileMetadata]:
+    """The files that a path or glob names, at least one.
+
+    Raises:
+        RequestError: there is none, or they cannot be looked for.
+    """
+    # Beam looks for a glob below the folder that it names: of one that names none it finds nothing.
+    bare = set(pattern) & set("*?[") and not set(pattern) & {"/", os.sep}
+    looked_for = os.path.join(os.curdir, pattern) if bare else pattern
     try:
-        paths = sorted(entry.path for entry in FileSystems.match([pattern])[0].metadata_list)
+        files: list[FileMetadata] = FileSystems.match([looked_for])[0].metadata_list
     except (BeamIOError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
-    if not paths:
+    if not files:
         raise RequestError(f"--input: no file matches {pattern}")
+    return files
+
+
+def _match(pattern: str) -> list[str]:
+    """The Parquet files of one pattern."""
+    paths = sorted(entry.path for entry in matched(pattern))
     for file in paths:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.

@@ -18,6 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.wire.report import Reports
 from mechanisms.wire.screening import UNKNOWN_KEY, Expected, Screened, tallied
 from pipelines.errors import Caution, RequestError, reason
+from pipelines.inputs import matched
 from transforms.progress import REPORTS, tally
 from transforms.reports import read
 
@@ -45,14 +46,11 @@ def find(patterns: Iterable[str]) -> Found:
     """
     sizes: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
-        try:
-            matched = FileSystems.match([pattern])[0].metadata_list
-        except (BeamIOError, ValueError) as error:
-            raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
-        if not matched:
-            raise RequestError(f"--input: no file matches {pattern}")
         # Once the ids are gone, a file that is named twice would have its reports counted twice.
-        sizes |= {os.path.realpath(file.path): (file.path, file.size_in_bytes) for file in matched}
+        sizes |= {
+            os.path.realpath(file.path): (file.path, file.size_in_bytes)
+            for file in matched(pattern)
+        }
     ordered = sorted(sizes.values())
     return Found(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
 

@@ -34,6 +34,7 @@ def test_a_file_is_counted_once_by_whatever_path(log: str, tmp_path: Path, monke
     paths = (log, "part-0.parquet", "./part-1.parquet", str(tmp_path / "link.parquet"))
     assert inputs.open_telemetry(paths).rows == canaries.ROWS
     assert inputs.open_telemetry(tuple(reversed(paths))).rows == canaries.ROWS
+    assert inputs.open_telemetry(("*.parquet",)).rows == canaries.ROWS  # a glob without a folder
 
 
 def test_an_empty_file_among_others_is_no_fault(log: str, tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""What README and docs show is run as it stands there, where the files are that they speak of."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+ROWS = 120_000  # the README's plan for November wants 100,000 users
+
+# What a page can only show: it needs a cloud, another program's server, or real data that is not
+# shipped (the reproduction pages' commands are parsed and held against their data by the tests of
+# `evaluate`).
+_ELSEWHERE = re.compile(r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam")
+# What takes more than some ten seconds.
+_SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")
+
+
+def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(page, the words after `hushbeam` of each command in it) of every block that has some."""
+    for page in PAGES:
+        for block in re.findall(r"```(?:sh)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            lines = (line.strip() for line in block.replace("\\\n", " ").splitlines())
+            found = [re.fullmatch(r"hushbeam ([a-z-]+ .*?)(?:  +#.*)?", line) for line in lines]
+            words = tuple(
+                " ".join(one[1].split()) for one in found if one and not _ELSEWHERE.search(one[1])
+            )
+            if words:
+                yield page.name, words
+
+
+BLOCKS = list(dict.fromkeys(blocks()))
+SNIPPETS = re.findall(r"```python\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)
+
+
+def _log(rows: int) -> pa.Table:
+    """A log with every column that the pages name."""
+    index = np.arange(rows)
+    share = (index * 7919 % rows) / rows
+    column = {
+        "user_id": index,
+        "city": pa.array(["Bergen", "Oslo", "Tromso"]).take(pa.array((3 * share**2).astype(int))),
+        "seconds": 600 * share,
+        "page": pa.array(["/home", "/help", "/pay"]).take(pa.array((3 * share).astype(int))),
+        "url": pa.array(["/a", "/b/c", "/d-e"]).take(pa.array((3 * share).astype(int))),
+        "age": 100 * share,
+        "income": 200_000 * share**2,
+    }
+    return pa.table(column | {f"f{k}": share ** (k + 1) for k in range(3)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a reader of the pages would stand: the examples, logs, and lists of values."""
+    folder = tmp_path_factory.mktemp("reader")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    (folder / "cities.txt").write_text("Bergen\nOslo\nTromso\n")
+    for name, rows in (("logs/2026-11-01", ROWS), ("census/all", 20_000)):
+        (folder / name).parent.mkdir()
+        pq.write_table(_log(rows), folder / f"{name}.parquet")
+    flights = (ROOT / "examples" / "flights.yaml").read_text()
+    whole = re.sub(r"(ledger|budget): .*\n", "", flights)
+    (folder / "plan.yaml").write_text(whole)
+    shutil.copy(ROOT / "examples" / "flights.parquet", folder / "day.parquet")
+    return folder
+
+
+def _marked(page: str, block: tuple[str, ...]) -> Any:
+    slow = any(_SLOW.search(words) for words in block)
+    marks = [pytest.mark.verify] if slow else []
+    return pytest.param(block, marks=marks, id=f"{page}: {block[0][:50]}")
+
+
+def test_there_are_commands() -> None:
+    commands = [words for _, block in BLOCKS for words in block]
+    assert len(commands) >= 30
+    assert {"histogram", "mean", "plan", "run", "audit", "client", "collect", "ledger"} <= {
+        words.split()[0] for words in commands
+    }
+
+
+@pytest.mark.parametrize("block", [_marked(*block) for block in BLOCKS])
+def test_commands_run_as_they_are_written(
+    block: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """One after another, as a reader types them; a key's id stands for <id>."""
+    monkeypatch.chdir(tmp_path)
+    for path in folder.iterdir():
+        Path(path.name).symlink_to(path)
+    if any("--window" in words for words in block):
+        text = Path("plan.yaml").read_text().replace("flights-release", "'releases/{window}'")
+        Path("plan.yaml").unlink()
+        Path("plan.yaml").write_text(text)
+    for words in block:
+        (key,) = [path.name.split(".")[0] for path in Path("keys").glob("*.public.pem")] or [""]
+        typed = words.partition(" > ")[0].replace("<id>", key)
+        assert main(shlex.split(typed)) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_snippets_run(number: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SNIPPETS[number]], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert number == 0 or done.stdout.startswith("20000 [")
+
+
+def test_there_are_snippets() -> None:
+    assert len(SNIPPETS) == 2
