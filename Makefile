@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines fuzz check format bench lock clean help
+.PHONY: demo test verify test-engines fuzz mutants check format bench lock clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -39,6 +39,9 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)
+
+mutants: $(READY)  ## plant bugs in copies of the tree, name the test that catches each; ARGS=--list
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 check: $(READY)  ## lint, formatting, types, the three floors, the examples in docstrings
 	$(BIN)/ruff check

@@ -209,9 +209,11 @@ def test_work_is_near_linear_in_users():
 
 
 def test_all_rows_of_a_user_meet_in_one_bucket():
+    """Every user is in four bundles, of 500, 333 or 334, 200, and 142 or 143 rows."""
     users = UserDigest("user", 7)(pa.array(range(1000)))
     dofn = PartitionUsersDoFn(64)
-    bundles = [[block(users[i::3], np.zeros(len(users[i::3])))] for i in range(3)] * 2
+    parts = [users[i::k] for k in (2, 3, 5, 7) for i in range(k)]
+    bundles = [[block(part, np.zeros(len(part)))] for part in parts]
     buckets = defaultdict(set)
     for bucket, pieces in grouped(drive(dofn, bundles)).items():
         assert 0 <= bucket < 64

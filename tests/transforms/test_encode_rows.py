@@ -275,6 +275,21 @@ def test_users_are_bounded_across_blocks_in_a_pipeline():
     assert len(set(rows[:, 1].tolist())) > 1
 
 
+def test_all_rows_of_a_user_meet_in_one_bucket():
+    """Whatever the size of the bundle that they come in."""
+    users = UserDigest("user", 7)(pa.array(range(200)))
+    parts = [users[i::k] for k in (2, 3, 5) for i in range(k)]
+    bundles = [[block_of(part, np.zeros((len(part), 2)))] for part in parts]
+    buckets = defaultdict(set)
+    for bucket, pieces in grouped(drive(PartitionRowsDoFn(16), bundles)).items():
+        for piece in pieces:
+            for user in contributions_rows._from_bytes(piece)["user"].tolist():
+                buckets[user].add(bucket)
+    assert len(buckets) == 200
+    assert set(map(len, buckets.values())) == {1}
+    assert len(set.union(*buckets.values())) == 16
+
+
 def test_rows_without_users_cannot_be_bounded():
     with pytest.raises(ValueError, match="without users"):
         packed(block_of([1], [[0.5]])._replace(users=None))

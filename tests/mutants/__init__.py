@@ -1,0 +1,1 @@
+"""Planted bugs, each in a copy of the tree, and the tests that ought to know them."""
