@@ -38,7 +38,7 @@ def _act(name: str, anew: bool) -> int:
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         made = record(BY_NAME[name], Path(folder))
-    lines = differences(BY_NAME[name], made)
+    lines = differences(name, made)
     outcome = f"{len(lines)} differences" if lines else "as expected"
     print(f"{name}: {outcome} ({time.process_time() - begin:.1f} CPU seconds)", flush=True)
     print(*(f"  {line}" for line in lines[:_SHOWN]), sep="\n", end="\n" if lines else "")

@@ -19,6 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from threadpoolctl import threadpool_limits
 
 from pipelines import cli
+from tests.golden import arithmetic
 from tests.golden.cases import Case
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.golden.inputs import write_inputs
@@ -46,8 +47,9 @@ def record(case: Case, folder: Path) -> dict[str, Any]:
         folder: empty, and the current one.
 
     Returns:
-        A JSON object: the commands with their exit codes and what those with `--json` print, the
-        names of all files of releases, their statements, and all tables.
+        A JSON object: how this machine calculates, the commands with their exit codes and what
+        those with `--json` print, the names of all files of releases, their statements, and all
+        tables.
     """
     write_inputs(folder)
     for name, content in case.files.items():
@@ -58,6 +60,7 @@ def record(case: Case, folder: Path) -> dict[str, Any]:
         commands = [_run(words) for words in case.words]
     made = {str(path.relative_to(folder)): path for path in sorted(set(folder.rglob("*")) - given)}
     return {
+        "arithmetic": arithmetic.digest(),
         "commands": commands,
         "released": [name for name in made if name.startswith("out/")],
         "statements": {
@@ -126,7 +129,11 @@ def _settled(name: str, value: Any) -> Any:
     if name in _VARYING and value is not None:
         return VARIES
     if name == "profile":
-        return {"points": len(value), "first": value[:1], "sha256": _digest(value)}
+        return {
+            "points": len(value),
+            "first": str(value[0]) if value else None,
+            "sha256": _digest(value),
+        }
     return without_varying(value)
 
 
