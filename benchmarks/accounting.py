@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA, seconds
-from mechanisms import planner
+from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.search import designs, least_epsilon, least_reports, search
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
-from mechanisms.privacy.budget import best_histogram
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.target import Target
 
 CASES = [(10**6, 4.0, 100), (10**6, 8.0, 1000), (10**9, 8.0, 1000), (10**9, 12.0, 42_178)]
 
@@ -59,11 +60,11 @@ def _commands() -> Table:
     table = Table(title="planner and composition, wall seconds")
     table.add_column("question")
     table.add_column("s", justify="right")
-    target = Target("shuffle", 0.5, 1e-6, 1_000_000, 42_178)
+    target = Target("shuffle", 0.5, 1e-6, 1_000_000, FrequencyTask(42_178))
     questions: dict[str, Callable[[], object]] = {
-        "compare all mechanisms": lambda: [d.release for d in planner.designs(target)],
-        "least epsilon for an error": lambda: planner.least_epsilon(target, 1e-4).release,
-        "fewest reports for an error": lambda: planner.least_reports(target, 1e-4).release,
+        "compare all mechanisms": lambda: [d.release for d in designs(target)],
+        "least epsilon for an error": lambda: least_epsilon(target, 1e-4).release,
+        "fewest reports for an error": lambda: least_reports(target, 1e-4).release,
         "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
     }
     for name, ask in questions.items():
@@ -84,15 +85,15 @@ def _anchors(anchors: dict[str, list[dict[str, Any]]]) -> Table:
     }
     for row in anchors["shuffle_histogram"]:
         n, d, delta, epsilon = row["n"], row["d"], row["delta"], row["eps_c"]
-        design = planner.design(Target("shuffle", epsilon, delta, n, d))
+        design = search(Target("shuffle", epsilon, delta, n, FrequencyTask(d)))
         options = (row["SH_tight"], hashed.get((row["data"], epsilon, delta)))
         reference = min(option for option in options if option is not None)
         if not isinstance(design.mechanism, FrequencyOracle):
             raise SystemExit(f"{design.name} sends no reports")
         lower, upper = shuffled_epsilon(design.mechanism, n, delta)
         table.add_row(
-            str(row["data"]), f"{epsilon:g}", f"{delta:g}", f"{design.mean_squared_error:.3g}",
-            f"{reference:.3g}", f"{design.mean_squared_error / reference:.4f}",
+            str(row["data"]), f"{epsilon:g}", f"{delta:g}", f"{design.error:.3g}",
+            f"{reference:.3g}", f"{design.error / reference:.4f}",
             f"{100 * (upper / lower - 1):.3f}",
         )  # fmt: skip
     return table

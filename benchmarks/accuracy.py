@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA, require_near_one
-from mechanisms import planner
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from mechanisms.target import Target
 
 RUNS = 30
 REAL = {"census_us1940_city": "city", "kosarak_first100k_one_item": "item"}
@@ -45,7 +46,7 @@ def main() -> None:
         truth = np.bincount(cells, minlength=d) / cells.size
         for model, epsilon in [("local", 1.0), ("shuffle", 0.5), ("shuffle", 1.0)]:
             delta = 1e-6 if model == "shuffle" else 0.0
-            design = planner.design(Target(model, epsilon, delta, cells.size, d))
+            design = search(Target(model, epsilon, delta, cells.size, FrequencyTask(d)))
             mechanism, before, after = design.mechanism, [], []
             if not isinstance(mechanism, FrequencyOracle):
                 raise SystemExit(f"{design.name} sends no reports")
@@ -54,7 +55,7 @@ def main() -> None:
                 estimate = mechanism.estimate(counts)
                 before.append(np.mean((estimate - truth) ** 2))
                 after.append(np.mean((project(estimate) - truth) ** 2))
-            predicted = design.mean_squared_error
+            predicted = design.error
             ratios[f"{name}, {model} {epsilon:g}"] = float(np.mean(before) / predicted)
             p = mechanism.constants().get("hash_range", "none")
             table.add_row(

@@ -77,7 +77,7 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
             errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
             low, high = released["lower"].to_numpy(), released["upper"].to_numpy()
             covered.append(np.mean((low <= shares) & (shares <= high)))
-    predicted, measured = metric.design.mean_squared_error, float(np.mean(errors))
+    predicted, measured = metric.design.error, float(np.mean(errors))
     ratio = measured / predicted
     said = (
         f"{predicted:.3g}",

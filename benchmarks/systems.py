@@ -18,13 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import require_near_one
-from mechanisms import planner, systems
-from mechanisms.central.histogram import CentralHistogram
+from mechanisms.catalog import of_task
 from mechanisms.channel import Counts
-from mechanisms.planner import Design
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.simulation import simulate
-from mechanisms.target import Target
 
 N, D = 1_000_000, 42_178
 BLOCK = 1 << 16  # users, as the pipeline has them
@@ -40,17 +42,19 @@ def population(n: int, d: int) -> Counts:
     return counts
 
 
-def fitted(name: str, model: str, bound: str, n: int, d: int) -> Design:
+def fitted(name: str, model: str, bound: str, n: int, d: int) -> Design[FrequencyOracle]:
     """A system at (0.5, 1e-6), or at epsilon 1 outside of the shuffle model."""
     shuffled = model == "shuffle"
     epsilon, delta = (0.5, 1e-6) if shuffled else (1.0, 0.0)
-    return planner.design(Target(model, epsilon, delta, n, d, honest_share=1.0, bound=bound), name)
+    return search(
+        Target(model, epsilon, delta, n, FrequencyTask(d), honest_share=1.0, bound=bound), name
+    )
 
 
-def released(design: Design, histogram: Counts) -> str:
+def released(design: Design[FrequencyOracle], histogram: Counts) -> str:
     """One release by the road of the pipeline, or by its sums; which."""
     mechanism, rng = design.mechanism, SecureRandom()
-    if isinstance(mechanism, CentralHistogram):
+    if design.target.model == "central":
         mechanism.release(histogram, rng)
         return "central"
     if design.messages > MANY:
@@ -84,9 +88,9 @@ def measure(name: str, model: str, bound: str) -> dict[str, object]:
     ]
     expected = float(np.mean(small.mechanism.variance(truth, RUNS_N)))
     if name == "boost":  # whose variance is stated for its worst value
-        expected = small.mean_squared_error
+        expected = small.error
     return {
-        "messages": design.messages, "bits": design.bits, "mse": design.mean_squared_error,
+        "messages": design.messages, "bits": design.bits, "mse": design.error,
         "epsilon": design.release.epsilon, "local": design.local.epsilon, "fit": fitting,
         "seconds": sorted(times)[1], "peak": peak, "road": road,
         "ratio": float(np.mean(errors)) / expected,
@@ -102,8 +106,8 @@ def main() -> None:
     ):  # fmt: skip
         table.add_column(heading, justify="right" if heading not in ("system", "model") else "left")
     screen, ratios = Console(width=150), {}
-    for name, system in systems.SYSTEMS.items():
-        for model, bound in system.fits:
+    for name, system in of_task(FrequencyTask.name).items():
+        for model, bound in system.serves:
             words = [sys.executable, "-m", "benchmarks.systems", name, model, bound]
             ended = subprocess.run(words, capture_output=True, text=True)
             label = name if bound == "exact" else f"{name}, published"

@@ -11,20 +11,16 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from mechanisms.channel import Mechanism
-from mechanisms.registry import Registration, RegistrationError, known
-
-if TYPE_CHECKING:
-    from mechanisms.frequency.oracle import FrequencyOracle
-    from mechanisms.mean.scalar import ScalarMean
+from mechanisms.registry import Registration, RegistrationError, explained, known
 
 GROUP = "hushbeam.mechanisms"
 
 # Where two designs err alike, the one that is registered first is taken.
 MODULES = (
-    "mechanisms.frequency.linear_hash",
+    "mechanisms.frequency.hashed_responses",
     "mechanisms.frequency.projective_geometry",
     "mechanisms.frequency.unary",
     "mechanisms.frequency.subset_selection",
@@ -71,7 +67,7 @@ def of_task(task: str) -> Mapping[str, Registration]:
     """The mechanisms of one task by name, those that keep what they claim.
 
     >>> list(of_task("vector"))[:2]
-    ['multi_hm', 'multi_optimal']
+    ['multi_optimal', 'multi_hm']
     """
     return {found.name: found for found in _ordered() if found.task == task and found.claims_hold}
 
@@ -112,18 +108,6 @@ def build(name: str, **parameters: Any) -> Mechanism:
     return find(name, registrations()).build(**parameters)
 
 
-def build_frequency(name: str, **parameters: Any) -> FrequencyOracle:
-    """`build`, for mechanisms that estimate frequencies only."""
-    built = find(name, of_task("frequency"), "frequency mechanism").build(**parameters)
-    return cast("FrequencyOracle", built)
-
-
-def build_mean(name: str, **parameters: Any) -> ScalarMean:
-    """`build`, for mechanisms that estimate means only, and keep what they claim."""
-    built = find(name, of_task("mean"), "mean mechanism").build(**parameters)
-    return cast("ScalarMean", built)
-
-
 def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") -> Registration:
     """A mechanism's facts.
 
@@ -135,6 +119,8 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
     Raises:
         ValueError: there is none of that name; the message lists those that there are.
     """
+    if name in explained():
+        raise ValueError(f"{name} is not a {what}: {explained()[name]}")
     if name not in among:
         raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(among)}")
     return among[name]

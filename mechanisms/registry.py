@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -26,7 +26,11 @@ class RegistrationError(ValueError):
     """A registration that contradicts its mechanism, or another registration."""
 
 
-@dataclass(frozen=True)
+Rule = Callable[[Any], Mechanism]
+"""From a `planner.target.Target` to the mechanism with the best parameters that meets it."""
+
+
+@dataclass(frozen=True, eq=False)
 class Registration:
     """The facts of one mechanism.
 
@@ -36,6 +40,7 @@ class Registration:
         constructor: the class or function that makes it.
         source: who published it.
         small: sets of parameters for tests, at which all that one user may send can be listed.
+        sends: what a user sends, in a few words, for tables.
         models: those that it serves: of "local", "shuffle" and "central".
         searched: the models in which "auto" looks at it; papers' systems are there to be named.
         seeded: whether it rests on a public seed, which is then one of its parameters.
@@ -45,10 +50,16 @@ class Registration:
         claims_hold: False where it is as published and its paper claims what does not hold.
         batch: whether nothing protects one report, only a shuffled batch of them.
         biased: whether its estimates stay wrong, however many users report.
+        rules: how its parameters follow from a target, where `planner.rules` does not say it:
+            "local" for reports that spend what they may, "shuffle" for what a batch lets them
+            spend, "central", and "published" for the closed form of its paper.
+        own: parameters that it chooses better than its task does.
+        second_to: another mechanism of the task, at which "auto" looks in a batch in its place
+            wherever that works: to solve for either takes time.
         largest_epsilon: the most that "auto" lets a report spend on it.
         largest_batch: users of a shuffled batch beyond which "auto" does not wait for its
             accounting.
-        distributions: its rank among what distributions are estimated from by default, or None.
+        distributions: its rank among what "auto" estimates distributions from, or None.
     """
 
     name: str
@@ -56,6 +67,7 @@ class Registration:
     constructor: Callable[..., Any]
     source: str
     small: tuple[Mapping[str, Any], ...]
+    sends: str = ""
     models: tuple[str, ...] = ("local", "shuffle")
     searched: tuple[str, ...] = ()
     seeded: bool = False
@@ -65,6 +77,9 @@ class Registration:
     claims_hold: bool = True
     batch: bool = False
     biased: bool = False
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
+    second_to: str | None = None
     largest_epsilon: float = math.inf
     largest_batch: int = 1 << 40
     distributions: int | None = None
@@ -92,6 +107,17 @@ class Registration:
         """What the constructor takes."""
         return inspect.signature(self.constructor).parameters
 
+    @property
+    def serves(self) -> tuple[tuple[str, str], ...]:
+        """(model, bound) of the targets that it serves."""
+        published = [("shuffle", "published")] if "published" in self.rules else []
+        return (*((model, "exact") for model in self.models), *published)
+
+    @property
+    def default_model(self) -> str:
+        """The model in which it is meant where nobody says."""
+        return "shuffle" if "shuffle" in self.models else self.models[0]
+
     def build(self, **parameters: Any) -> Mechanism:
         """The mechanism with these parameters.
 
@@ -114,8 +140,8 @@ class Registration:
         return built
 
 
-_Facts = dict[tuple[str, str], Registration]
-_known: _Facts = {}
+_known: dict[tuple[str, str], Registration] = {}
+_explained: dict[str, str] = {}
 
 
 def register(
@@ -155,8 +181,8 @@ def register(
             constructor,
             source,
             (small,) if isinstance(small, Mapping) else tuple(small),
-            tuple(models),
-            tuple(models) if searched is True else tuple(searched or ()),
+            models=tuple(models),
+            searched=tuple(models) if searched is True else tuple(searched or ()),
             **facts,
         )
         _enter(registration)
@@ -186,6 +212,16 @@ def _place(registration: Registration) -> str:
 def known() -> list[Registration]:
     """What has been registered so far, in that order: whoever wants all of it asks `catalog`."""
     return list(_known.values())
+
+
+def explain(name: str, why: str) -> None:
+    """Say why a name that people may type is no mechanism."""
+    _explained[name] = why
+
+
+def explained() -> Mapping[str, str]:
+    """Name -> why it is no mechanism."""
+    return dict(_explained)
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
-from mechanisms.central.histogram import CentralHistogram
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.design import ReleaseDesign
+from mechanisms.planner.design import Design
 from mechanisms.privacy.amplification import BatchAccounted, laws_of
 from mechanisms.privacy.blanket import upper_delta
 from mechanisms.privacy.divergence import Spectrum
@@ -32,7 +32,7 @@ _LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
 _Point = tuple[float, float]  # (epsilon, delta)
 
 
-def release_profile(design: ReleaseDesign) -> PrivacyLoss:
+def release_profile(design: Design[Any]) -> PrivacyLoss:
     """The profile of what a design releases, from above.
 
     Args:
@@ -48,9 +48,10 @@ def release_profile(design: ReleaseDesign) -> PrivacyLoss:
     Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
         Lemma 5.3, evaluated at each epsilon (see `blanket.dominated_delta`).
 
-    >>> from mechanisms.planner import design
-    >>> from mechanisms.target import Target
-    >>> day = design(Target("shuffle", 0.13, 1e-8, n=15_000, domain_size=50), "grr")
+    >>> from mechanisms.frequency.task import FrequencyTask
+    >>> from mechanisms.planner.search import search
+    >>> from mechanisms.planner.target import Target
+    >>> day = search(Target("shuffle", 0.13, 1e-8, 15_000, FrequencyTask(50)), "grr")
     >>> promised = PrivacyLoss.from_guarantee(day.release)
     >>> release_profile(day).delta(0.0) < 0.2 * promised.delta(0.0)
     True
@@ -83,10 +84,10 @@ def worst_profile(profiles: Sequence[PrivacyLoss]) -> PrivacyLoss:
     return PrivacyLoss.from_profile(epsilons, deltas)
 
 
-def _computed(design: ReleaseDesign, released: Guarantee) -> tuple[_Point, ...]:
+def _computed(design: Design[Any], released: Guarantee) -> tuple[_Point, ...]:
     """Further points of a release, if its mechanism has an accountant that is fast."""
     mechanism = design.mechanism
-    if isinstance(mechanism, CentralHistogram) or not 0 < released.epsilon <= _LARGEST:
+    if released.model == "central" or not 0 < released.epsilon <= _LARGEST:
         return ()
     if released.model == "shuffle":
         return _of_batch(mechanism, design.target.n, _ladder(released))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.central.histogram import CentralHistogram
 from mechanisms.channel import Floats
-from mechanisms.planner import Design
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.planner.design import Design
 from mechanisms.postprocess.simplex import POSTPROCESSING
 from mechanisms.randomness import SeededRandom
 
@@ -26,7 +26,7 @@ class Simulated(NamedTuple):
     released: Floats
 
 
-def simulate(design: Design, histogram: ArrayLike, rng: SeededRandom) -> Simulated:
+def simulate(design: Design[FrequencyOracle], histogram: ArrayLike, rng: SeededRandom) -> Simulated:
     """Let a population report, and collect.
 
     Args:
@@ -38,9 +38,6 @@ def simulate(design: Design, histogram: ArrayLike, rng: SeededRandom) -> Simulat
         Frequencies whose law is that of a real release of these values.
     """
     holders = np.asarray(histogram)
-    if isinstance(design.mechanism, CentralHistogram):
-        unbiased, estimate = design.mechanism.release(holders, rng)
-    else:
-        counts = design.mechanism.simulate(holders, rng)
-        unbiased = estimate = design.mechanism.estimate(counts, int(holders.sum()))
+    counts = design.mechanism.simulate(holders, rng)
+    unbiased, estimate = design.mechanism.release(counts, rng, int(holders.sum()))
     return Simulated(unbiased, POSTPROCESSING[design.postprocess](estimate))

@@ -12,8 +12,12 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from mechanisms import planner
-from mechanisms.target import MODELS, Target
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.predictions import error_after_projection, zipf
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import designs, least_epsilon, least_reports
+from mechanisms.planner.target import MODELS, Target
 from pipelines import plan_vectors
 from pipelines.errors import DONE, RequestError
 from pipelines.planning import PlanRequest, designs_table, losses, promise
@@ -101,11 +105,11 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         target = _target(options)
         if options.for_error is not None:
             target = _turned_round(options, target, screen)
-        designs = sorted(planner.designs(target), key=lambda found: found.mean_squared_error)
+        compared = sorted(designs(target), key=lambda design: design.error)
     except ValueError as error:
         raise RequestError(str(error)) from None
-    screen.print(_table(designs, options))
-    promise(screen, designs[0])
+    screen.print(_table(compared, options))
+    promise(screen, compared[0])
     return DONE
 
 
@@ -121,25 +125,25 @@ def _require_histogram(asked: Mapping[str, Any]) -> None:
         )
 
 
-def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
+def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Table:
     """A row for each design, best first."""
-    target = designs[0].target
-    guess = planner.zipf(target.domain_size, options.zipf)
+    target, size = compared[0].target, options.domain_size
+    guess = zipf(size, options.zipf)
     table = designs_table(
-        f"{target.n:,} reports, {target.domain_size:,} values",
+        f"{target.n:,} reports, {size:,} values",
         "error: standard error of a value's share of the reports; POP: the same after "
         f"projection, if shares follow Zipf({options.zipf:g}); p: symbols of a hash; sent: "
         "messages of a user, on average; local and release: epsilon",
         ("p", "error", "POP", "bits", "sent", "local", "release"),
     )
-    for place, found in enumerate(designs):
+    for place, found in enumerate(compared):
         constants = found.mechanism.constants()
         table.add_row(
             "" if place else "best",
             found.name,
             f"{constants['hash_range']:,}" if "hash_range" in constants else "",
-            f"{math.sqrt(found.mean_squared_error):.2e}",
-            f"{math.sqrt(planner.error_after_projection(found, guess)):.2e}",
+            f"{math.sqrt(found.error):.2e}",
+            f"{math.sqrt(error_after_projection(found, guess)):.2e}",
             str(found.bits),
             f"{found.messages:.4g}",
             *losses(found),
@@ -147,7 +151,7 @@ def _table(designs: list[planner.Design], options: PlanOptions) -> Table:
     return table
 
 
-def _target(options: PlanOptions) -> Target:
+def _target(options: PlanOptions) -> Target[FrequencyTask]:
     """The question as the planner takes it; what is being looked for gets a stand-in."""
     looked_for = options.for_error is not None
     asked = options.asked(2 if looked_for and options.epsilon is not None else None)
@@ -157,25 +161,26 @@ def _target(options: PlanOptions) -> Target:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
     return Target(
         **asked,
-        domain_size=options.domain_size,
-        max_messages=options.max_messages,
+        task=FrequencyTask(options.domain_size, options.max_messages),
         honest_share=options.honest_share,
     )
 
 
-def _turned_round(options: PlanOptions, target: Target, screen: Console) -> Target:
+def _turned_round(
+    options: PlanOptions, target: Target[FrequencyTask], screen: Console
+) -> Target[FrequencyTask]:
     """The target that just reaches an error."""
     error = options.for_error or 0.0
     if (options.epsilon is None) == (options.reports is None):
         raise RequestError("--for-error needs either --epsilon or --reports, and finds the other")
     if options.epsilon is None:
-        found = planner.least_epsilon(target, error)
+        found = least_epsilon(target, error)
         said = (
             f"least epsilon for a standard error of {error:g}: {upward(found.release.epsilon, 4):g}"
         )
         target = replace(target, epsilon=found.release.epsilon)
     else:
-        target = planner.least_reports(target, error).target
+        target = replace(target, n=least_reports(target, error).target.n)
         said = f"fewest reports for a standard error of {error:g}: {target.n:,}"
     screen.print(said, highlight=False)
     return target

@@ -11,10 +11,12 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
+from mechanisms.planner.design import Design
+from mechanisms.planner.target import Target
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
-from mechanisms.vector_planner import VectorDesign
-from mechanisms.vector_predictions import Prediction, crossover, predict
-from mechanisms.vector_target import VectorTarget
+from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError
 from pipelines.planning import PlanRequest, designs_table, losses, promise
 from pipelines.requests import Whole, request
@@ -63,7 +65,8 @@ def run(asked: Mapping[str, Any]) -> int:
     _require_rows(asked)
     options = request(VectorPlanOptions, asked)
     try:
-        target = VectorTarget(**options.asked(), dimension=options.dimension, radius=options.radius)
+        rows = VectorTask(options.dimension, options.radius)
+        target = Target(**options.asked(), task=rows, seed=0)
         guess = options.mean_square, options.second_moment, options.spread
         expected = predict(target, *guess)
     except ValueError as error:
@@ -89,10 +92,12 @@ def _require_rows(asked: Mapping[str, Any]) -> None:
             raise RequestError(f"{flag} is for histograms; leave it out, or --dimension")
 
 
-def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTarget) -> Table:
+def _table(
+    expected: Sequence[Prediction], best: Design[VectorMean], target: Target[VectorTask]
+) -> Table:
     """A row for each mechanism: those that publish no data, then by their errors."""
     table = designs_table(
-        f"{target.n:,} reports of {target.dimension:,} numbers in -1 to 1",
+        f"{target.n:,} reports of {target.task.dimension:,} numbers in -1 to 1",
         "auto: what vector-mean takes, of the least worst-case error without a bias; "
         "error: mean squared error of a coordinate; to 0, to mean: the same after the best "
         "shrinking to 0 and to the mean of all coordinates; ±: half an interval that covers a "
@@ -110,7 +115,7 @@ def _table(expected: Sequence[Prediction], best: VectorDesign, target: VectorTar
     return table
 
 
-def _cost(design: VectorDesign) -> list[str]:
+def _cost(design: Design[VectorMean]) -> list[str]:
     """What a design asks of a user."""
     return [str(design.bits), f"{design.mechanism.messages:.0f}", *losses(design)]
 
@@ -122,14 +127,14 @@ def _short(number: float) -> str:
 
 
 def _projected(
-    expected: Sequence[Prediction], options: VectorPlanOptions, target: VectorTarget
+    expected: Sequence[Prediction], options: VectorPlanOptions, target: Target[VectorTask]
 ) -> list[str]:
     """Where a random projection pays, and what is better there."""
     errors = {row.name: row for row in expected}
     rphm, hm = errors.get("multi_rphm"), errors.get("multi_hm")
     if rphm is None or hm is None or hm.to_zero is None:
         return []
-    second = target.mean_square if options.second_moment is None else options.second_moment
+    second = target.task.mean_square if options.second_moment is None else options.second_moment
     square = second if options.mean_square is None else options.mean_square
     at = crossover(target, square, second)
     where = f"below n* = {at:,.0f} reports" if at < math.inf else "whatever their number"

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mechanisms.design import ReleaseDesign
+from mechanisms.planner.design import Design
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.terms import target_terms
@@ -29,7 +29,7 @@ class PlanRequest(BaseModel):
     epsilon_local: float | None = Field(None, gt=0)
 
     def asked(self, reports: int | None = None) -> dict[str, Any]:
-        """What `ReleaseTarget`s have in common.
+        """What targets have in common.
 
         Args:
             reports: a stand-in for a number that is being looked for.
@@ -60,7 +60,7 @@ def designs_table(title: str, caption: str, numbers: Sequence[str]) -> Table:
     return table
 
 
-def losses(design: ReleaseDesign) -> list[str]:
+def losses(design: Design[Any]) -> list[str]:
     """The two epsilons of a design, rounded up: of one report, and of the release."""
     local = design.local
     return [
@@ -69,7 +69,7 @@ def losses(design: ReleaseDesign) -> list[str]:
     ]
 
 
-def promise(screen: Console, design: ReleaseDesign) -> None:
+def promise(screen: Console, design: Design[Any]) -> None:
     """Print the guarantee of a design, and how it is known."""
     for line in (one_line(design.release), f"how it is known: {design.release.how}"):
         screen.print(line, highlight=False)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from mechanisms.channel import Guarantee
-from mechanisms.target import default_delta
+from mechanisms.planner.target import default_delta
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.wording import factor, large_delta, upward
@@ -59,7 +59,7 @@ class Crowd(Protocol):
 
 
 def target_terms(asked: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
-    """What the targets of all planners have in common.
+    """What targets have in common, whatever their task.
 
     Args:
         asked: how much may be lost.

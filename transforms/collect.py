@@ -12,7 +12,6 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
-from mechanisms.central.histogram import CentralHistogram
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.simplex import POSTPROCESSING
 from mechanisms.randomness import SecureRandom
@@ -102,7 +101,7 @@ class CollectExactly(beam.PTransform):
         open_rng: opens the generator on the worker that draws the noise.
     """
 
-    mechanism: CentralHistogram
+    mechanism: FrequencyOracle
     postprocess: str = "none"
     open_rng: Generator = field(default=SecureRandom)
 
@@ -142,7 +141,7 @@ class CountCellsFn(beam.CombineFn):
 class AddNoiseDoFn(beam.DoFn):
     """Draws the noise of a central release."""
 
-    def __init__(self, mechanism: CentralHistogram, postprocess: str, open_rng: Generator) -> None:
+    def __init__(self, mechanism: FrequencyOracle, postprocess: str, open_rng: Generator) -> None:
         self._mechanism, self._open_rng = mechanism, open_rng
         self._postprocess = postprocess
 

@@ -7,44 +7,45 @@ to compare others with, and the one to use where the collector may see everythin
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.central.boost import Boost, for_ranges
 from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.central.noisefirst import NoiseFirst
-from mechanisms.channel import Counts, Floats, Guarantee
+from mechanisms.channel import Counts, Floats, Guarantee, Messages
 from mechanisms.frequency.noise_laws import Normal, TwoSidedGeometric
-from mechanisms.frequency.oracle import Noise
-from mechanisms.randomness import RandomSource
+from mechanisms.frequency.oracle import FrequencyOracle, Noise
+from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 
 
-class CentralHistogram(ABC):
-    """A release of all counts at once: `unbiased` frequencies, and the system's own estimate.
+class CentralHistogram(FrequencyOracle):
+    """A mechanism whose client changes nothing, and whose collector adds noise to all counts.
 
     Subclasses are frozen dataclasses of `epsilon` and `domain_size`.
     """
 
     epsilon: float
-    domain_size: int
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    # Holders are counted once each and nobody else is: what intervals ask of an oracle.
-    keep: ClassVar[float] = 1.0
-    other: ClassVar[float] = 0.0
-    contrast: ClassVar[float] = 1.0
-    messages: ClassVar[float] = 1.0
 
     @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """What the release reveals."""
+    def keep(self) -> float:
+        """Holders are counted once each."""
+        return 1.0
+
+    @property
+    def other(self) -> float:
+        """Nobody else is."""
+        return 0.0
+
+    @property
+    def contrast(self) -> float:
+        return 1.0
 
     @property
     def local(self) -> Guarantee:
@@ -56,17 +57,36 @@ class CentralHistogram(ABC):
         """How many counters the collector holds: one for each value."""
         return self.domain_size
 
-    def constants(self) -> dict[str, float]:
-        """What was chosen, for a statement that can be checked."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
+        return self._checked(cells).astype(np.uint64)
+
+    def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
+        (value,) = self._checked([cell])
+        return np.eye(1, self.codes, value, dtype=np.uint64)[0], 1
+
+    def pairs(self) -> Iterable[tuple[int, int]]:
+        return [(0, 1)]
+
+    def support(self, counts: Counts) -> Counts:
+        return counts
+
+    def simulate(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
+        return np.asarray(histogram, np.int64)
+
+    def estimate(self, counts: Counts, n: int | None = None) -> Floats:
+        """Refused: it would publish exact counts. `release` draws the noise, once."""
+        raise TypeError("exact counts are no estimate to be published; release draws their noise")
 
     @abstractmethod
-    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+    def release(
+        self, counts: Counts, rng: RandomSource, n: int | None = None
+    ) -> tuple[Floats, Floats]:
         """Draw the noise, once.
 
         Args:
             counts: (domain_size,) exact counts, at least one in all.
             rng: the generator of this process.
+            n: the number of users; by default as many as there are counts.
 
         Returns:
             ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
@@ -81,7 +101,6 @@ class CentralHistogram(ABC):
         return np.full(np.shape(frequency), self.count_variance() / n**2)
 
     def average_variance(self, n: int) -> float:
-        """As `FrequencyOracle.average_variance`."""
         return self.count_variance() / n**2
 
     @abstractmethod
@@ -121,6 +140,7 @@ class SumOfLaplace:
 @register(
     "laplace",
     task="frequency",
+    sends="the value; each count is published with discrete Laplace noise",
     source="Dwork, McSherry, Nissim, Smith, TCC 2006",
     models=["central"],
     searched=True,
@@ -153,7 +173,9 @@ class LaplaceHistogram(CentralHistogram):
     def guarantee(self) -> Guarantee:
         return self.noise.guarantee
 
-    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+    def release(
+        self, counts: Counts, rng: RandomSource, n: int | None = None
+    ) -> tuple[Floats, Floats]:
         unbiased = self.noise.perturb(counts, rng) / counts.sum()
         return unbiased, unbiased.copy()
 
@@ -167,6 +189,7 @@ class LaplaceHistogram(CentralHistogram):
 @register(
     "boost",
     task="frequency",
+    sends="the value; a noisy tree of counts is made consistent, best for ranges",
     source="Hay, Rastogi, Miklau, Suciu, VLDB 2010",
     models=["central"],
     small={"epsilon": 1.0, "domain_size": 4},
@@ -196,7 +219,9 @@ class BoostHistogram(CentralHistogram):
     def guarantee(self) -> Guarantee:
         return self.tree.guarantee
 
-    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+    def release(
+        self, counts: Counts, rng: RandomSource, n: int | None = None
+    ) -> tuple[Floats, Floats]:
         unbiased = self.tree.release(counts, rng) / counts.sum()
         return unbiased, unbiased.copy()
 
@@ -214,6 +239,7 @@ class BoostHistogram(CentralHistogram):
 @register(
     "noisefirst",
     task="frequency",
+    sends="the value; noisy counts are averaged over runs that look alike, up to 65,536 values",
     source="Xu, Zhang, Xiao et al., VLDB Journal 2013",
     models=["central"],
     small={"epsilon": 1.0, "domain_size": 4},
@@ -241,7 +267,9 @@ class NoiseFirstHistogram(CentralHistogram):
     def guarantee(self) -> Guarantee:
         return self.buckets.guarantee
 
-    def release(self, counts: Counts, rng: RandomSource) -> tuple[Floats, Floats]:
+    def release(
+        self, counts: Counts, rng: RandomSource, n: int | None = None
+    ) -> tuple[Floats, Floats]:
         noisy = self.buckets.noise.perturb(counts, rng)
         return noisy / counts.sum(), self.buckets.merge(noisy) / counts.sum()
 

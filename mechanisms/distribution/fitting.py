@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from mechanisms import catalog, mean_planner, planner
+from mechanisms.catalog import of_task
 from mechanisms.channel import require_integer
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.ramps import best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
-from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.task import MeanTask
 from mechanisms.mean.window import Window
-from mechanisms.mean_planner import MeanDesign, MeanTarget
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.postprocess.expectation_maximisation import bins_for
-from mechanisms.target import Target
-
-AUTO = "auto"  # the first of `PREFERRED` that serves
-
-ORACLES = ("grr", "olh", "srr", "hadamard", "projective")
-"""Frequency mechanisms of one message each, here over the grid points."""
-
-PREFERRED = ("nm", "grr")
-"""What auto takes. At local epsilons of 0.5 to 6 and in shuffled batches, cumulative shares
-estimated from the square wave were the nearest to the truth on smooth and uniform data. Of spikes
-others are at times nearer, by up to a half. Response on the grid point, up to 6 times farther off,
-is left where a large delta rules the wave out. See docs/distributions.md."""
+from mechanisms.registry import Registration
 
 LEAST_BINS, MOST_BINS = 2, 1024
 _FEWEST, _MOST = 8, 512  # where nobody says
@@ -41,7 +36,7 @@ class DistributionDesign:
         expected_length: of the 95 % limits of F, on average over the grid, for uniform values.
     """
 
-    design: MeanDesign
+    design: Design[Any]
     span: int
     expected_length: float
 
@@ -60,8 +55,23 @@ class DistributionDesign:
     @property
     def source(self) -> str:
         """Who published the mechanism."""
-        name = self.design.name
-        return catalog.of_task("frequency" if name in ORACLES else "mean")[name].source
+        return self.design.source
+
+
+def oracles() -> Mapping[str, Registration]:
+    """Frequency mechanisms of one message each that are compared, here over the grid points."""
+    return {
+        name: one
+        for name, one in of_task("frequency").items()
+        if "local" in one.searched and not one.several
+    }
+
+
+def preferred() -> list[str]:
+    """What auto takes, the first that serves."""
+    ranked = {**of_task("mean"), **oracles()}
+    known = {name: one.distributions for name, one in ranked.items()}
+    return sorted((n for n, rank in known.items() if rank is not None), key=lambda n: known[n] or 0)
 
 
 def default_bins(n: int) -> int:
@@ -73,14 +83,16 @@ def default_bins(n: int) -> int:
     return min(max(bins_for(n), _FEWEST), _MOST)
 
 
-def design(target: MeanTarget, bins: int, expected: int, name: str = AUTO) -> DistributionDesign:
+def design(
+    target: Target[MeanTask], bins: int, expected: int, name: str = AUTO
+) -> DistributionDesign:
     """The design of one mechanism, or of the one that auto takes.
 
     Args:
         target: what must hold; its cells are ignored.
         bins: how many grid points values are rounded to, 2 .. 1024.
         expected: how many reports errors are predicted for.
-        name: of a mechanism of the task "mean" or of `ORACLES`, or "auto".
+        name: of a mechanism of the task "mean", or of `oracles()`, or "auto".
 
     Returns:
         The design. Its span follows from the mechanism and the expected number of reports alone:
@@ -90,7 +102,8 @@ def design(target: MeanTarget, bins: int, expected: int, name: str = AUTO) -> Di
         ValueError: the name is unknown, the target is out of reach, or the mechanism's reports do
             not determine the shares of so many bins.
 
-    >>> local = MeanTarget("local", 1.0, 0.0, n=1)
+    >>> from dataclasses import replace
+    >>> local = Target("local", 1.0, 0.0, 1, MeanTask())
     >>> design(local, 64, 10_000).design.name, design(replace(local, epsilon=6.0), 64, 10_000).span
     ('nm', 1)
     """
@@ -98,7 +111,7 @@ def design(target: MeanTarget, bins: int, expected: int, name: str = AUTO) -> Di
     if not LEAST_BINS <= bins <= MOST_BINS:
         raise ValueError(f"bins must lie in {LEAST_BINS} .. {MOST_BINS}, not {bins}")
     refusal = ValueError("there is no mechanism")
-    for each in PREFERRED if name == AUTO else (name,):
+    for each in preferred() if name == AUTO else (name,):
         try:
             return _planned(_fitted(target, bins, each), expected)
         except ValueError as error:
@@ -106,37 +119,25 @@ def design(target: MeanTarget, bins: int, expected: int, name: str = AUTO) -> Di
     raise refusal
 
 
-def _fitted(target: MeanTarget, bins: int, name: str) -> MeanDesign:
+def _fitted(target: Target[MeanTask], bins: int, name: str) -> Design[Any]:
     """A mechanism at the epsilon_local that the target allows."""
-    target = replace(target, cells=bins - 1)
-    if name in ORACLES:
-        asked = Target(
-            model=target.model,
-            epsilon=target.epsilon,
-            delta=target.delta if target.model == "shuffle" else 0.0,
-            n=target.n,
-            domain_size=bins,
-            epsilon_local=target.epsilon_local,
-            unit=target.unit,
-        )
-        mechanism = planner.design(asked, name).mechanism
-        if not isinstance(mechanism, FrequencyOracle):
-            raise TypeError(f"{name} is no frequency mechanism")
-        return MeanDesign(target, name, mechanism)
-    if name not in catalog.of_task("mean"):
-        known = ", ".join((AUTO, *catalog.of_task("mean"), *ORACLES))
+    if name in of_task("mean"):
+        return search(target.asking(MeanTask(bins - 1)), name)
+    if name not in oracles():
+        known = ", ".join((AUTO, *of_task("mean"), *oracles()))
         raise ValueError(f"{name!r} does not serve distributions; there are: {known}")
-    return mean_planner.design(target, name)
+    delta = target.delta if target.model == "shuffle" else 0.0
+    return search(target.asking(FrequencyTask(bins), delta=delta), name)
 
 
-def _planned(fitted: MeanDesign, expected: int) -> DistributionDesign:
+def _planned(fitted: Design[Any], expected: int) -> DistributionDesign:
     """A design with the span of its limits."""
     try:
         reconstruction = Reconstruction.of(fitted.mechanism)
     except ValueError as error:
         raise ValueError(
             f"{fitted.name} does not serve {fitted.mechanism.inputs} bins here: {error}; "
-            f"{', '.join(PREFERRED)} serve any number"
+            f"{', '.join(preferred())} serve any number"
         ) from None
     ramps = best_ramps(reconstruction, expected)
     return DistributionDesign(fitted, ramps.span, ramps.expected_length(expected, 0.95))

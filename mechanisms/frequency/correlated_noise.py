@@ -22,6 +22,8 @@ from mechanisms.frequency.dummy_batch import Keys, uniform_keys
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.target import Target
 from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.two_bins import BinLaw
@@ -34,9 +36,16 @@ _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add
 
 
+def as_many_messages(target: Target[FrequencyTask]) -> CorrelatedNoise:
+    """Correlated noise of as many messages as a plan allows; by default of its own choice."""
+    most = target.task.max_messages
+    return CorrelatedNoise.meeting(target, max_messages=most if most > 1 else None)
+
+
 @register(
     "correlated",
     task="frequency",
+    sends="the value among plus and minus messages whose difference is discrete Laplace noise",
     source="Ghazi, Kumar, Manurangsi, Pagh, ICML 2020",
     models=["shuffle"],
     batch=True,
@@ -45,6 +54,7 @@ _SPARED = 1e-6  # of delta: for what drawing from tables may add
     postprocess="pop",
     small={"epsilon": 4.0, "delta": 0.2, "n": 3, "domain_size": 2, "honest_share": 0.7},
     stands_in="clusters have no largest size; the two counters of one bin are convolved",
+    rules={"shuffle": lambda target: as_many_messages(target)},
 )
 @dataclass(frozen=True)
 class CorrelatedNoise(IndependentBins):

@@ -24,6 +24,7 @@ _BLOCK = 1 << 16  # values decoded at a time by `median`
 @register(
     "treehist",
     task="frequency",
+    sends="one bit of a Hadamard-transformed count sketch",
     source="Bassily, Nissim, Stemmer, Thakurta, NIPS 2017",
     seeded=True,
     postprocess="pop",

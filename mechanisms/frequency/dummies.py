@@ -42,6 +42,7 @@ _LARGEST_LISTED = 12  # values whose 2^d sets of dummies are listed
 @register(
     "poisson",
     task="frequency",
+    sends="the value among a Poisson number of uniform dummies",
     source="uniform dummies, a Poisson number from each user, accounted exactly",
     models=["shuffle"],
     batch=True,
@@ -52,6 +53,7 @@ _LARGEST_LISTED = 12  # values whose 2^d sets of dummies are listed
         {"epsilon": 1.0, "delta": 0.05, "n": 4, "domain_size": 2, "honest_share": 0.75},
         {"epsilon": 3.0, "delta": 0.5, "n": 3, "domain_size": 3, "honest_share": 0.7},
     ],
+    rules={"shuffle": lambda target: PoissonDummies.meeting(target)},
 )
 @dataclass(frozen=True)
 class PoissonDummies(IndependentBins):
@@ -118,6 +120,7 @@ class PoissonDummies(IndependentBins):
 @register(
     "aue",
     task="frequency",
+    sends="the value, and each value once more with a small probability",
     source="Balcer, Cheu, ITC 2020",
     models=["shuffle"],
     batch=True,
@@ -126,6 +129,7 @@ class PoissonDummies(IndependentBins):
         {"epsilon": 1.0, "delta": 0.1, "n": 14, "domain_size": 2, "honest_share": 0.8},
         {"epsilon": 2.0, "delta": 0.3, "n": 4, "domain_size": 3, "honest_share": 1.0},
     ],
+    rules=dict.fromkeys(("shuffle", "published"), lambda target: Aue.meeting(target)),
 )
 @dataclass(frozen=True)
 class Aue(IndependentBins):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,12 @@ from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, req
 from mechanisms.frequency.several_messages import Report, SeveralMessages
 from mechanisms.privacy.blanket import require_batch, require_delta
 from mechanisms.randomness import RandomSource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from mechanisms.frequency.task import FrequencyTask
+    from mechanisms.planner.target import Target
 
 Keys = NDArray[np.int64]  # user * codes + code
 
@@ -78,6 +84,28 @@ class DummyBatch(SeveralMessages):
             )
         if not self.dummies >= 0:  # what cannot be met is refused now, not when it is used
             raise ArithmeticError("the number of dummies was not found")
+
+    @classmethod
+    def meeting(cls, target: Target[FrequencyTask], **more: Any) -> Self:
+        """The dummies that a batch needs to meet a target; nothing protects a single report.
+
+        Args:
+            target: of the shuffle model.
+            **more: parameters of a subclass.
+
+        Raises:
+            ValueError: a report is to be private by itself, or the target is out of reach.
+        """
+        share, bound = target.honest_share, target.bound
+        mechanism = cls(
+            *target.batch, target.task.domain_size, honest_share=share, bound=bound, **more
+        )
+        if not mechanism.local.epsilon <= target.cap:
+            raise ValueError(
+                "a report among dummies is private in the shuffled batch only: "
+                f"no epsilon_local of {target.cap:g} holds for it alone"
+            )
+        return mechanism
 
     @property
     @abstractmethod

@@ -14,10 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.frequency.dummy_batch import DummyBatch, Keys, uniform_bags, uniform_keys
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.several_messages import Report
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.target import Target
 from mechanisms.privacy.binomial_sums import binomial_sum
 from mechanisms.privacy.blanket import require_batch, require_delta
 from mechanisms.privacy.divergence import require_loss
@@ -29,11 +32,13 @@ from mechanisms.sampling.integer_noise import IntegerNoise
 
 _WORD = 1 << 64
 _LARGEST_NUMBER = 1 << 20  # dummies from one user
+_MIXED = range(4, 17)  # what a report among dummies may spend: beyond, it hardly ever lies
 
 
 @register(
     "puredump",
     task="frequency",
+    sends="the value among a fixed number of uniform dummies",
     source="Li, Liu, Ren et al., IEEE TDSC 2023",
     models=["shuffle"],
     batch=True,
@@ -42,6 +47,7 @@ _LARGEST_NUMBER = 1 << 20  # dummies from one user
         {"epsilon": 1.0, "delta": 0.05, "n": 4, "domain_size": 3, "honest_share": 0.75},
         {"epsilon": 1.5, "delta": 0.2, "n": 5, "domain_size": 2, "honest_share": 0.6},
     ],
+    rules=dict.fromkeys(("shuffle", "published"), lambda target: PureDump.meeting(target)),
 )
 @dataclass(frozen=True)
 class PureDump(DummyBatch):
@@ -183,9 +189,23 @@ class PureDump(DummyBatch):
         return uniform_bags(number, self.codes)
 
 
+def best_mixed(target: Target[FrequencyTask]) -> MixDump:
+    """Dummies among k-ary responses, at the epsilon_local with the least error."""
+    best = None
+    for local in sorted({min(target.cap, float(local)) for local in _MIXED}):
+        mixed = MixDump.meeting(target, epsilon_local=local)
+        if best and best.average_variance(target.n) < mixed.average_variance(target.n):
+            break  # from here on the error of fewer lies is less than that of more dummies
+        best = mixed
+    if best is None:
+        raise ValueError(f"no epsilon_local of {target.cap:g} or less is left to be mixed")
+    return best
+
+
 @register(
     "mixdump",
     task="frequency",
+    sends="a k-ary response among a fixed number of uniform dummies",
     source="Li, Liu, Ren et al., IEEE TDSC 2023",
     models=["shuffle"],
     batch=True,
@@ -194,6 +214,7 @@ class PureDump(DummyBatch):
         {"epsilon": 0.5, "delta": 0.02, "n": 4, "domain_size": 3, "epsilon_local": 2.0},
         {"epsilon": 0.6, "delta": 0.1, "n": 3, "domain_size": 4, "epsilon_local": 1.5},
     ],
+    rules=dict.fromkeys(("shuffle", "published"), lambda target: best_mixed(target)),
 )
 @dataclass(frozen=True)
 class MixDump(PureDump):

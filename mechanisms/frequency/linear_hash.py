@@ -13,7 +13,6 @@ Fourier transform of q^t cells, exact in every bin.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.algebra.linear_forms import Forms, projective_points
-from mechanisms.algebra.prime_forms import forms_over, nearest_order, require_order, residue
+from mechanisms.algebra.prime_forms import forms_over, require_order, residue
 from mechanisms.channel import (
     Counts,
     Guarantee,
@@ -32,10 +31,9 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.frequency.oracle import SMALL, FrequencyOracle
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
-from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
@@ -232,98 +230,3 @@ class LinearHash(FrequencyOracle):
             return np.asarray(counts[: self.domain_size], np.int64)
         table = counts.reshape(self.points, self.hash_range)
         return self.forms.passed(table)[: self.domain_size]
-
-
-@register(
-    "grr",
-    task="frequency",
-    source="Kairouz, Oh, Viswanath, NIPS 2014",
-    searched=True,
-    postprocess="pop",
-    small=SMALL,
-)
-def k_ary(epsilon: float, domain_size: int) -> LinearHash:
-    """Generalised randomised response (GRR, direct encoding; SH when shuffled): q = d, t = 1.
-
-    Source: Kairouz, Oh, Viswanath, "Extremal mechanisms for local differential privacy", 2014.
-    """
-    return LinearHash(epsilon, domain_size, domain_size)
-
-
-@register(
-    "olh",
-    task="frequency",
-    source="Wang, Blocki, Li, Jha, USENIX Security 2017",
-    searched=True,
-    postprocess="pop",
-    small=SMALL,
-)
-def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
-    """OLH: the hash range that minimises the average variance at this epsilon.
-
-    The continuous optimum is e^epsilon + 1; the fields on either side of it are compared.
-
-    Source: Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
-        estimation", USENIX Security 2017, section 4.4.
-    """
-    require_epsilon(epsilon)
-    if hash_range is not None:
-        return _hashed(epsilon, domain_size, hash_range)
-    target = math.exp(min(epsilon, 40)) + 1
-    return _best(epsilon, domain_size, target)
-
-
-@register(
-    "srr",
-    task="frequency",
-    source="Zhang, Xu, Xia, J. of Software 2022",
-    searched=True,
-    postprocess="pop",
-    small=SMALL,
-)
-def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
-    """SRR of HP-SDP (also SOLH, MURS): a hash range suited to a shuffled batch.
-
-    Without a range the one that Theorem 1 of the paper makes optimal is taken: the symbol is
-    true with probability 2/3, hence q near e^epsilon / 2 + 1.
-
-    Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
-        Software 2022, Algorithm 2 with eq. 7 (its step 3, read literally, is not epsilon-LDP).
-    """
-    require_epsilon(epsilon)
-    if hash_range is not None:
-        return _hashed(epsilon, domain_size, hash_range)
-    target = math.exp(min(epsilon, 40)) / 2 + 1
-    return _best(epsilon, domain_size, target)
-
-
-@register(
-    "hadamard",
-    task="frequency",
-    source="Acharya, Sun, Zhang, AISTATS 2019",
-    searched=True,
-    postprocess="pop",
-    small=SMALL,
-)
-def hadamard(epsilon: float, domain_size: int) -> LinearHash:
-    """One-bit Hadamard response: q = 2; a report is the index of a parity and one noisy bit.
-
-    Source: Acharya, Sun, Zhang, "Hadamard response", AISTATS 2019.
-    """
-    return _hashed(epsilon, domain_size, 2)
-
-
-def _hashed(epsilon: float, domain_size: int, hash_range: int) -> LinearHash:
-    """A range of d or more is k-ary response, where more symbols than values only cost accuracy."""
-    return LinearHash(epsilon, domain_size, min(hash_range, domain_size))
-
-
-def _best(epsilon: float, domain_size: int, target: float) -> LinearHash:
-    """The better of the two fields around a target range."""
-    if target >= domain_size:
-        return k_ary(epsilon, domain_size)
-    candidates = {nearest_order(math.floor(target), -1), nearest_order(math.ceil(target), 1)}
-    return min(
-        (_hashed(epsilon, domain_size, q) for q in sorted(candidates)),
-        key=lambda mechanism: mechanism.average_variance(1),
-    )

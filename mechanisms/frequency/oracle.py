@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Mechanism
 from mechanisms.counts import reporters
-from mechanisms.randomness import SeededRandom
+from mechanisms.randomness import RandomSource, SeededRandom
 
 _BLOCK = 1 << 20  # simulated users at a time
 
@@ -110,6 +110,22 @@ class FrequencyOracle(Mechanism):
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         n = reporters(counts, n)
         return (self.support(counts) / n - self.other) / self.contrast
+
+    def release(
+        self, counts: Counts, rng: RandomSource, n: int | None = None
+    ) -> tuple[Floats, Floats]:
+        """What a collector publishes of a batch: noise that clients did not add is drawn here.
+
+        Args:
+            counts: (codes,) from `count`.
+            rng: the generator of this process.
+            n: the number of users; needed only where a user sends several messages.
+
+        Returns:
+            ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
+        """
+        estimate = self.estimate(counts, n)
+        return estimate, estimate
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         """Variance of one value's estimate, over the randomness of n users' reports.

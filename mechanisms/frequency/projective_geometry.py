@@ -28,6 +28,9 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.target import Target
+from mechanisms.privacy.budget import best_range
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
@@ -244,13 +247,25 @@ def orders(domain_size: int) -> list[int]:
     ]
 
 
+def best_shuffled(target: Target[FrequencyTask]) -> ProjectiveGeometry:
+    """The field and the epsilon_local with the least error for what a shuffled batch may lose."""
+    d = target.task.domain_size
+
+    def family(epsilon: float, hash_range: int) -> ProjectiveGeometry:
+        return ProjectiveGeometry(epsilon, d, hash_range)
+
+    return best_range(family, orders(d), *target.batch, target.cap)
+
+
 @register(
     "projective",
     task="frequency",
+    sends="a point of a projective space, likelier on the value's hyperplane",
     source="Feldman, Nelson, Nguyen, Talwar, ICML 2022",
     searched=True,
     postprocess="pop",
     small=SMALL,
+    rules={"shuffle": best_shuffled},
 )
 def optimal(epsilon: float, domain_size: int, hash_range: int | None = None) -> ProjectiveGeometry:
     """The field that minimises the average variance at this epsilon.

@@ -25,6 +25,7 @@ _ENTRIES = 1 << 18  # of the matrix, expanded at a time: so few stay in a core's
 @register(
     "shist",
     task="frequency",
+    sends="one bit of a random projection",
     source="Bassily, Smith, STOC 2015",
     seeded=True,
     postprocess="pop",

@@ -33,6 +33,7 @@ _BLOCK = 1 << 22  # bits of the users whose coins are tossed at a time
 @register(
     "rappor",
     task="frequency",
+    sends="a Bloom filter, flipped permanently and then each time",
     source="Erlingsson, Pihur, Korolova, CCS 2014",
     seeded=True,
     several=True,

@@ -38,6 +38,7 @@ _LARGEST_LISTED = 1 << 14  # subsets listed
 @register(
     "subset",
     task="frequency",
+    sends="a set of fixed size",
     source="Ye, Barg, IEEE Trans. Information Theory 2018",
     searched=True,
     several=True,

@@ -207,6 +207,7 @@ class Unary(SetReports):
 @register(
     "sue",
     task="frequency",
+    sends="a set, both kinds of bit flipped alike (basic RAPPOR)",
     source="Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
     several=True,
     postprocess="pop",
@@ -225,6 +226,7 @@ def symmetric(epsilon: float, domain_size: int) -> Unary:
 @register(
     "oue",
     task="frequency",
+    sends="a set: the value with probability 1/2, every other with 1/(e^epsilon + 1)",
     source="Wang, Blocki, Li, Jha, USENIX Security 2017",
     searched=True,
     several=True,

@@ -6,18 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mechanisms import planner
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
+from mechanisms.frequency.projective_geometry import ProjectiveGeometry, best_shuffled, orders
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.heavy_hitters.stepping import best_schedule, symbol_by_symbol
-from mechanisms.privacy.budget import best_projective, largest_local_epsilon
-from mechanisms.systems import AUTO
-from mechanisms.target import Target
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
+from mechanisms.privacy.budget import largest_local_epsilon
 
 SYSTEMS = ("pem", "treehist")
 
@@ -25,9 +27,6 @@ _WIDTHS = (1 << 15, 1 << 16, 1 << 17, 1 << 18)
 _LARGEST_STATE = 1 << 25  # counters: a quarter of a gigabyte
 _WIDEST_BEAM = 1 << 12
 _TYPICAL = 1e-3  # the frequency at which fields are compared
-
-
-_Oracle = tuple[planner.Design, FrequencyOracle]
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,14 @@ class Plan:
             more; infinite if none is.
     """
 
-    design: planner.Design
+    design: Design[FrequencyOracle]
     protocol: Protocol
     search: Search
     detection_limit: float
 
 
 def fit(
-    target: Target,
+    target: Target[FrequencyTask],
     code: PrefixCode,
     search: Search,
     seed: int,
@@ -76,7 +75,7 @@ def fit(
     if target.model == "central":
         raise ValueError("model must be local or shuffle: users are divided before they report")
     name = "hadamard" if system == "treehist" and oracle == AUTO else oracle
-    oracles = _oracles(target, name)
+    oracles = _oracles(replace(target, seed=seed), name)
     while True:
         plan = min(
             _plans(oracles, code, search, seed, symbol_by_symbol if system == "treehist" else None),
@@ -90,7 +89,7 @@ def fit(
 
 
 def _plans(
-    oracles: Sequence[_Oracle],
+    oracles: Sequence[Design[FrequencyOracle]],
     code: PrefixCode,
     search: Search,
     seed: int,
@@ -102,8 +101,8 @@ def _plans(
         ValueError: there is none.
     """
     plans, needed = [], math.inf
-    for design, mechanism in oracles:
-        n = design.target.n
+    for design in oracles:
+        mechanism, n = design.mechanism, design.target.n
         schedule = fixed(code) if fixed else best_schedule(code, mechanism, n, search)
         counters = mechanism.codes * len(schedule.group_shares)
         if counters > _LARGEST_STATE:
@@ -119,21 +118,22 @@ def _plans(
     return plans
 
 
-def _oracles(target: Target, name: str) -> list[_Oracle]:
+def _oracles(target: Target[FrequencyTask], name: str) -> list[Design[FrequencyOracle]]:
     """Designs over different numbers of buckets.
 
     Raises:
         ValueError: there is none; the reason of the last one.
     """
-    oracles: list[_Oracle] = []
+    oracles: list[Design[FrequencyOracle]] = []
     refusal = ValueError("there is no oracle")
     for width in _WIDTHS:
-        over = replace(target, domain_size=width)
+        over = replace(target, task=replace(target.task, domain_size=width))
         if name == AUTO:
-            mechanism = _compact_geometry(over)
-            oracles.append((planner.Design(over, "projective", mechanism), mechanism))
+            oracles.append(Design(over, "projective", _compact_geometry(over)))
         try:
-            oracles.append(_named(over, "grr" if name == AUTO else name))
+            design = search(over, "grr" if name == AUTO else name)
+            Levels(design.mechanism, (1,))  # refuses what cannot be run by levels
+            oracles.append(design)
         except ValueError as error:  # too many counters over so many buckets, say
             refusal = error
     if not oracles:
@@ -141,22 +141,13 @@ def _oracles(target: Target, name: str) -> list[_Oracle]:
     return oracles
 
 
-def _named(target: Target, name: str) -> _Oracle:
-    """The design of an oracle that was named."""
-    design = planner.design(target, name)
-    if not isinstance(design.mechanism, FrequencyOracle):
-        raise ValueError(f"{name} is no oracle that users could run")
-    Levels(design.mechanism, (1,))  # refuses what cannot be run by levels
-    return design, design.mechanism
-
-
-def _compact_geometry(target: Target) -> ProjectiveGeometry:
+def _compact_geometry(target: Target[FrequencyTask]) -> ProjectiveGeometry:
     """Projective geometry response over a field whose space has few points to spare.
 
     The error is flat in the order of the field, and the state of a collector is not: it has a
     counter for each point, in each group.
     """
-    width = target.domain_size
+    width = target.task.domain_size
     fields = {ProjectiveSpace.holding(width, q).digits: q for q in reversed(orders(width))}
     spent = _spending(target)
 
@@ -164,21 +155,22 @@ def _compact_geometry(target: Target) -> ProjectiveGeometry:
         return float(ProjectiveGeometry(spent(q), width, q).variance(_TYPICAL, 1))
 
     best = min(fields.values(), key=error)
-    if target.model == "local" or target.epsilon is None:
+    if target.rule == "local":
         return ProjectiveGeometry(target.spent, width, best)
-    local = largest_local_epsilon(
-        target.epsilon, target.delta, target.n, width, best, target.cap, ProjectiveGeometry
-    )
-    return ProjectiveGeometry(local, width, best)
+
+    def family(epsilon: float) -> ProjectiveGeometry:
+        return ProjectiveGeometry(epsilon, width, best)
+
+    return family(largest_local_epsilon(*target.batch, family, best, target.cap))
 
 
-def _spending(target: Target) -> Callable[[int], float]:
+def _spending(target: Target[FrequencyTask]) -> Callable[[int], float]:
     """About what a client may spend over each field."""
-    if target.model == "local" or target.epsilon is None:
+    if target.rule == "local":
         return lambda q: target.spent
     # While losses are nearly normal, a batch of n hides (r - 1)^2 / (r + q - 1) of an odds ratio
     # r over q symbols, whatever q is; the best field of all says how much that is.
-    known = best_projective(target.epsilon, target.delta, target.n, target.domain_size, target.cap)
+    known = best_shuffled(target)
     odds = math.expm1(known.epsilon)
     budget = odds * odds / (odds + known.hash_range)
 

@@ -36,7 +36,7 @@ class Levels(Mechanism):
         oracle: of the buckets; its users send one message each.
         shares: how likely each group is, as integers.
 
-    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.frequency.hashed_responses import k_ary
     >>> levels = Levels(k_ary(1.0, 4), shares=(1, 1, 2))
     >>> levels.inputs, levels.codes, levels.guarantee.epsilon
     (12, 12, 1.0)

@@ -35,7 +35,7 @@ class Protocol(Public):
         locally private heavy hitters", NIPS 2017 (TreeHist). Here users are divided unevenly, and
         each level is looked at under several hashes.
 
-    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.frequency.hashed_responses import k_ary
     >>> from mechanisms.randomness import SeededRandom
     >>> protocol = Protocol(PrefixCode("ab", 3), Schedule((2, 1), (1, 2), (1, 1)), k_ary(1.0, 8), 7)
     >>> codes, _ = protocol.code.encode(["ab", "aba"])

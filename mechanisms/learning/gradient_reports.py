@@ -13,17 +13,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mechanisms import catalog
 from mechanisms.channel import require_epsilon
 from mechanisms.learning.schedule import TYPICAL, typical_variance
+from mechanisms.mean.hybrid import hm, hybrid_optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
+from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import moments
 from mechanisms.mean.window import Window
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 
-_SCALAR = ("duchi", "hm", "hybrid_optimal")
+_SCALAR = (duchi, hm, hybrid_optimal)
 _LEAST_SHARE = 1.5  # of epsilon for one coordinate, below which more coordinates never pay
 _FINEST = 1024  # cells, where there is room
 
@@ -73,10 +74,9 @@ def _built(
         yield SampledCoordinates(epsilon, dimension, sampled, window_for_gradients(share, cells))
     except ValueError as refusal:
         refusals.append(refusal)
-    for name in _SCALAR:
+    for scalar in _SCALAR:
         try:
-            scalar = catalog.build_mean(name, epsilon=share, cells=cells)
-            yield SampledCoordinates(epsilon, dimension, sampled, scalar)
+            yield SampledCoordinates(epsilon, dimension, sampled, scalar(share, cells=cells))
         except ValueError as refusal:
             refusals.append(refusal)
 

@@ -208,6 +208,7 @@ class Laplace(Additive):
 @register(
     "laplace",
     task="mean",
+    sends="the value plus discrete Laplace noise",
     source="Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
     small=SMALL,
 )

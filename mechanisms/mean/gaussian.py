@@ -101,6 +101,7 @@ class Gaussian(Additive):
 @register(
     "gaussian",
     task="mean",
+    sends="the value plus discrete normal noise, by the classical formula",
     source="Dwork, Roth 2014, Theorem 3.22, as discrete noise",
     models=["local"],
     small=SMALL_WITH_DELTA,
@@ -136,6 +137,7 @@ def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
 @register(
     "gaussian_analytic",
     task="mean",
+    sends="the same with the least noise that keeps to its delta",
     source="Balle, Wang, ICML 2018, as discrete noise",
     models=["local"],
     searched=True,

@@ -162,6 +162,7 @@ class Hybrid(ScalarMean):
 @register(
     "hm",
     task="mean",
+    sends="by a coin, that of `pm` or of `duchi`",
     source="Wang, Xiao, Yang et al., ICDE 2019",
     small=SMALL,
 )
@@ -192,6 +193,7 @@ def hm(epsilon: float, cells: int = 1024) -> ScalarMean:
 @register(
     "hybrid_optimal",
     task="mean",
+    sends="by the best coin, a code near the value or one of two",
     source="the best mixture of a window and two points",
     searched=True,
     small=SMALL + SMALL_WITH_DELTA,

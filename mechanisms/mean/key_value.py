@@ -9,32 +9,72 @@ every group's sum, and to a known share in its count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
 from mechanisms.counts import reporters
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hash_budget import largest_local_epsilon
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
 
+if TYPE_CHECKING:
+    from mechanisms.mean.task import GroupTask
+    from mechanisms.planner.target import Target
+
+_GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+def best_grid(target: Target[GroupTask]) -> KeyValue:
+    """The joint response whose grid has the least error for groups of equal size.
+
+    Raises:
+        ValueError: the target is out of reach.
+    """
+    task = target.task
+    best: KeyValue | None = None
+    for cells in _GRIDS if task.cells is None else (task.cells,):
+        mechanism = _spending(target, cells)
+        if best and not task.error(mechanism, target.n) < task.error(best, target.n):
+            break  # finer grids lie more, and round no better by as much
+        best = mechanism
+    if best is None or not task.error(best, target.n) < math.inf:
+        raise ValueError("epsilon is too small for so many groups")
+    return best
+
+
+def _spending(target: Target[GroupTask], cells: int) -> KeyValue:
+    """The response over a given grid that spends what it may."""
+    groups = target.task.groups
+    if target.rule == "local":
+        return KeyValue(target.spent, groups, cells)
+    symbols = KeyValue(1.0, groups, cells).codes
+    epsilon = largest_local_epsilon(*target.batch, symbols, cap=target.cap)
+    return KeyValue(epsilon, groups, cells)
+
 
 @register(
     "key_value",
     task="group means",
+    sends="group and value as one randomised symbol",
     source="joint k-ary response: Ye et al., S&P 2019; Gu et al., USENIX Security 2020",
     searched=True,
     small=[
         {"epsilon": 1.0, "groups": 3, "cells": 2},
         {"epsilon": 0.5, "groups": 2, "cells": 1},
     ],
+    rules=dict.fromkeys(("local", "shuffle"), lambda target: best_grid(target)),
 )
 @dataclass(frozen=True)
 class KeyValue(Mechanism):

@@ -71,6 +71,7 @@ class PublishedDct(Window):
 @register(
     "im_published",
     task="mean",
+    sends="as published, where its delta does not hold",
     source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023",
     models=["local"],
     claims_hold=False,
@@ -106,6 +107,7 @@ def im_published(epsilon: float, delta: float, cells: int = 1024) -> PublishedIm
 @register(
     "dct_published",
     task="mean",
+    sends="as published, where no epsilon bounds it",
     source="Zhu, Wang, Sun, J. Computer Research and Development",
     models=["local"],
     claims_hold=False,

@@ -146,6 +146,7 @@ class TwoPoint(ScalarMean):
 @register(
     "duchi",
     task="mean",
+    sends="one bit",
     source="Duchi, Jordan, Wainwright, JASA 2018",
     small=SMALL,
 )
@@ -171,6 +172,7 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
 @register(
     "ndm",
     task="mean",
+    sends="one bit, with a delta",
     source="the baseline of Zhang, Zhu, Zhou, Yuan 2023",
     small=SMALL + SMALL_WITH_DELTA,
 )

@@ -30,6 +30,7 @@ _LARGEST_WAVE = 100.0  # the square wave is then far narrower than any cell
 @register(
     "pm",
     task="mean",
+    sends="a number, likelier in a window around the value",
     source="Wang, Xiao, Yang et al., ICDE 2019",
     small=SMALL,
 )
@@ -59,7 +60,11 @@ def piecewise(epsilon: float, cells: int = 1024) -> Window:
 @register(
     "nm",
     task="mean",
+    sends="the same by a square wave, its delta claim corrected",
     source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
+    # At local epsilons of 0.5 to 6 and in shuffled batches, cumulative shares estimated from the
+    # square wave were the nearest to the truth on smooth and uniform data. Of spikes others are
+    # at times nearer, by up to a half. See docs/distributions.md.
     distributions=0,
     small=SMALL + SMALL_WITH_DELTA,
 )
@@ -96,6 +101,7 @@ def noise(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
 @register(
     "im",
     task="mean",
+    sends="the same by the improved mechanism, its delta claim corrected",
     source="Zhang, Zhu, Zhou, Yuan, J. Electronics and Information Technology 2023, corrected",
     small=SMALL + SMALL_WITH_DELTA,
 )
@@ -125,6 +131,7 @@ def improved(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Window:
 @register(
     "window_optimal",
     task="mean",
+    sends="the same by the best window",
     source="the best width of a piecewise mechanism, by trying every one",
     searched=True,
     small=SMALL + SMALL_WITH_DELTA,
@@ -154,6 +161,7 @@ def window_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Win
 @register(
     "dct",
     task="mean",
+    sends="the same with a narrow window, made private",
     source="Zhu, Wang, Sun, J. Computer Research and Development, made private",
     small=SMALL,
 )

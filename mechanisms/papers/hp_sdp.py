@@ -6,29 +6,83 @@ Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential priva
 
 from __future__ import annotations
 
-from mechanisms.frequency.linear_hash import LinearHash, k_ary, shuffled
+from mechanisms.algebra.prime_forms import nearest_order
+from mechanisms.frequency.hash_budget import best_histogram
+from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
-from mechanisms.registry import register
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.target import Target
+from mechanisms.privacy import published
+from mechanisms.registry import explain, register
 
 _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 
-FIGURES = ("laplace", "sh", "aue", "murs", "mixdump", "puredump", "hp-sm", "hp-sdp")
-"""The eight systems of the paper's figures."""
+explain(
+    "mrs",
+    "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here is "
+    "shuffled by sorting on random keys (transforms/shuffle.py)",
+)
+explain("pop", "it is HP-SDP's post-processing; ask for it with --postprocess pop")
 
-PARTS = {
-    "mrs": "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here "
-    "is shuffled by sorting on random keys (transforms/shuffle.py)",
-    "pop": "it is HP-SDP's post-processing; ask for it with --postprocess pop",
-}
-"""What the paper names that is no mechanism."""
+
+def by_theorem_1(target: Target[FrequencyTask], hash_range: int) -> LinearHash:
+    """A linear hash that meets a target by the paper's Theorem 1 (BBGN's bound).
+
+    Raises:
+        ValueError: the theorem is not proven there, or leaves nothing to spend.
+    """
+    epsilon, delta, n = target.batch
+    if not epsilon <= 1:
+        raise ValueError(
+            f"the published bound is proven for epsilon up to 1, not {epsilon:g}; ask for 1 or "
+            "less, or for the exact bound"
+        )
+    local = published.theorem_1_local_epsilon(epsilon, n, delta, hash_range)
+    if local is None:
+        # The odds must exceed the symbols for a positive epsilon_local.
+        least = 2 + int(hash_range / published.theorem_1_budget(epsilon, 2, delta))
+        raise ValueError(
+            f"the published bound leaves no epsilon_local within reach for {hash_range} symbols "
+            f"and {n:,} reports; it needs {least:,} reports, or a larger epsilon (at most 1)"
+        )
+    if local > target.cap:
+        raise ValueError(f"the published bound spends epsilon_local {local:.3g}, above the cap")
+    return LinearHash(local, target.task.domain_size, hash_range)
+
+
+def _unhashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
+    """Randomised response on the values themselves, by Theorem 1."""
+    return by_theorem_1(target, target.task.domain_size)
+
+
+def published_hash(target: Target[FrequencyTask]) -> LinearHash:
+    """g = (m + 2)/3, moved to the nearest field; plain k-ary response where that is as large."""
+    epsilon, delta, n = target.batch
+    g, d = published.theorem_1_hash_range(epsilon, n, delta), target.task.domain_size
+    fields = (nearest_order(g, -1), nearest_order(g, 1))
+    return by_theorem_1(target, min(d, *fields, key=lambda q: abs(q - g)))
+
+
+def hashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
+    """The best hash range, or none where the paper's rule, too, would leave values unhashed."""
+    (epsilon, delta, n), d = target.batch, target.task.domain_size
+    choice = best_histogram(epsilon, delta, n, d, target.cap)
+    plain = published.theorem_1_hash_range(epsilon, n, delta) >= d
+    return choice.best if plain or choice.hashed is None else choice.hashed
+
+
+_HASHED = {"shuffle": hashed_as_published, "published": published_hash}
 
 
 @register(
     "sh",
     task="frequency",
+    sends="as `grr`",
     source="Balle, Bell, Gascon, Nissim, CRYPTO 2019",
     models=["shuffle"],
     small=SMALL,
+    rules={"shuffle": unhashed, "published": _unhashed_as_published},
 )
 def sh(epsilon: float, domain_size: int) -> LinearHash:
     """SH: k-ary response, shuffled."""
@@ -38,9 +92,11 @@ def sh(epsilon: float, domain_size: int) -> LinearHash:
 @register(
     "murs",
     task="frequency",
+    sends="as `srr`",
     source="Wang, Ding, Xu et al., VLDB 2020",
     models=["shuffle"],
     small=SMALL,
+    rules=_HASHED,
 )
 def murs(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
     """MURS: local hashing, shuffled."""
@@ -50,9 +106,11 @@ def murs(epsilon: float, domain_size: int, hash_range: int | None = None) -> Lin
 @register(
     "hp-sm",
     task="frequency",
+    sends="as `srr`",
     source=f"{_SOURCE}, without POP",
     models=["shuffle"],
     small=SMALL,
+    rules=_HASHED,
 )
 def hp_sm(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
     """HP-SM: SRR, shuffled."""
@@ -62,10 +120,12 @@ def hp_sm(epsilon: float, domain_size: int, hash_range: int | None = None) -> Li
 @register(
     "hp-sdp",
     task="frequency",
+    sends="as `srr`; estimates are projected on possible histograms",
     source=_SOURCE,
     models=["shuffle"],
     postprocess="pop",
     small=SMALL,
+    rules=_HASHED,
 )
 def hp_sdp(epsilon: float, domain_size: int, hash_range: int | None = None) -> LinearHash:
     """HP-SDP: SRR, shuffled, its estimates projected onto the simplex."""

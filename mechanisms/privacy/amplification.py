@@ -114,7 +114,7 @@ def shuffled_delta(mechanism: Mechanism, n: int, epsilon: float) -> tuple[float,
     Raises:
         ValueError: n or epsilon is out of range, or not a number.
 
-    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.frequency.hashed_responses import k_ary
     >>> lower, upper = shuffled_delta(k_ary(2.0, 4), n=1000, epsilon=0.3)
     >>> f"{lower:.3e} {upper:.3e}"
     '1.013e-05 1.020e-05'
@@ -139,7 +139,7 @@ def shuffled_epsilon(mechanism: Mechanism, n: int, delta: float) -> tuple[float,
     Raises:
         ValueError: n or delta is out of range, or not a number.
 
-    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.frequency.hashed_responses import k_ary
     >>> lower, upper = shuffled_epsilon(k_ary(4.0, 100), n=10**6, delta=1e-6)
     >>> f"{lower:.4f} {upper:.4f}"
     '0.0198 0.0198'

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
-from mechanisms.algebra.primes import previous_prime
 from mechanisms.channel import Mechanism, require_epsilon
-from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
-from mechanisms.privacy.amplification import BatchAccounted, laws_of
+from mechanisms.privacy.amplification import BatchAccounted, Shuffleable, laws_of
 from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
-from mechanisms.privacy.hash_ranges import LARGEST_HASH_ALPHABET, alphabet, hash_ranges
 from mechanisms.privacy.odds import odds, odds_budget, odds_epsilon
 from mechanisms.privacy.search import TOLERANCE, private_end
 
@@ -21,10 +17,18 @@ _LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can 
 _LARGEST_CLONED = 20.0  # no batch hides what a report spends beyond it
 _REACH = 1.05  # how far beyond a guess a limit may lie that is tried before the search
 
-_Hashed = TypeVar("_Hashed", LinearHash, ProjectiveGeometry)
+
+class _Response(Shuffleable, Protocol):
+    """A mechanism over a number of symbols that may be chosen."""
+
+    def average_variance(self, n: int) -> float:
+        """As `FrequencyOracle.average_variance`."""
 
 
-def _require(epsilon: float, delta: float, n: int, cap: float) -> None:
+Response = TypeVar("Response", bound=_Response)
+
+
+def require(epsilon: float, delta: float, n: int, cap: float) -> None:
     """Refuse a target that means nothing (NaN included)."""
     require_epsilon(epsilon)
     require_delta(delta)
@@ -37,10 +41,9 @@ def largest_local_epsilon(
     epsilon: float,
     delta: float,
     n: int,
-    domain_size: int,
-    hash_range: int | None = None,
+    family: Callable[[float], Shuffleable],
+    symbols: int,
     cap: float = math.inf,
-    family: Callable[[float, int, int], LinearHash | ProjectiveGeometry] = LinearHash,
 ) -> float:
     """The most a client may spend so that n shuffled reports are (epsilon, delta)-DP.
 
@@ -48,10 +51,9 @@ def largest_local_epsilon(
         epsilon: of the batch, positive, in nats.
         delta: of the batch, in (0, 1).
         n: the least batch the shuffler lets through.
-        domain_size: d, the number of values.
-        hash_range: p, prime, or d or None for k-ary response.
+        family: the mechanism of an epsilon_local, which states its laws in closed form.
+        symbols: over how many it answers, which is where to look first.
         cap: the most a client may spend whatever the shuffler adds.
-        family: the mechanism of an epsilon_local, a domain size and a hash range.
 
     Returns:
         epsilon_local, on the private side: the upper bound on delta was evaluated there for the
@@ -61,144 +63,71 @@ def largest_local_epsilon(
     Raises:
         ValueError: an argument is out of range, or not a number.
     """
-    _require(epsilon, delta, n, cap)
-    p = domain_size if hash_range is None else hash_range
+    require(epsilon, delta, n, cap)
     limit = min(cap, _LARGEST_LOCAL)
     if limit <= epsilon:
         return limit
 
     def delta_at(epsilon_local: float) -> float:
-        laws = family(epsilon_local, domain_size, p).shuffle_laws()
-        return upper_delta(laws, n, epsilon, COARSE)
+        return upper_delta(family(epsilon_local).shuffle_laws(), n, epsilon, COARSE)
 
-    guess = odds_epsilon(odds_budget(epsilon, delta, n), p)
+    guess = odds_epsilon(odds_budget(epsilon, delta, n), symbols)
     if cap <= guess * 1.02 and delta_at(cap) <= delta:
         return cap
     guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
     return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]
 
 
-def local_optimal_range(
-    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
-) -> int:
-    """The range nearest to OLH's optimum, e^epsilon_local + 1, for what a batch lets clients spend.
+def best_range(
+    family: Callable[[float, int], Response],
+    ranges: Sequence[int],
+    epsilon: float,
+    delta: float,
+    n: int,
+    cap: float = math.inf,
+) -> Response:
+    """The number of symbols and the epsilon_local with the least error for a shuffle-model target.
 
     Args:
+        family: the mechanism of an epsilon_local and a number of symbols.
+        ranges: the numbers that are compared.
         epsilon: of the batch, positive, in nats.
         delta: of the batch, in (0, 1).
         n: the least batch the shuffler lets through.
-        domain_size: d, the number of values.
         cap: the most a client may spend whatever the shuffler adds.
 
     Returns:
-        A prime below d whose collector state fits, or d itself; from the normal approximation,
-        in which p = e^epsilon_local + 1 spends the budget B if (p - 2)^2 / (2 p - 2) = B.
-    """
-    _require(epsilon, delta, n, cap)
-    half = 2 + odds_budget(epsilon, delta, n)
-    least = math.exp(min(epsilon, cap, 40)) + 1
-    most = math.exp(min(cap, 40)) + 1
-    target = min(max(half + math.sqrt(half * half - 2 * half), least), most)
-    if target >= domain_size:
-        return domain_size
-    p = previous_prime(round(target))
-    while alphabet(p, domain_size) > LARGEST_HASH_ALPHABET:
-        p = previous_prime(p - 1)
-    return p
-
-
-@dataclass(frozen=True)
-class HistogramChoice:
-    """The two single-message histograms that meet a shuffle-model target.
-
-    Attributes:
-        k_ary: randomised response on the value itself.
-        hashed: the best linear hash over fewer symbols than values, or None if there is none.
-    """
-
-    k_ary: LinearHash
-    hashed: LinearHash | None
-
-    @property
-    def best(self) -> LinearHash:
-        """The one with the least average variance over the domain."""
-        options = [self.k_ary] if self.hashed is None else [self.k_ary, self.hashed]
-        return min(options, key=lambda mechanism: mechanism.average_variance(1))
-
-
-def best_histogram(
-    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
-) -> HistogramChoice:
-    """The hash range and the epsilon_local with the least error for a shuffle-model target.
-
-    Args:
-        epsilon: of the batch, positive, in nats.
-        delta: of the batch, in (0, 1).
-        n: the least batch the shuffler lets through.
-        domain_size: d, the number of values, at least 2.
-        cap: the most a client may spend whatever the shuffler adds.
-
-    Returns:
-        k-ary response and the best linear hash, each at its largest epsilon_local. The range is
-        chosen on a normal approximation that one exact solution calibrates (the error is flat
-        around its optimum); the epsilon_local is exact and on the private side.
+        The best mechanism at its largest epsilon_local. The range is chosen on a normal
+        approximation that one exact solution calibrates (the error is flat around its optimum);
+        the epsilon_local is exact and on the private side.
 
     Raises:
         ValueError: an argument is out of range, or not a number.
     """
-    _require(epsilon, delta, n, cap)
-    exact = largest_local_epsilon(epsilon, delta, n, domain_size, cap=cap)
-    k_ary = LinearHash(exact, domain_size, domain_size)
-    ranges = hash_ranges(domain_size)
-    if not ranges:
-        return HistogramChoice(k_ary, None)
-    hashed = _best_range(LinearHash, ranges, epsilon, delta, n, domain_size, cap)
-    return HistogramChoice(k_ary, hashed)
-
-
-def best_projective(
-    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
-) -> ProjectiveGeometry:
-    """The field and the epsilon_local with the least error, as `best_histogram` finds them.
-
-    Args:
-        epsilon, delta, n, domain_size, cap: as there.
-
-    Returns:
-        Projective geometry response at its largest epsilon_local.
-    """
-    _require(epsilon, delta, n, cap)
-    ranges = orders(domain_size)
-    return _best_range(ProjectiveGeometry, ranges, epsilon, delta, n, domain_size, cap)
-
-
-def _best_range(
-    family: Callable[[float, int, int], _Hashed],
-    ranges: list[int],
-    epsilon: float,
-    delta: float,
-    n: int,
-    domain_size: int,
-    cap: float,
-) -> _Hashed:
-    """The best of a family, its range chosen on an approximation that is calibrated once."""
+    require(epsilon, delta, n, cap)
     budget = odds_budget(epsilon, delta, n)
-    tried: dict[int, _Hashed] = {}
+    tried: dict[int, Response] = {}
 
-    def expected_error(p: int) -> float:
+    def expected_error(symbols: int) -> float:
         """Average variance at the epsilon_local that the normal approximation allows."""
-        local = min(max(odds_epsilon(budget, p), epsilon), cap, _LARGEST_LOCAL)
-        return family(local, domain_size, p).average_variance(1)
+        local = min(max(odds_epsilon(budget, symbols), epsilon), cap, _LARGEST_LOCAL)
+        return family(local, symbols).average_variance(1)
 
     for _ in range(2):
         p = min(ranges, key=expected_error)
         if p in tried:
             break
-        exact = largest_local_epsilon(epsilon, delta, n, domain_size, p, cap, family)
-        tried[p] = family(exact, domain_size, p)
+        over_p = partial(_over, family, p)
+        exact = largest_local_epsilon(epsilon, delta, n, over_p, p, cap)
+        tried[p] = family(exact, p)
         if epsilon < exact < cap:
             budget = odds(exact, p)
     return min(tried.values(), key=lambda mechanism: mechanism.average_variance(1))
+
+
+def _over(family: Callable[[float, int], Response], symbols: int, epsilon: float) -> Response:
+    """A mechanism over a given number of symbols, as a function of epsilon last."""
+    return family(epsilon, symbols)
 
 
 def largest_shuffled(
@@ -226,7 +155,7 @@ def largest_shuffled(
     Raises:
         ValueError: an argument is out of range, or not a number.
     """
-    _require(epsilon, delta, n, cap)
+    require(epsilon, delta, n, cap)
     limit = min(cap, _LARGEST_CLONED)
     if limit <= epsilon:
         return limit

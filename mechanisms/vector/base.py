@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms.channel import Counts, Floats, Mechanism, Messages
 from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource
+from mechanisms.vector.row_error import average_variance
 from mechanisms.vector.rows import ACCOUNTING, rows_in_cube
 
 
@@ -97,6 +98,42 @@ class VectorMean(Mechanism):
     @abstractmethod
     def worst_variance(self) -> float:
         """The largest `variance` of any admissible value."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Floats:
+        """(d,) or (1,) how far one decoded report can be from its mean, in each coordinate."""
+
+    @property
+    def largest_value(self) -> float:
+        """The largest absolute value that a coordinate can have."""
+        return 1.0
+
+    @property
+    def seed_variance(self) -> float:
+        """What sharing one public seed adds to a coordinate's variance, on average, at most."""
+        return 0.0
+
+    def reports(self, counts: Counts, n: int) -> Counts:
+        """(d,) how many of n users' reports speak for each coordinate.
+
+        Args:
+            counts: from `count`.
+            n: how many users reported.
+        """
+        return np.full(self.dimension, n)
+
+    def worst_error(self, mean_square: float, n: int) -> float:
+        """The largest mean squared error of a coordinate, averaged over a row's coordinates.
+
+        Args:
+            mean_square: the most that the squares of a row's numbers average, in (0, 1].
+            n: how many users report.
+
+        Returns:
+            In squared units of the value, bias and public seeds included.
+        """
+        return average_variance(self, mean_square) / n + self.seed_variance
 
     def channel(self, cell: int) -> Floats:
         numerators, denominator = self.weights(cell)

@@ -200,6 +200,10 @@ class Corners(CubeMean):
 
     # ---- the collector -----------------------------------------------------------------------
 
+    @property
+    def reach(self) -> Floats:
+        return np.array([self.scale + 1])
+
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         """(dimension,) unbiased mean row; coordinates whose messages were lost are NaN.
 

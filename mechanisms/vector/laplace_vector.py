@@ -31,6 +31,9 @@ class LaplaceVector(SampledCoordinates):
 
     mechanism: Laplace
 
+    def reports(self, counts: Counts, n: int) -> Counts:
+        return np.full(self.dimension, n)
+
     def _require_room(self) -> None:
         """A collector does not count codes."""
         if not self.sampled == self.dimension:
@@ -95,9 +98,11 @@ class LaplaceVector(SampledCoordinates):
 @register(
     "laplace_vector",
     task="vector",
+    sends="every coordinate with epsilon / d",
     source="Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
     searched=["local"],
     small={"epsilon": 2.0, "dimension": 2, "cells": 1},
+    own=("cells",),
 )
 def laplace_vector(epsilon: float, dimension: int, cells: int | None = None) -> LaplaceVector:
     """The Laplace mechanism for rows: variance 8 d^2 / epsilon^2 in every coordinate.

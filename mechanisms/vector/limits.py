@@ -8,7 +8,6 @@ takes its place.
 from __future__ import annotations
 
 import math
-from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +15,6 @@ import numpy as np
 from mechanisms.channel import Counts, Floats
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.corners import Corners
-from mechanisms.vector.laplace_vector import LaplaceVector
-from mechanisms.vector.privunit import PrivUnit
-from mechanisms.vector.random_projection import MultiRphm
-from mechanisms.vector.sampled import SampledCoordinates
 
 JUDGED_FROM = 100  # reports of a coordinate whose spread is trusted: to a tenth, roughly
 _NORMAL_FROM = 10.0  # squares of the farthest that one report can be off, in the variance of a sum
@@ -72,15 +66,15 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     """
     if not n > 1:
         raise ValueError("at least two reports are needed to judge an error")
-    reports = reports_of(mechanism, counts, n)
+    reports = mechanism.reports(counts, n)
     worst = mechanism.worst_variance / n
     shown = mechanism.estimated_variance(counts)
     # One public seed for all is off by as much again, whatever the number of users.
-    seed = mechanism.constants().get("seed_variance", 0.0)
+    seed = mechanism.seed_variance
     variance = np.where(reports >= JUDGED_FROM, np.minimum(shown, worst), worst) + seed
     largest = np.array([worst + seed])
     limits = [
-        half_widths(variance, largest, reach(mechanism) / n, confidence, comparisons)
+        half_widths(variance, largest, mechanism.reach / n, confidence, comparisons)
         for comparisons in (1, mechanism.dimension)
     ]
     unbiased = mechanism.estimate(counts, n)
@@ -109,39 +103,3 @@ def half_widths(
     sure = linear + np.sqrt(linear**2 + 2 * largest * risk)
     many = variance >= max(_NORMAL_FROM, quantile**4) * reach**2
     return np.asarray(np.where(many, quantile * np.sqrt(variance), sure))
-
-
-def reports_of(mechanism: VectorMean, counts: Counts, n: int) -> Counts:
-    """(d,) how many of n users' reports speak for each coordinate."""
-    if isinstance(mechanism, SampledCoordinates) and not isinstance(mechanism, LaplaceVector):
-        return np.asarray(counts.reshape(mechanism.dimension, -1).sum(axis=1))
-    return np.full(mechanism.dimension, n)
-
-
-@singledispatch
-def reach(mechanism: VectorMean) -> Floats:
-    """(d,) or (1,) how far one decoded report can be from its mean, in each coordinate."""
-    raise TypeError(f"of {type(mechanism).__name__} it is not known how far a report can be off")
-
-
-@reach.register
-def _(mechanism: SampledCoordinates) -> Floats:
-    return np.array([mechanism.scale * float(np.abs(mechanism.mechanism.decoded).max()) + 1])
-
-
-@reach.register
-def _(mechanism: Corners) -> Floats:
-    return np.array([mechanism.scale + 1])
-
-
-@reach.register
-def _(mechanism: PrivUnit) -> Floats:
-    return np.array([mechanism.radius / mechanism.length + mechanism.radius])
-
-
-@reach.register
-def _(mechanism: MultiRphm) -> Floats:
-    # One message is one coordinate of the subspace; k of them add up.
-    inner, k = mechanism.inner, mechanism.inner.sampled
-    farthest = np.abs(mechanism.matrix).max(axis=1) * k * (reach(inner)[0] - 1)
-    return np.asarray(farthest + 1)

@@ -23,6 +23,7 @@ _WORD = 1 << 64
 @register(
     "meanest",
     task="vector",
+    sends="a corner of the cube, in d messages",
     source="Duchi, Jordan, Wainwright, JASA 2018, corrected for even dimensions",
     searched=["local"],
     small=[
@@ -85,6 +86,7 @@ class Meanest(Corners):
 @register(
     "meanest_published",
     task="vector",
+    sends="as published, where an even d loses ln(1 + e^epsilon)",
     source="Duchi, Jordan, Wainwright, JASA 2018",
     models=["local"],
     claims_hold=False,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from mechanisms.channel import require_epsilon, require_integer
-from mechanisms.frequency import linear_hash, projective_geometry
+from mechanisms.frequency import hashed_responses, projective_geometry
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.planner.rules import most_shuffled
+from mechanisms.planner.target import Target
 from mechanisms.registry import register
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share
+from mechanisms.vector.shuffled_rows import ROUGH
+from mechanisms.vector.task import AttributeTask, grid
 
 _SHARES = (2.1, 2.5)  # what an attribute is best given: as we find it, and by the paper's rule
 _FINEST = 1024  # cells
@@ -25,12 +27,14 @@ _FINEST = 1024  # cells
 @register(
     "mixed_rows",
     task="attributes",
+    sends="k of the attributes, numbers through `optimal`, categories through an oracle",
     source="Wang, Xiao, Yang et al., ICDE 2019, Algorithm 4 and section IV-C",
     searched=True,
     small=[
         {"epsilon": 1.0, "sizes": (None, 2), "cells": 2},
         {"epsilon": 2.0, "sizes": (3, 2), "sampled": 2},
     ],
+    rules={"shuffle": lambda target: best_shuffled(target)},
 )
 def mixed_rows(
     epsilon: float,
@@ -73,12 +77,28 @@ def mixed_rows(
     near = {1, *(r(epsilon / share) for share in _SHARES for r in (math.floor, math.ceil))}
     tried = sorted({max(1, min(len(sizes), k)) for k in near})
     built = [_built(epsilon, sizes, cells, k) for k in tried]
-    return min(built, key=log_error)
+    return min(built, key=_log_error)
 
 
-def log_error(rows: MixedRows) -> float:
-    """The logarithm of the product of all attributes' variances: their units do not matter."""
-    return float(np.log(rows.variances).sum())
+def best_shuffled(target: Target[AttributeTask]) -> MixedRows:
+    """The mechanism of least error that spends what a shuffled batch lets it."""
+    sizes = target.task.sizes
+    cells = grid(target.model, len(sizes))
+
+    def reporting(sampled: int) -> Callable[[float], MixedRows]:
+        return lambda epsilon: mixed_rows(epsilon, sizes, cells, sampled)
+
+    # What a batch hides of k attributes hardly depends on k: one of them ranks all.
+    spent = most_shuffled(target, reporting(1), tolerance=ROUGH)
+    near = {round_(spent / _SHARES[0]) for round_ in (math.floor, math.ceil)}
+    tried = sorted({1} | {max(1, min(len(sizes), k)) for k in near})
+    best = min((reporting(k)(spent) for k in tried), key=_log_error)
+    family = reporting(best.sampled)
+    return family(most_shuffled(target, family, guess=spent))
+
+
+def _log_error(rows: MixedRows) -> float:
+    return rows.log_error
 
 
 def _built(epsilon: float, sizes: Sequence[int | None], cells: int, sampled: int) -> MixedRows:
@@ -116,8 +136,8 @@ def oracle(epsilon: float, domain_size: int) -> FrequencyOracle:
         ValueError: a parameter is out of range.
     """
     tried = [
-        linear_hash.k_ary(epsilon, domain_size),
-        linear_hash.optimal_local(epsilon, domain_size),
+        hashed_responses.k_ary(epsilon, domain_size),
+        hashed_responses.optimal_local(epsilon, domain_size),
         projective_geometry.optimal(epsilon, domain_size),
     ]
     return min(tried, key=lambda mechanism: mechanism.average_variance(1))

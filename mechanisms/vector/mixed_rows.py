@@ -54,7 +54,7 @@ class MixedRows(AttributeReports):
         scales sums of all users by d / k; the average over those who report an attribute is as
         unbiased, and does without the noise of their number.
 
-    >>> from mechanisms.frequency.linear_hash import k_ary
+    >>> from mechanisms.frequency.hashed_responses import k_ary
     >>> from mechanisms.mean.two_point import duchi
     >>> rows = MixedRows(1.0, 1, (duchi(1.0), duchi(1.0), k_ary(1.0, 5)))
     >>> rows.codes, rows.offsets.tolist()
@@ -235,6 +235,11 @@ class MixedRows(AttributeReports):
         """
         expected = {mechanism: self._expected(mechanism) for mechanism in self.distinct}
         return np.array([expected[x] for x in self.attributes])
+
+    @property
+    def log_error(self) -> float:
+        """The logarithm of the product of all attributes' variances: their units do not matter."""
+        return float(np.log(self.variances).sum())
 
     def _expected(self, mechanism: Attribute) -> float:
         """n times the variance of one attribute, the choice of who reports it included."""

@@ -8,64 +8,57 @@ from mechanisms.channel import require_epsilon, require_integer
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET
+from mechanisms.planner.target import Target
 from mechanisms.registry import register
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
+from mechanisms.vector.shuffled_rows import best_sampled
+from mechanisms.vector.task import VectorTask, grid
 
 _BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the most of it
+_PUBLISHED_SHARE = 2.5  # and the paper's, where Multi-HM has several good ones
+_LARGEST_SHARE = 8.0  # the largest epsilon for which `Optimal` is made
 _FINEST = 1024  # cells, where there is room
 
 
-@register(
-    "multi_hm",
-    task="vector",
-    source="Wang, Xiao, Yang et al., ICDE 2019",
-    searched=True,
-    small=[
-        {"epsilon": 1.0, "dimension": 3, "cells": 2},
-        {"epsilon": 5.0, "dimension": 3, "cells": 1},
-        {"epsilon": 1.5, "dimension": 2, "cells": 2, "sampled": 2},
-    ],
-)
-def multi_hm(
-    epsilon: float, dimension: int, cells: int | None = None, sampled: int | None = None
-) -> SampledCoordinates:
-    """Multi-HM: coordinates through the hybrid mechanism.
+def _rows(target: Target[VectorTask]) -> dict[str, int]:
+    """What a target says of rows."""
+    dimension = target.task.dimension
+    return {"dimension": dimension, "cells": grid(target.model, dimension)}
 
-    Args:
-        epsilon: privacy loss of one user's report, in nats.
-        dimension: d, how many numbers a row has.
-        cells: how many cells [-1, 1] is cut into; by default 1024, or as many as leave a table
-            that a collector can count in.
-        sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
 
-    Returns:
-        The mechanism.
+def _optimal_alone(target: Target[VectorTask]) -> SampledCoordinates:
+    """The mechanism that spends what it may, and can."""
+    epsilon = min(target.spent, _LARGEST_SHARE * target.task.dimension)
+    return multi_optimal(epsilon, **_rows(target))
 
-    Raises:
-        ValueError: a parameter is out of range.
 
-    Source: Wang et al., ICDE 2019, Algorithm 4 and eq. 12; Sun, Yang, Cheng, Su, "High-dimensional
-        numeric data collection under local differential privacy based on random projection", Big
-        Data Research 2020, Algorithm 1.
+def _optimal_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
+    """The best number of coordinates for what a shuffled batch lets them spend."""
 
-    >>> round(multi_hm(1.0, dimension=10).worst_variance, 1)
-    51.9
-    """
-    require_epsilon(epsilon)
-    require_dimension(dimension)
-    k = max(1, min(dimension, math.floor(epsilon / 2.5))) if sampled is None else sampled
-    _require_sampled(k, dimension)
-    cells = _finest_grid(dimension) if cells is None else cells
-    return SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
+    def family(epsilon: float, k: int) -> SampledCoordinates:
+        return multi_optimal(epsilon, **_rows(target), sampled=k)
+
+    return best_sampled(target, family, [_BEST_SHARE], _LARGEST_SHARE)
+
+
+def _hybrid_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
+    """The same of Multi-HM."""
+
+    def family(epsilon: float, k: int) -> SampledCoordinates:
+        return multi_hm(epsilon, **_rows(target), sampled=k)
+
+    return best_sampled(target, family, [_BEST_SHARE, _PUBLISHED_SHARE])
 
 
 @register(
     "multi_optimal",
     task="vector",
+    sends="k of the d coordinates, each through `optimal` with epsilon / k",
     source="coordinate sampling of Wang et al., ICDE 2019, over the optimal scalar mean",
     searched=True,
     small={"epsilon": 2.0, "dimension": 2, "cells": 3},
+    rules={"local": _optimal_alone, "shuffle": _optimal_in_batch},
 )
 def multi_optimal(
     epsilon: float, dimension: int, cells: int = _FINEST, sampled: int | None = None
@@ -102,6 +95,57 @@ def multi_optimal(
         for k in sorted(tried)
     ]
     return min(built, key=lambda mechanism: mechanism.worst_variance)
+
+
+@register(
+    "multi_hm",
+    task="vector",
+    sends="k of the d coordinates, each through `hm` with epsilon / k",
+    source="Wang, Xiao, Yang et al., ICDE 2019",
+    searched=True,
+    small=[
+        {"epsilon": 1.0, "dimension": 3, "cells": 2},
+        {"epsilon": 5.0, "dimension": 3, "cells": 1},
+        {"epsilon": 1.5, "dimension": 2, "cells": 2, "sampled": 2},
+    ],
+    second_to="multi_optimal",
+    rules={"shuffle": _hybrid_in_batch},
+)
+def multi_hm(
+    epsilon: float, dimension: int, cells: int | None = None, sampled: int | None = None
+) -> SampledCoordinates:
+    """Multi-HM: coordinates through the hybrid mechanism.
+
+    Args:
+        epsilon: privacy loss of one user's report, in nats.
+        dimension: d, how many numbers a row has.
+        cells: how many cells [-1, 1] is cut into; by default 1024, or as many as leave a table
+            that a collector can count in.
+        sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    Source: Wang et al., ICDE 2019, Algorithm 4 and eq. 12; Sun, Yang, Cheng, Su, "High-dimensional
+        numeric data collection under local differential privacy based on random projection", Big
+        Data Research 2020, Algorithm 1.
+
+    >>> round(multi_hm(1.0, dimension=10).worst_variance, 1)
+    51.9
+    """
+    require_epsilon(epsilon)
+    require_dimension(dimension)
+    k = (
+        max(1, min(dimension, math.floor(epsilon / _PUBLISHED_SHARE)))
+        if sampled is None
+        else sampled
+    )
+    _require_sampled(k, dimension)
+    cells = _finest_grid(dimension) if cells is None else cells
+    return SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
 
 
 def _finest_grid(dimension: int) -> int:

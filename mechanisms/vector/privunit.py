@@ -203,6 +203,14 @@ class PrivUnit(CapChannel):
         return float(np.max(self.variance(np.array([0.0, self.radius]))))
 
     @property
+    def reach(self) -> Floats:
+        return np.array([self.radius / self.length + self.radius])
+
+    @property
+    def largest_value(self) -> float:
+        return self.radius
+
+    @property
     def seed_variance(self) -> float:
         """What sharing one seed adds to a coordinate's variance, on average over them, at most.
 
@@ -215,6 +223,7 @@ class PrivUnit(CapChannel):
 @register(
     "privunit",
     task="vector",
+    sends="one of a million public directions; short rows",
     source="Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, on a finite code",
     searched=True,
     seeded=True,

@@ -91,6 +91,17 @@ class MultiRphm(VectorMean):
         return multi_hm(self.epsilon, self.projected, self.cells)
 
     @property
+    def reach(self) -> Floats:
+        # One message is one coordinate of the subspace; k of them add up.
+        k = self.inner.sampled
+        farthest = np.abs(self.matrix).max(axis=1) * k * (self.inner.reach[0] - 1)
+        return np.asarray(farthest + 1)
+
+    def worst_error(self, mean_square: float, n: int) -> float:
+        """With all that lies outside of the subspace, which no number of users brings back."""
+        return self.error(mean_square, mean_square, n)
+
+    @property
     def matrix(self) -> Floats:
         """(dimension, projected) R, whose columns are orthonormal."""
         return orthonormal(self.dimension, self.projected, self.seed)
@@ -244,6 +255,7 @@ class MultiRphm(VectorMean):
 @register(
     "multi_rphm",
     task="vector",
+    sends="one coordinate of a random projection on 0.3 d dimensions; biased",
     source="Sun, Yang, Cheng, Su, Big Data Research 2020",
     seeded=True,
     biased=True,
@@ -256,7 +268,7 @@ def multi_rphm(
     seed: int = 0,
     cells: int = 1024,
 ) -> MultiRphm:
-    """Multi-RPHM; without a q, with the paper's 0.3 d.
+    """Multi-RPHM; without a q, with the paper's 0.3 d or as much as a matrix has room for.
 
     Args:
         epsilon: privacy loss of one user's report, in nats.
@@ -272,5 +284,7 @@ def multi_rphm(
         ValueError: a parameter is out of range.
     """
     require_dimension(dimension)
-    q = max(1, round(_USUAL * dimension)) if projected is None else projected
+    q = projected
+    if q is None:
+        q = max(1, min(round(_USUAL * dimension), _LARGEST_MATRIX // dimension))
     return MultiRphm(epsilon, dimension, q, seed, cells)

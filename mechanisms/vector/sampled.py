@@ -254,6 +254,13 @@ class SampledCoordinates(CubeMean):
         table = checked_counts(counts, self.codes).reshape(self.dimension, -1).astype(np.float64)
         return np.asarray(table @ self.mechanism.decoded**power)
 
+    @property
+    def reach(self) -> Floats:
+        return np.array([self.scale * float(np.abs(self.mechanism.decoded).max()) + 1])
+
+    def reports(self, counts: Counts, n: int) -> Counts:
+        return np.asarray(counts.reshape(self.dimension, -1).sum(axis=1))
+
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         sums, users = self.sums(counts), self.users(counts) if n is None else n
         if not users > 0:

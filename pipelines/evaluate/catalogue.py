@@ -5,53 +5,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mechanisms import planner, systems
-from mechanisms.central.histogram import CentralHistogram
+from mechanisms import planner
+from mechanisms.catalog import of_task
+from mechanisms.frequency import predictions
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters import fitting
 from mechanisms.heavy_hitters.fitting import Plan
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.schedule import Search
-from mechanisms.planner import Design
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search as best_design
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.target import Target
+from mechanisms.registry import explained
 
 BEST = "best"  # what the planner would choose
 MODELS = ("shuffle", "central", "local")  # a system is shown in the first of them that it serves
 
-zipf = planner.zipf
+zipf = predictions.zipf
+
 # ---- histograms ----------------------------------------------------------------------------------
 
 HISTOGRAM_SYSTEMS: dict[str, Sequence[tuple[str, str]]] = {
-    **{name: tuple(system.fits) for name, system in systems.SYSTEMS.items()},
+    **{name: one.serves for name, one in of_task("frequency").items()},
     BEST: tuple((model, "exact") for model in MODELS),
 }
 """Name -> every (model, bound) that it serves."""
 
-NO_SYSTEMS = systems.PARTS
+NO_SYSTEMS: dict[str, str] = dict(explained())
 """Name -> why it is no system."""
 
 
-def histogram_design(name: str, model: str, delta: float, **target: Any) -> Design:
+def histogram_design(
+    name: str,
+    model: str,
+    delta: float,
+    domain_size: int,
+    max_messages: float = 1.0,
+    **target: Any,
+) -> Design[FrequencyOracle]:
     """The best parameters of a system.
 
     Args:
         name: of the system, or "best".
         model: as in `Target`.
         delta: of the shuffle model; the others ignore it.
+        domain_size: how many values.
+        max_messages: as in `FrequencyTask`.
         **target: what else `Target` takes.
 
     Raises:
         ValueError: it cannot meet the target.
     """
     shuffled = delta if model == "shuffle" else 0.0
-    what = Target(model=model, delta=shuffled, **target)
-    return planner.design(what, systems.AUTO if name == BEST else name)
+    task = FrequencyTask(domain_size, max_messages)
+    what = Target(model=model, delta=shuffled, task=task, **target)
+    return best_design(what, planner.AUTO if name == BEST else name)
 
 
-def true_epsilon(design: Design) -> float:
+def true_epsilon(design: Design[FrequencyOracle]) -> float:
     """What a histogram costs by the exact accountant, whatever a paper's bound says."""
     target, mechanism = design.target, design.mechanism
-    if target.bound == "published" and not isinstance(mechanism, CentralHistogram):
+    if target.bound == "published":
         return shuffled_epsilon(mechanism, target.n, target.delta)[1]
     return design.release.epsilon
 
@@ -79,5 +95,5 @@ def search(
     """
     shuffled = delta if model == "shuffle" else 0.0
     # The number of buckets is the search's to choose; a target must name some size.
-    what = Target(model=model, delta=shuffled, domain_size=2, **target)
+    what = Target(model=model, delta=shuffled, task=FrequencyTask(2), **target)
     return fitting.fit(what, code, Search(false_strings=false_strings), seed=0, system=name)

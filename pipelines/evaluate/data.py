@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import special
 
-from mechanisms import planner
 from mechanisms.channel import Counts, Floats
+from mechanisms.frequency.predictions import zipf
 from pipelines.errors import RequestError
 from pipelines.evaluate.sources import kind_of, numbers, once, parquet
 
@@ -96,7 +96,7 @@ def read(text: str) -> Data:
     exponent = given[2] if len(given) == 3 else _EXPONENT
     if not 0 <= exponent <= 10:
         raise RequestError(f"--data: the exponent of {text} must lie between 0 and 10")
-    return Data(f"zipf:{n},{d},{exponent:g}", apportioned(planner.zipf(d, exponent), n))
+    return Data(f"zipf:{n},{d},{exponent:g}", apportioned(zipf(d, exponent), n))
 
 
 def apportioned(shares: Floats, n: int) -> Counts:

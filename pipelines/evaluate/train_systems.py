@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,8 @@ def _by_rule(name: str) -> Callable[[float, int], SampledCoordinates]:
         each = equal_share(epsilon, sampled)
         if name == PUBLISHED:
             return Unguarded(epsilon, dimension, sampled, dct_published(each))
-        return SampledCoordinates(
-            epsilon, dimension, sampled, catalog.build_mean(name, epsilon=each, cells=1024)
-        )
+        scalar = catalog.of_task("mean")[name].build(epsilon=each, cells=1024)
+        return SampledCoordinates(epsilon, dimension, sampled, cast("ScalarMean", scalar))
 
     return build
 

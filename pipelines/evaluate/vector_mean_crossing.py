@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from mechanisms.channel import Floats
-from mechanisms.vector_predictions import crossover
+from mechanisms.vector.predictions import crossover
 from pipelines.evaluate.comparison import RESULTS
 from pipelines.evaluate.journal import write_whole
 from pipelines.evaluate.vector_mean_data import Rows

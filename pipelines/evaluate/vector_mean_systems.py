@@ -12,13 +12,14 @@ import numpy as np
 
 from mechanisms import catalog
 from mechanisms.channel import Floats
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.postprocess import shrinkage
 from mechanisms.vector.base import VectorMean
+from mechanisms.vector.predictions import Prediction, predict
 from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.rows import shortened
-from mechanisms.vector_planner import design
-from mechanisms.vector_predictions import Prediction, predict
-from mechanisms.vector_target import VectorTarget
+from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
 from pipelines.evaluate.cells import Line
 from pipelines.evaluate.vector_mean_data import Rows
@@ -81,7 +82,7 @@ class System:
         if self.mechanism == ZEROS:
             return None
         name = RPHM if self.mechanism == PROJECTION else self.mechanism
-        return design(target(rows, epsilon), name).mechanism
+        return search(target(rows, epsilon), name).mechanism
 
     def treated(self, unbiased: Floats, variance: Floats) -> Shrunk:
         """What is published.
@@ -99,7 +100,7 @@ class System:
         return Shrunk(factor * unbiased, factor)
 
     def predicted(self, rows: Rows, epsilon: float) -> float | None:
-        """The mean squared error of a coordinate that `mechanisms.vector_predictions` expects.
+        """The mean squared error of a coordinate that `mechanisms.vector.predictions` expects.
 
         After a shrinking it is that of the best one, an oracle's. None where nothing is known:
         where the mechanism is out of its reach, or PrivUnit is shrunk after cutting rows off.
@@ -126,11 +127,10 @@ class System:
         }[self.treatment]
 
 
-def target(rows: Rows, epsilon: float) -> VectorTarget:
+def target(rows: Rows, epsilon: float) -> Target[VectorTask]:
     """What is asked of every mechanism for a population."""
-    return VectorTarget(
-        "local", epsilon, 0.0, n=rows.n, dimension=rows.d, unit="user", radius=radius(rows)
-    )
+    task = VectorTask(rows.d, radius(rows))
+    return Target("local", epsilon, 0.0, rows.n, task, unit="user", seed=0)
 
 
 def radius(rows: Rows) -> float:
@@ -201,7 +201,7 @@ def _moments(rows: Rows) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=256)
 def _predictions(
-    asked: VectorTarget, mu2: float, e2: float, spread: float
+    asked: Target[VectorTask], mu2: float, e2: float, spread: float
 ) -> Mapping[str, Prediction]:
     """What is expected of every mechanism."""
     return {each.name: each for each in predict(asked, mu2, e2, spread)}

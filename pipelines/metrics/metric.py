@@ -19,7 +19,7 @@ from rich.console import Console
 
 from mechanisms.catalog import registrations
 from mechanisms.channel import Guarantee
-from mechanisms.design import ReleaseDesign
+from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.statement import counted, head, parquet, versions
@@ -141,7 +141,7 @@ class Metric(ABC):
 
     @property
     @abstractmethod
-    def designs(self) -> tuple[ReleaseDesign, ...]:
+    def designs(self) -> tuple[Design[Any], ...]:
         """Those of which a user takes part in one; the first is the release's own."""
 
     @property

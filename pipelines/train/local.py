@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from mechanisms import catalog
 from mechanisms.channel import Guarantee
 from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.learning.predicted_noise import caution
 from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.mean_planner import ScalarDesign
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.planner.design import Design
+from mechanisms.vector.base import VectorMean
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
-from mechanisms.vector_planner import VectorDesign
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, one_row
 from pipelines.wording import meaning
@@ -34,7 +34,7 @@ class PrivateCurve:
     """
 
     steps: tuple[int, ...]
-    design: ScalarDesign
+    design: Design[ScalarMean]
     least: int
 
     @property
@@ -59,11 +59,11 @@ class LocalPlan:
     """
 
     options: TrainOptions
-    design: VectorDesign
+    design: Design[VectorMean]
     steps: LocalSteps
     users: int
     least: int
-    opening: VectorDesign | None = None
+    opening: Design[VectorMean] | None = None
     curve: PrivateCurve | None = None
 
     @property
@@ -74,7 +74,7 @@ class LocalPlan:
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Of the release, and of a single report."""
-        designs: list[VectorDesign | ScalarDesign] = [self.design]
+        designs: list[Design[VectorMean] | Design[ScalarMean]] = [self.design]
         if self.opening is not None:
             designs.append(self.opening)
         if self.curve is not None:
@@ -163,7 +163,7 @@ class LocalPlan:
         """Who published the mechanism."""
         mechanism = self.design.mechanism
         if self.design.name != FITTED or not isinstance(mechanism, SampledCoordinates):
-            return catalog.of_task("vector")[self.design.name].source
+            return self.design.source
         inner = type(mechanism.mechanism).__name__
         return f"coordinate sampling of Wang et al., ICDE 2019, over {inner}, chosen for gradients"
 

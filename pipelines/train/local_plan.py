@@ -6,17 +6,18 @@ import math
 
 import numpy as np
 
-from mechanisms import mean_planner, vector_planner
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.opening import opens
 from mechanisms.learning.schedule import plan_steps
 from mechanisms.learning.whole_run import plan_run
-from mechanisms.mean_planner import MeanTarget, ScalarDesign
-from mechanisms.target import default_delta
-from mechanisms.vector.base import CubeMean
-from mechanisms.vector_planner import VectorDesign
-from mechanisms.vector_target import VectorTarget
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target, default_delta
+from mechanisms.vector.base import CubeMean, VectorMean
+from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
 from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
 from pipelines.train.options import TrainOptions
@@ -52,7 +53,7 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
     steps, design, least = _steps(options, n, objective)
     opening = None
     if _groups(options, objective, steps) > steps:
-        opening = _design(_target(options, least, 2), vector_planner.AUTO)
+        opening = _design(_target(options, least, 2), AUTO)
     local = plan_run(
         objective, design.mechanism, None if opening is None else _of_numbers(opening), n, longest,
         options.clip, steps, options.learning_rate,
@@ -79,7 +80,9 @@ def _expected(options: TrainOptions, rows: int, objective: Objective) -> int:
     return math.ceil(options.min_reports * _groups(options, objective, options.steps) / share)
 
 
-def _steps(options: TrainOptions, n: int, objective: Objective) -> tuple[int, VectorDesign, int]:
+def _steps(
+    options: TrainOptions, n: int, objective: Objective
+) -> tuple[int, Design[VectorMean], int]:
     """How many steps there are, the mechanism of a report, and the least group."""
     steps = options.steps or min(_FIRST_STEPS, n)
     while True:
@@ -93,14 +96,15 @@ def _steps(options: TrainOptions, n: int, objective: Objective) -> tuple[int, Ve
         steps = fitting
 
 
-def _design(target: VectorTarget, name: str) -> VectorDesign:
+def _design(target: Target[VectorTask], name: str) -> Design[VectorMean]:
     """The mechanism of a report; of those that need no shuffler, the best where gradients are."""
-    if name != vector_planner.AUTO or target.model == "shuffle":
-        return vector_planner.design(target, name)
-    return VectorDesign(target, FITTED, gradient_mechanism(target.spent, target.dimension))
+    if name != AUTO or target.model == "shuffle":
+        return search(target, name)
+    mechanism = gradient_mechanism(target.spent, target.task.dimension)
+    return Design(target, FITTED, mechanism)
 
 
-def _of_numbers(design: VectorDesign) -> CubeMean:
+def _of_numbers(design: Design[VectorMean]) -> CubeMean:
     """The mechanism, which is one for numbers in [-1, 1]."""
     if not isinstance(design.mechanism, CubeMean):
         raise TypeError(f"{design.name} is not for numbers in [-1, 1]")
@@ -124,17 +128,18 @@ def _least(options: TrainOptions, expected: float) -> int:
     return int(sure) // unit * unit
 
 
-def _target(options: TrainOptions, least: int, dimension: int) -> VectorTarget:
+def _target(options: TrainOptions, least: int, dimension: int) -> Target[VectorTask]:
     model = "shuffle" if options.shuffled else "local"
     default = default_delta(model, least)
-    return VectorTarget(
+    return Target(
         model=model,
         epsilon=options.epsilon,
         delta=default if options.delta is None else options.delta,
         n=least,
-        dimension=dimension,
+        task=VectorTask(dimension),
         epsilon_local=options.epsilon_local,
         unit=options.unit,
+        seed=0,  # of mechanisms that rest on one, which no step asks for anew
     )
 
 
@@ -145,15 +150,5 @@ def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
     unbounded = options.model_copy(update={"min_reports": None})
     least = _least(unbounded, held_back / len(steps_))
     of_rows = _target(options, least, 1)
-    target = MeanTarget(
-        model=of_rows.model,
-        epsilon=options.epsilon,
-        delta=of_rows.delta,
-        n=least,
-        epsilon_local=options.epsilon_local,
-        unit=options.unit,
-    )
-    design = mean_planner.design(target)
-    if not isinstance(design, ScalarDesign):
-        raise TypeError(f"{design.name} estimates no mean")
+    design = search(of_rows.asking(MeanTask(), seed=None))
     return PrivateCurve(tuple(steps_.tolist()), design, least)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mechanisms.learning.local_steps import LocalSteps, Model
-from mechanisms.vector_planner import VectorDesign
+from mechanisms.planner.design import Design
+from mechanisms.vector.base import VectorMean
 
 IN_WORDS = (
     "In the opening users reported their target or its square, and no gradient; by the mean and "
@@ -38,7 +39,7 @@ def chosen_by(steps: LocalSteps, named: float | None, model: Model | None) -> st
     )
 
 
-def opened(steps: LocalSteps, design: VectorDesign, model: Model | None) -> dict[str, Any]:
+def opened(steps: LocalSteps, design: Design[VectorMean], model: Model | None) -> dict[str, Any]:
     """Of the opening, for the statement: all of it is computed from reports.
 
     Args:

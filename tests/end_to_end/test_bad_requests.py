@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +15,9 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-from mechanisms import planner
-from mechanisms.target import Target
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from tests.fakes import canaries
 
 
@@ -146,12 +148,11 @@ def test_an_epsilon_next_to_nothing_is_met_or_refused(run, log, domain, workspac
 
 def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
     """Whatever the planner comes back with, a release is not begun above the epsilon asked for."""
-    design = planner.design
 
-    def careless(target: Target, name: str) -> planner.Design:
-        return design(replace(target, epsilon=2 * target.epsilon), name)
+    def careless(target: Target[Any], name: str) -> Design[Any]:
+        return search(replace(target, epsilon=2 * target.epsilon), name)
 
-    monkeypatch.setattr(planner, "design", careless)
+    monkeypatch.setattr("pipelines.metrics.histogram.metric.search", careless)
     refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
 
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms import systems
+from mechanisms.catalog import of_task
 from pipelines import cli
+from pipelines.evaluate.papers import hp_sdp
 from pipelines.evaluate.populations.histograms import read_histogram as read
 from pipelines.evaluate.studies.histogram import HistogramOptions
 from pipelines.evaluate.systems.histograms import lines
@@ -41,7 +42,7 @@ def test_all_eight_systems_of_the_paper_are_in_one_plot(run, bound) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     svg = Path("out/mse-by-epsilon-delta-1e-06.svg").read_text()
     assert Path("out/mse-by-epsilon-delta-1e-06.png").stat().st_size > 10_000
-    for name in systems.PAPER:
+    for name in hp_sdp.SYSTEMS:
         assert f">{name}" in svg
         assert name in outcome.out
     assert json.loads(Path("out/refused.json").read_text()) == []
@@ -256,7 +257,7 @@ def test_help_explains_every_option_and_gives_examples(run) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     for said in ("--systems", "--bound", "--epsilons", "--deltas", "--data", "--repetitions",
                  "--seed", "--max-messages", "--honest-share", "--output", "--jobs", "examples:",
-                 "exit codes", "normal:N,D", *systems.SYSTEMS):  # fmt: skip
+                 "exit codes", "normal:N,D", *of_task("frequency")):  # fmt: skip
         assert said in outcome.out
 
 
@@ -296,5 +297,5 @@ def test_the_figures_of_the_page_exist_and_are_small() -> None:
     for name in named:
         content = (PAGE.parent / name).read_bytes()
         assert len(content) < 200_000
-        for system in systems.PAPER:
+        for system in hp_sdp.SYSTEMS:
             assert f">{system}".encode() in content

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms import systems
+from mechanisms.catalog import of_task
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram.metric import Histogram
@@ -206,10 +206,10 @@ def test_the_same_rows_in_another_order_have_the_same_law(events: str, tmp_path:
     assert float(np.abs(difference / error).max()) < bound
 
 
-@pytest.mark.parametrize("name", list(systems.SYSTEMS))
+@pytest.mark.parametrize("name", list(of_task("frequency")))
 def test_every_system_is_within_its_error_and_its_promise(tmp_path, events, name):
     """Each by name, on the whole road; eight or more are compositions of the same few rooms."""
-    serves = {model for model, _ in systems.SYSTEMS[name].fits}
+    serves = set(of_task("frequency")[name].models)
     asked = {"mechanism": name, "epsilon": 2.0, "postprocess": "none"}
     job, table, statement = publish(tmp_path, events, **asked)
     assert largest_z(job, table, SHARES, ROWS) < normal_quantile(1 - FALSE_ALARM, len(WORDS)) + 0.5
@@ -218,4 +218,4 @@ def test_every_system_is_within_its_error_and_its_promise(tmp_path, events, name
     assert statement["n"] == ROWS
     lower, upper = table["lower_simultaneous"].to_numpy(), table["upper_simultaneous"].to_numpy()
     assert (lower <= upper).all()
-    assert statement["mechanism"]["source"] == systems.SYSTEMS[name].source
+    assert statement["mechanism"]["source"] == of_task("frequency")[name].source

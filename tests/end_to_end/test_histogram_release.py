@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms import catalog, systems
+from mechanisms import catalog
 from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
@@ -80,8 +80,10 @@ class Release:
 
     @property
     def model(self) -> str:
-        named = systems.default_model(self.asked.get("mechanism", "auto"))
-        return self.asked.get("model", named)
+        named = self.asked.get("mechanism", "auto")
+        if "model" in self.asked or named == "auto":
+            return self.asked.get("model", "shuffle")
+        return catalog.of_task("frequency")[named].default_model
 
     @property
     def postprocess(self) -> str:

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms import mean_planner
 from mechanisms.catalog import build
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from pipelines import inputs
 from tests.fakes import canaries
 
@@ -97,7 +100,7 @@ def refuse(refused, log) -> Callable[..., None]:
                 ("--min-reports must be ", {"min_reports": "0"}),
                 ("--epsilon-local must be ", {"epsilon_local": "nan"}),
                 ("invalid choice: 'central'", {"model": "central"}),
-                ("unknown mechanism 'magic'; there are: pm", {"mechanism": "magic"}),
+                ("unknown mechanism 'magic'; there are: optimal", {"mechanism": "magic"}),
                 ("gaussian needs a delta of every single report, which is 0 here in the shuffle",
                  {"mechanism": "gaussian"}),
                 ("name a --delta", {"mechanism": "gaussian", "model": "local"}),
@@ -127,12 +130,10 @@ def test_refuses_a_log_without_rows(refuse, workspace) -> None:
 
 
 def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
-    design = mean_planner.design
+    def careless(target: Target[Any], name: str) -> Design[Any]:
+        return search(replace(target, epsilon=2 * target.epsilon), name)
 
-    def careless(target: mean_planner.MeanTarget, name: str) -> mean_planner.MeanDesign:
-        return design(replace(target, epsilon=2 * target.epsilon), name)
-
-    monkeypatch.setattr(mean_planner, "design", careless)
+    monkeypatch.setattr("pipelines.metrics.mean.metric.search", careless)
     refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms import planner
+from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
@@ -332,11 +332,12 @@ metrics:
 def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, monkeypatch) -> None:
     """Reports that mean something else are counted and dropped, and it is said."""
     Path("plan.yaml").write_text(AUTO.format(log=log, domain=domain))
-    design = planner.design
 
     def plans_by(system: str) -> None:
-        chosen = functools.partial(design, name=system)
-        monkeypatch.setattr(planner, "design", lambda target, name: chosen(target))
+        chosen = functools.partial(search, name=system)
+        monkeypatch.setattr(
+            "pipelines.metrics.histogram.metric.search", lambda target, name: chosen(target)
+        )
 
     plans_by("grr")
     assert run(["client", "plan.yaml", "--input", log, "--output", "sent.bin"]).code == 0

@@ -24,7 +24,7 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
 from rich.console import Console
 
-from mechanisms import planner
+from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports as WireReports
@@ -707,8 +707,9 @@ def test_a_state_of_another_design_is_not_decoded(plan, run, monkeypatch) -> Non
     plan()
     land("a", rows(spread(0, 450)))
     assert run(["stream", "plan.yaml", "--once"]).code == 0
-    design = planner.design
-    monkeypatch.setattr(planner, "design", lambda target, name: design(target, "hadamard"))
+    monkeypatch.setattr(
+        "pipelines.metrics.histogram.metric.search", lambda target, name: search(target, "hadamard")
+    )
     outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == 2
     assert "a hushbeam that resolves the plan to other mechanisms" in outcome.err

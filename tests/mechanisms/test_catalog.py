@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mechanisms.catalog import build, build_frequency, names
+from mechanisms.catalog import build, names
 
 
 def test_names_of_the_linear_hash_family():
@@ -14,8 +14,6 @@ def test_names_of_the_linear_hash_family():
 def test_unknown_name_lists_what_exists():
     with pytest.raises(ValueError, match=r"unknown mechanism 'krr'; there are: .*grr.*hadamard"):
         build("krr", epsilon=1.0)
-    with pytest.raises(ValueError, match="unknown frequency mechanism"):
-        build_frequency("krr", epsilon=1.0)
 
 
 def test_unknown_and_missing_parameters_list_what_is_taken():

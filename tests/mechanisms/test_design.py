@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.channel import Guarantee
-from mechanisms.design import ReleaseDesign
 from mechanisms.frequency.dummies import PoissonDummies
-from mechanisms.frequency.linear_hash import k_ary
-from mechanisms.mean_planner import MeanTarget
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner.design import Design
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.target import ReleaseTarget, Target
 from mechanisms.vector.multi import multi_hm
-from mechanisms.vector_target import VectorTarget
+from mechanisms.vector.task import VectorTask
 
-TARGETS: list[ReleaseTarget] = [
-    Target("shuffle", 1.0, 1e-6, 1000, 8),
-    MeanTarget("shuffle", 1.0, 1e-6, 1000),
-    VectorTarget("shuffle", 1.0, 1e-6, 1000, 8),
+TARGETS: list[Target[Any]] = [
+    Target("shuffle", 1.0, 1e-6, 1000, FrequencyTask(8)),
+    Target("shuffle", 1.0, 1e-6, 1000, MeanTask()),
+    Target("shuffle", 1.0, 1e-6, 1000, VectorTask(8)),
 ]
 
 
-@pytest.fixture(params=TARGETS, ids=lambda target: type(target).__name__)
-def target(request) -> ReleaseTarget:
+@pytest.fixture(params=TARGETS, ids=lambda target: target.task.name)
+def target(request) -> Target[Any]:
     return request.param
 
 
@@ -51,7 +53,7 @@ def test_what_no_release_can_satisfy_is_refused(target, changes, match):
 
 
 def test_only_a_histogram_is_made_in_the_centre(target):
-    if "central" in target.models:
+    if "central" in target.task.models:
         assert replace(target, model="central", delta=0.0).model == "central"
         with pytest.raises(ValueError, match="epsilon is missing"):
             replace(target, model="central", delta=0.0, epsilon=None, epsilon_local=1.0)
@@ -69,43 +71,45 @@ def test_a_client_spends_no_more_than_its_cap(target):
 
 
 def test_a_report_alone_promises_what_its_mechanism_does():
-    local = Target("local", 1.0, 0.0, 1000, 8, unit="user")
-    design = ReleaseDesign(local, "grr", k_ary(1.0, 8))
+    local = Target("local", 1.0, 0.0, 1000, FrequencyTask(8), unit="user")
+    design = Design(local, "grr", k_ary(1.0, 8))
     assert design.release == design.local == replace(k_ary(1.0, 8).guarantee, unit="user")
     assert design.bits == 3
 
 
 def test_a_batch_promises_what_it_was_solved_for_unless_by_a_published_bound():
-    mechanism, shuffled = k_ary(3.0, 8), Target("shuffle", 0.01, 1e-6, 1000, 8)
+    mechanism, shuffled = k_ary(3.0, 8), Target("shuffle", 0.01, 1e-6, 1000, FrequencyTask(8))
     lower, upper = shuffled_epsilon(mechanism, 1000, 1e-6)
     assert upper > 0.01
-    solved = ReleaseDesign(shuffled, "grr", mechanism).release
+    solved = Design(shuffled, "grr", mechanism).release
     assert (solved.model, solved.epsilon, solved.delta) == ("shuffle", 0.01, 1e-6)
     for target in (
         replace(shuffled, bound="published"),
         replace(shuffled, epsilon=None, epsilon_local=3.0),
         replace(shuffled, epsilon=9.0),
     ):
-        found = ReleaseDesign(target, "grr", mechanism).release
+        found = Design(target, "grr", mechanism).release
         assert found.epsilon == upper
         assert found.how.startswith(mechanism.accounted)
         assert found.how.endswith(f"batches exist that lose {lower:.6g}")
 
 
 def test_nobody_is_protected_before_the_centre_or_among_dummies():
-    central = Target("central", 1.0, 0.0, 1000, 8, unit="user")
-    design = ReleaseDesign(central, "laplace", LaplaceHistogram(1.0, 8))
+    central = Target("central", 1.0, 0.0, 1000, FrequencyTask(8), unit="user")
+    design = Design(central, "laplace", LaplaceHistogram(1.0, 8))
     assert (design.local.model, design.local.unit) == ("none", "nobody")
     assert (design.release.model, design.release.unit) == ("central", "user")
     dummies = PoissonDummies(1.0, 1e-6, 1000, 8)
-    among = ReleaseDesign(Target("shuffle", 1.0, 1e-6, 1000, 8, unit="user"), "poisson", dummies)
+    among = Design(
+        Target("shuffle", 1.0, 1e-6, 1000, FrequencyTask(8), unit="user"), "poisson", dummies
+    )
     assert isinstance(among.local, Guarantee)
     assert among.local.unit == "nobody"
     assert among.release.unit == "user"
 
 
 def test_rows_say_that_any_coordinates_may_differ():
-    target = VectorTarget("shuffle", None, 1e-6, 1000, 4, epsilon_local=1.0)
-    how = ReleaseDesign(target, "multi_hm", multi_hm(1.0, 4, cells=1, sampled=1)).release.how
+    target = Target("shuffle", None, 1e-6, 1000, VectorTask(4), epsilon_local=1.0)
+    how = Design(target, "multi_hm", multi_hm(1.0, 4, cells=1, sampled=1)).release.how
     assert "whichever coordinates differ" in how
     assert "follow the protocol" in how

@@ -8,25 +8,29 @@ from dataclasses import replace
 import pytest
 
 from mechanisms import catalog
-from mechanisms.mean_planner import (
-    KEY_VALUE,
-    MeanTarget,
-    design,
-    design_groups,
-)
+from mechanisms.mean.task import GroupTask, MeanTask
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 
-LOCAL = MeanTarget("local", 1.0, 0.0, n=1)
-SHUFFLE = MeanTarget("shuffle", 1.0, 1e-6, n=10_000, cells=64)
+LOCAL = Target("local", 1.0, 0.0, 1, MeanTask())
+SHUFFLE = Target("shuffle", 1.0, 1e-6, 10_000, MeanTask(cells=64))
+KEYS = ("cells",)
 
 
-def buildable(target: MeanTarget) -> dict[str, float]:
+def changed(target, **changes):
+    """A target with other privacy, or of another question."""
+    own = {key: changes.pop(key) for key in KEYS if key in changes}
+    return replace(target, task=replace(target.task, **own), **changes)
+
+
+def buildable(target: Target) -> dict[str, float]:
     """The worst variance of every mechanism of the catalogue that serves a target."""
     found = {}
     for name in catalog.of_task("mean"):
         try:
-            found[name] = design(target, name).mechanism.worst_variance
+            found[name] = search(target, name).mechanism.worst_variance
         except ValueError:
             continue
     return found
@@ -35,8 +39,8 @@ def buildable(target: MeanTarget) -> dict[str, float]:
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 9.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_auto_is_the_best_of_the_whole_catalogue(epsilon, delta):
-    target = replace(LOCAL, epsilon=epsilon, delta=delta, cells=256)
-    best, every = design(target), buildable(target)
+    target = changed(LOCAL, epsilon=epsilon, delta=delta, cells=256)
+    best, every = search(target), buildable(target)
     assert len(every) >= 9
     assert best.mechanism.worst_variance <= min(every.values()) * (1 + 1e-9)
     assert tight_delta(best.mechanism, epsilon) <= delta
@@ -45,32 +49,32 @@ def test_auto_is_the_best_of_the_whole_catalogue(epsilon, delta):
 
 
 def test_a_delta_is_spent_by_those_that_can():
-    target = replace(LOCAL, epsilon=0.5, delta=0.01)
+    target = changed(LOCAL, epsilon=0.5, delta=0.01)
     for name in ("ndm", "window_optimal", "hybrid_optimal", "nm", "im"):
-        assert design(target, name).local.delta == 0.01
-        assert design(replace(target, delta=0.0), name).local.delta == 0
-    assert 0 < design(target, "gaussian_analytic").local.delta <= 0.01
-    assert design(target, "optimal").local.delta == 0
+        assert search(target, name).local.delta == 0.01
+        assert search(changed(target, delta=0.0), name).local.delta == 0
+    assert 0 < search(target, "gaussian_analytic").local.delta <= 0.01
+    assert search(target, "optimal").local.delta == 0
 
 
 def test_the_best_mechanism_of_the_local_model_is_the_optimum():
-    assert design(LOCAL).name == "optimal"
-    assert design(LOCAL).mechanism.cells == 1024
-    assert design(replace(LOCAL, cells=50)).mechanism.cells == 50
-    assert design(replace(LOCAL, epsilon=10.0)).name != "optimal"
+    assert search(LOCAL).name == "optimal"
+    assert search(LOCAL).mechanism.cells == 1024
+    assert search(changed(LOCAL, cells=50)).mechanism.cells == 50
+    assert search(changed(LOCAL, epsilon=10.0)).name != "optimal"
 
 
 def test_a_cap_is_kept():
-    assert design(replace(LOCAL, epsilon_local=0.5)).mechanism.epsilon == 0.5
-    small = replace(SHUFFLE, n=1000, cells=16)
-    assert design(replace(small, epsilon_local=2.0)).mechanism.epsilon <= 2.0
-    alone = design(replace(small, epsilon=None, epsilon_local=2.0))
+    assert search(changed(LOCAL, epsilon_local=0.5)).mechanism.epsilon == 0.5
+    small = changed(SHUFFLE, n=1000, cells=16)
+    assert search(changed(small, epsilon_local=2.0)).mechanism.epsilon <= 2.0
+    alone = search(changed(small, epsilon=None, epsilon_local=2.0))
     assert alone.mechanism.epsilon == 2.0
     assert alone.release.epsilon < 0.5
 
 
 def test_a_shuffled_batch_meets_its_target_and_wastes_little_of_it():
-    found = design(SHUFFLE)
+    found = search(SHUFFLE)
     assert found.release.model == "shuffle"
     assert 0.99 < found.release.epsilon <= 1.0
     assert found.release.delta == 1e-6
@@ -78,14 +82,14 @@ def test_a_shuffled_batch_meets_its_target_and_wastes_little_of_it():
     assert shuffled_delta(found.mechanism, 10_000, 1.0)[1] <= 1e-6
     assert "batches exist that lose" in found.release.how
     # Far better than without the shuffler.
-    assert found.mechanism.worst_variance < design(LOCAL).mechanism.worst_variance / 50
+    assert found.mechanism.worst_variance < search(LOCAL).mechanism.worst_variance / 50
 
 
 @pytest.mark.parametrize(
     "name", [n for n, one in catalog.of_task("mean").items() if "shuffle" in one.models]
 )
 def test_every_mechanism_is_amplified_by_name(name):
-    found = design(replace(SHUFFLE, n=2000), name)
+    found = search(changed(SHUFFLE, n=2000), name)
     assert found.name == name
     assert found.local.epsilon > 1.5
     assert found.release.epsilon <= 1.0
@@ -93,24 +97,24 @@ def test_every_mechanism_is_amplified_by_name(name):
 
 
 def test_auto_is_as_good_as_any_in_the_batch():
-    target = replace(SHUFFLE, n=50_000)
-    best = design(target).mechanism.worst_variance
+    target = changed(SHUFFLE, n=50_000)
+    best = search(target).mechanism.worst_variance
     for name in ("optimal", "hybrid_optimal", "window_optimal"):
-        assert best <= design(target, name).mechanism.worst_variance * 1.02
+        assert best <= search(target, name).mechanism.worst_variance * 1.02
 
 
 def test_groups_get_the_grid_with_the_least_error():
-    for target in (LOCAL, replace(SHUFFLE, n=1_000_000, cells=None)):
-        best = design_groups(target, 5)
-        assert best.name == KEY_VALUE
+    large = replace(SHUFFLE, n=1_000_000)
+    for target in (LOCAL, large):
+        best = search(target.asking(GroupTask(5)))
+        assert best.name == "key_value"
         assert best.release.epsilon <= 1.0
-        error = best.mechanism.worst_variance(0.2)
         for cells in (1, 2, 4, 16, 64):
-            other = design_groups(replace(target, cells=cells), 5)
+            other = search(target.asking(GroupTask(5, cells)))
             assert other.mechanism.cells == cells
-            assert error <= other.mechanism.worst_variance(0.2) * (1 + 1e-9)
-    assert design_groups(LOCAL, 5).mechanism.cells == 1
-    assert design_groups(replace(SHUFFLE, n=1_000_000, cells=None), 5).mechanism.cells > 4
+            assert best.error <= other.error * (1 + 1e-9)
+    assert search(LOCAL.asking(GroupTask(5))).mechanism.cells == 1
+    assert search(large.asking(GroupTask(5))).mechanism.cells > 4
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_groups_get_the_grid_with_the_least_error():
 )
 def test_what_cannot_be_met_is_refused(target, name, match):
     with pytest.raises(ValueError, match=match):
-        design(replace(LOCAL, **target), name)
+        search(changed(LOCAL, **target), name)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,9 @@ def test_what_cannot_be_met_is_refused(target, name, match):
 )
 def test_targets_that_mean_nothing_are_refused(wrong, match):
     with pytest.raises(ValueError, match=match):
-        replace(LOCAL, **wrong)
+        changed(LOCAL, **wrong)
     if "delta" in wrong or "n" in wrong:
         with pytest.raises(ValueError, match=match):
-            replace(SHUFFLE, **wrong)
+            changed(SHUFFLE, **wrong)
     with pytest.raises(ValueError, match="delta"):
-        replace(SHUFFLE, delta=0.0)
+        changed(SHUFFLE, delta=0.0)

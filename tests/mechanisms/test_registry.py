@@ -47,7 +47,7 @@ def test_facts_that_contradict_the_constructor_are_refused(constructor, facts, s
 
 def test_one_name_is_one_mechanism_of_its_task():
     with pytest.raises(
-        RegistrationError, match=r"'grr' is registered twice, by .*linear_hash.k_ary"
+        RegistrationError, match=r"'grr' is registered twice, by .*hashed_responses.k_ary"
     ):
         register("grr", **FACTS)(plain)
     register("grr", **{**FACTS, "task": "parity"})(plain)
@@ -85,7 +85,7 @@ def _entry(monkeypatch, value: str) -> None:
 
 def test_other_distributions_register_through_an_entry_point(monkeypatch, tmp_path):
     (tmp_path / "their_mechanisms.py").write_text(
-        "from mechanisms.frequency.linear_hash import k_ary\n"
+        "from mechanisms.frequency.hashed_responses import k_ary\n"
         "from mechanisms.registry import register\n"
         "@register('theirs', task='frequency', source='them', small={'epsilon': 1.0})\n"
         "def theirs(epsilon: float, domain_size: int):\n"

@@ -9,26 +9,27 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mechanisms import mean_planner, planner, rows_planner
-from mechanisms.design import ReleaseDesign
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
-from mechanisms.mean_planner import MeanTarget
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu
 from mechanisms.release_profile import release_profile, worst_profile
-from mechanisms.target import Target
-from mechanisms.vector_target import VectorTarget
+from mechanisms.vector.task import AttributeTask
 from tests.oracles.privacy import exact_shuffled_delta
 
-DAY = Target("shuffle", 0.133, 1e-8, n=15_000, domain_size=50)
+DAY = Target("shuffle", 0.133, 1e-8, 15_000, FrequencyTask(50))
 
 
-def rows(sizes: list[int | None]) -> ReleaseDesign:
-    target = VectorTarget("shuffle", 0.133, 1e-8, n=15_000, dimension=len(sizes))
-    return rows_planner.design_rows(target, sizes)
+def rows(sizes: list[int | None]) -> Design:
+    return search(Target("shuffle", 0.133, 1e-8, 15_000, AttributeTask(tuple(sizes))))
 
 
 @pytest.mark.parametrize("n", [2, 4, 5])
@@ -36,17 +37,19 @@ def rows(sizes: list[int | None]) -> ReleaseDesign:
 def test_the_profile_of_a_tiny_batch_is_above_the_enumerated_truth(
     mechanism: LinearHash, n: int
 ) -> None:
-    target = Target("shuffle", None, 1e-3, n, mechanism.inputs, epsilon_local=mechanism.epsilon)
-    found = release_profile(ReleaseDesign(target, "k_ary", mechanism))
+    target = Target(
+        "shuffle", None, 1e-3, n, FrequencyTask(mechanism.inputs), epsilon_local=mechanism.epsilon
+    )
+    found = release_profile(Design(target, "k_ary", mechanism))
     for epsilon in np.linspace(0, mechanism.epsilon, 40):
         exact = exact_shuffled_delta(mechanism, n, float(epsilon))  # itself rounded in doubles
         assert found.delta(float(epsilon)) >= exact * (1 - 1e-12) - 1e-15
     assert found.delta(0.0) <= 2 * exact_shuffled_delta(mechanism, n, 0.0)
 
 
-DESIGNS: dict[str, Callable[[], ReleaseDesign]] = {
-    **{name: partial(planner.design, DAY, name) for name in ("grr", "olh", "oue", "poisson")},
-    "mean": lambda: mean_planner.design(MeanTarget("shuffle", 0.133, 1e-8, 15_000, cells=32)),
+DESIGNS: dict[str, Callable[[], Design]] = {
+    **{name: partial(search, DAY, name) for name in ("grr", "olh", "oue", "poisson")},
+    "mean": lambda: search(Target("shuffle", 0.133, 1e-8, 15_000, MeanTask(cells=32))),
     "rows": lambda: rows([None, 4, 9]),
 }
 
@@ -67,7 +70,7 @@ def test_thirty_days_cost_little_more_than_thirty_gaussians(name: str) -> None:
 
 
 def test_one_report_alone_has_the_exact_profile_of_its_channel() -> None:
-    design = planner.design(Target("local", 1.0, 0.0, n=1000, domain_size=40), "grr")
+    design = search(Target("local", 1.0, 0.0, 1000, FrequencyTask(40)), "grr")
     found = release_profile(design)
     for epsilon in np.linspace(0, 1, 17):
         exact = tight_delta(design.mechanism, float(epsilon))
@@ -76,19 +79,19 @@ def test_one_report_alone_has_the_exact_profile_of_its_channel() -> None:
 
 
 def test_what_is_too_large_to_enumerate_is_known_by_its_promise() -> None:
-    design = planner.design(Target("local", 1.0, 0.0, n=1000, domain_size=40), "oue")
+    design = search(Target("local", 1.0, 0.0, 1000, FrequencyTask(40)), "oue")
     assert release_profile(design) == PrivacyLoss.from_guarantee(design.release)
 
 
 def test_dummies_hide_nothing_where_nobody_else_reports() -> None:
-    design = planner.design(DAY, "poisson")
+    design = search(DAY, "poisson")
     assert design.local.model == "none"
     assert release_profile(design).delta(0.133) <= 1e-8
 
 
 def test_what_promises_nothing_has_no_profile() -> None:
-    class Nothing(ReleaseDesign):
-        release = planner.design(DAY, "poisson").local
+    class Nothing(Design):
+        release = search(DAY, "poisson").local
 
     with pytest.raises(ValueError, match="without a guarantee has no profile"):
         release_profile(Nothing(DAY, "grr", k_ary(1.0, 50)))

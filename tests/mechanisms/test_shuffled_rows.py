@@ -7,26 +7,29 @@ from dataclasses import replace
 
 import pytest
 
-from mechanisms import shuffled_rows
+from mechanisms.planner.rules import most_shuffled
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.privacy import budget
 from mechanisms.privacy.amplification import shuffled_delta
-from mechanisms.shuffled_rows import most_shuffled, shuffled_mechanism
+from mechanisms.vector import multi
 from mechanisms.vector.multi import multi_hm
-from mechanisms.vector.row_error import worst_error
-from mechanisms.vector_target import VectorTarget, build
+from mechanisms.vector.task import VectorTask, grid
 
-BATCH = VectorTarget("shuffle", 1.0, 1e-6, n=900_000, dimension=100)
+BATCH = Target("shuffle", 1.0, 1e-6, 900_000, VectorTask(100))
 
 
-def solved(target: VectorTarget, name: str, sampled: int) -> float:
+def solved(target: Target, name: str, sampled: int) -> float:
     """The error of a given number of coordinates, by the search without any foreknowledge."""
     cap = 8.0 * sampled if name == "multi_optimal" else math.inf
 
-    def family(epsilon):
-        return build(target, name, epsilon, sampled=sampled)
+    d = target.task.dimension
 
-    spent = budget.largest_shuffled(target.epsilon, target.delta, target.n, family, cap)
-    return worst_error(family(spent), target.mean_square, target.n)
+    def family(epsilon):
+        return getattr(multi, name)(epsilon, d, cells=grid("shuffle", d), sampled=sampled)
+
+    spent = budget.largest_shuffled(*target.batch, family, cap)
+    return target.task.error(family(spent), target.n)
 
 
 @pytest.mark.parametrize(
@@ -34,31 +37,31 @@ def solved(target: VectorTarget, name: str, sampled: int) -> float:
     [
         ("multi_hm", BATCH),
         ("multi_hm", replace(BATCH, n=2_000)),
-        ("multi_hm", replace(BATCH, n=60_000, radius=2.0)),
-        ("multi_hm", replace(BATCH, n=10**8, dimension=3)),
+        ("multi_hm", replace(BATCH, n=60_000, task=VectorTask(100, radius=2.0))),
+        ("multi_hm", replace(BATCH, n=10**8, task=VectorTask(3))),
         ("multi_optimal", replace(BATCH, n=100_000)),
     ],
 )
 def test_no_other_number_of_coordinates_is_better(name, target):
-    found = shuffled_mechanism(target, name)
+    found = search(target, name).mechanism
     assert shuffled_delta(found, target.n, target.epsilon)[1] <= target.delta
-    error = worst_error(found, target.mean_square, target.n)
+    error = target.task.error(found, target.n)
     k = round(found.messages)
-    tried = {1, k - 1, k, k + 1} & set(range(1, target.dimension + 1))
+    tried = {1, k - 1, k, k + 1} & set(range(1, target.task.dimension + 1))
     # Nearly equal ones may change places: the choice is made on an epsilon known to 0.1 %.
     assert error <= min(solved(target, name, each) for each in tried) * 1.003
 
 
 def test_few_mechanisms_are_built(monkeypatch):
     """Each of them has to compute what its codes stand for, which takes most of the time."""
-    built = []
+    built, build = [], multi.multi_optimal
 
     def counting(*arguments, **more):
         built.append(arguments)
         return build(*arguments, **more)
 
-    monkeypatch.setattr(shuffled_rows, "build", counting)
-    found = shuffled_mechanism(BATCH, "multi_optimal")
+    monkeypatch.setattr(multi, "multi_optimal", counting)
+    found = search(BATCH, "multi_optimal").mechanism
     assert found.sampled == 4
     assert 9.95 < found.epsilon < 9.97
     assert len(built) <= 8  # 25 where nothing was known before the search
@@ -71,7 +74,7 @@ def test_a_search_is_private_whatever_it_starts_from(guess, tolerance):
     target = replace(BATCH, n=100_000)
 
     def family(epsilon):
-        return multi_hm(epsilon, target.dimension, cells=1, sampled=1)
+        return multi_hm(epsilon, target.task.dimension, cells=1, sampled=1)
 
     spent = most_shuffled(target, family, guess=guess, tolerance=tolerance)
     assert shuffled_delta(family(spent), target.n, 1.0)[1] <= target.delta

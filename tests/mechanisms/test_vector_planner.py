@@ -9,25 +9,32 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.rows_planner import design_rows
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.meanest import Meanest
-from mechanisms.vector.mixed_choice import log_error
-from mechanisms.vector.multi import multi_hm
+from mechanisms.vector.multi import multi_hm, multi_optimal
+from mechanisms.vector.predictions import PAPER, crossover, predict
 from mechanisms.vector.privunit import privunit
-from mechanisms.vector.row_error import average_variance, worst_error
-from mechanisms.vector_planner import design
-from mechanisms.vector_predictions import PAPER, crossover, predict
-from mechanisms.vector_target import VectorTarget, build
+from mechanisms.vector.row_error import average_variance
+from mechanisms.vector.task import AttributeTask, VectorTask
 from tests.oracles import mean as oracles_mean
 from tests.oracles.vector import source_rows
 
-LOCAL = VectorTarget("local", 1.0, 0.0, n=10_000, dimension=400)
-SHUFFLE = VectorTarget("shuffle", 1.0, 1e-6, n=100_000, dimension=50)
+LOCAL = Target("local", 1.0, 0.0, 10_000, VectorTask(400), seed=0)
+SHUFFLE = Target("shuffle", 1.0, 1e-6, 100_000, VectorTask(50), seed=0)
+KEYS = ("dimension", "radius")
+
 KNOWN = replace(SHUFFLE, epsilon=None, epsilon_local=2.0)  # nothing to solve for
+
+
+def changed(target, **changes):
+    """A target with other privacy, or of another question."""
+    own = {key: changes.pop(key) for key in KEYS if key in changes}
+    return replace(target, task=replace(target.task, **own), **changes)
 
 
 # ---- the best within a target --------------------------------------------------------------------
@@ -37,13 +44,13 @@ KNOWN = replace(SHUFFLE, epsilon=None, epsilon_local=2.0)  # nothing to solve fo
 @pytest.mark.parametrize("dimension", [1, 400])
 @pytest.mark.parametrize("radius", [None, 0.8])
 def test_auto_is_the_best_of_all_that_are_unbiased(epsilon, dimension, radius):
-    target = replace(LOCAL, epsilon=epsilon, dimension=dimension, radius=radius)
-    best, errors = design(target), {}
+    target = changed(LOCAL, epsilon=epsilon, dimension=dimension, radius=radius)
+    best, errors = search(target), {}
     for name in catalog.of_task("vector"):
         if name == "multi_rphm" or (name == "privunit" and radius is None):
             continue  # biased; or slow, and whoever names no length has to ask for it
         try:
-            errors[name] = design(target, name).error
+            errors[name] = search(target, name).error
         except ValueError:
             continue
     assert len(errors) >= 3
@@ -55,40 +62,40 @@ def test_auto_is_the_best_of_all_that_are_unbiased(epsilon, dimension, radius):
 
 def test_long_rows_fit_their_counters():
     for name in ("multi_hm", "multi_optimal"):
-        found = design(replace(LOCAL, dimension=100_000), name)
+        found = search(changed(LOCAL, dimension=100_000), name)
         assert found.mechanism.codes <= 1 << 24
-    assert design(replace(LOCAL, dimension=100_000)).name == "multi_optimal"
+    assert search(changed(LOCAL, dimension=100_000)).name == "multi_optimal"
     # So many coordinates have no room for the optimal mechanism's codes.
-    assert design(replace(LOCAL, dimension=1 << 18)).name == "multi_hm"
+    assert search(changed(LOCAL, dimension=1 << 18)).name == "multi_hm"
 
 
 def test_a_length_that_no_row_exceeds_is_made_use_of():
-    ball = replace(LOCAL, radius=1.0)
-    assert design(ball).name == "privunit"
-    assert design(ball).mechanism.radius == 1.0
-    assert design(ball).error < design(LOCAL).error / 100
+    ball = changed(LOCAL, radius=1.0)
+    assert search(ball).name == "privunit"
+    assert search(ball).mechanism.radius == 1.0
+    assert search(ball).error < search(LOCAL).error / 100
     # Even the length of the cube's corners, for epsilon above 1.456 (Multi-HM's crossing).
     for epsilon, wins in ((1.3, False), (1.6, True)):
-        cube = VectorTarget("local", epsilon, 0.0, n=1, dimension=200, radius=math.sqrt(200))
-        better = design(cube, "privunit").error < design(cube, "multi_hm").error
+        cube = Target("local", epsilon, 0.0, 1, VectorTask(200, radius=math.sqrt(200)), seed=0)
+        better = search(cube, "privunit").error < search(cube, "multi_hm").error
         assert better == wins
 
 
 def test_shorter_rows_make_other_mechanisms_err_less_too():
-    ball = replace(LOCAL, radius=1.0)
-    assert design(ball, "multi_hm").error < design(LOCAL, "multi_hm").error
+    ball = changed(LOCAL, radius=1.0)
+    assert search(ball, "multi_hm").error < search(LOCAL, "multi_hm").error
 
 
 def test_a_shared_seed_is_counted():
-    target = replace(LOCAL, epsilon=20.0, radius=1.0, n=10**9)
-    found = design(target, "privunit")
+    target = changed(LOCAL, epsilon=20.0, radius=1.0, n=10**9)
+    found = search(target, "privunit")
     assert found.error >= found.mechanism.seed_variance
-    assert design(target).name != "privunit"
+    assert search(target).name != "privunit"
 
 
 def test_a_projection_is_charged_its_bias():
-    assert design(LOCAL, "multi_rphm").error > 0.7
-    assert design(LOCAL).error < 0.21
+    assert search(LOCAL, "multi_rphm").error > 0.7
+    assert search(LOCAL).error < 0.21
 
 
 @pytest.mark.parametrize("square", [0.01, 0.3, 1.0])
@@ -109,14 +116,14 @@ def test_the_worst_average_variance_is_never_exceeded(name, square):
         seen = max(seen, float(np.mean(mechanism.variance(np.clip(row, -1, 1)))))
     assert 0.9 * most < max(seen, float(np.mean(mechanism.variance(np.full(d, math.sqrt(square))))))
     assert seen <= most * (1 + 1e-3)
-    assert worst_error(mechanism, square, 10) >= most / 10
+    assert mechanism.worst_error(square, 10) >= most / 10
 
 
 # ---- the shuffle model ---------------------------------------------------------------------------
 
 
 def test_a_shuffled_batch_meets_its_target_and_wastes_little_of_it():
-    found = design(SHUFFLE)
+    found = search(SHUFFLE)
     assert found.name == "multi_optimal"
     assert found.release.model == "shuffle"
     assert 0.99 < found.release.epsilon <= 1.0
@@ -124,18 +131,18 @@ def test_a_shuffled_batch_meets_its_target_and_wastes_little_of_it():
     assert shuffled_delta(found.mechanism, SHUFFLE.n, 1.0)[1] <= 1e-6
     # Several coordinates are worth more than one, and far more than without a shuffler.
     assert found.mechanism.sampled >= 3
-    assert found.error < design(replace(LOCAL, dimension=50, n=SHUFFLE.n)).error / 8
-    one = build(SHUFFLE, "multi_optimal", found.mechanism.epsilon, sampled=1)
+    assert found.error < search(changed(LOCAL, dimension=50, n=SHUFFLE.n)).error / 8
+    one = multi_optimal(found.mechanism.epsilon, 50, cells=256, sampled=1)
     assert found.error < average_variance(one, 1.0) / SHUFFLE.n
 
 
 def test_a_cap_is_kept():
-    assert design(replace(LOCAL, epsilon_local=0.5)).mechanism.epsilon == 0.5
-    capped = design(replace(SHUFFLE, epsilon_local=2.0, n=1000), "multi_hm")
+    assert search(changed(LOCAL, epsilon_local=0.5)).mechanism.epsilon == 0.5
+    capped = search(changed(SHUFFLE, epsilon_local=2.0, n=1000), "multi_hm")
     assert capped.mechanism.sampled == 1
     assert 1.9 < capped.mechanism.epsilon <= 2.0
     assert capped.release.epsilon < 1.0
-    alone = design(KNOWN)
+    alone = search(KNOWN)
     assert alone.mechanism.epsilon == 2.0
     assert alone.release.epsilon < 0.2
     assert "batches exist that lose" in alone.release.how
@@ -143,23 +150,22 @@ def test_a_cap_is_kept():
 
 @pytest.mark.parametrize("name", ["meanest", "privunit", "multi_rphm"])
 def test_every_mechanism_is_amplified_by_name(name):
-    target = replace(SHUFFLE, n=20_000, dimension=4, radius=1.0)
-    found = design(target, name)
+    target = changed(SHUFFLE, n=20_000, dimension=4, radius=1.0)
+    found = search(target, name)
     assert found.local.epsilon > 2
     assert found.release.epsilon <= 1.0
     assert shuffled_delta(found.mechanism, target.n, 1.0)[1] <= 1e-6
 
 
 def test_rows_of_numbers_and_categories_meet_a_target():
-    sizes = [None, None, 2, 40]
-    local = design_rows(replace(LOCAL, dimension=4), sizes)
+    task = AttributeTask((None, None, 2, 40))
+    local = search(LOCAL.asking(task))
     assert local.release.epsilon == 1.0
-    batch = design_rows(replace(SHUFFLE, dimension=4, n=5000), sizes)
+    batch = search(SHUFFLE.asking(task, n=5000))
     assert 0.99 < batch.release.epsilon <= 1.0
     assert shuffled_delta(batch.mechanism, 5000, 1.0)[1] <= 1e-6
-    assert log_error(batch.mechanism) < log_error(local.mechanism) - 4 * math.log(3)
-    with pytest.raises(ValueError, match="4 attributes where 400"):
-        design_rows(LOCAL, sizes)
+    assert batch.mechanism.log_error < local.mechanism.log_error - 4 * math.log(3)
+    assert batch.error < local.error
 
 
 # ---- what to expect ------------------------------------------------------------------------------
@@ -168,7 +174,7 @@ def test_rows_of_numbers_and_categories_meet_a_target():
 @pytest.mark.parametrize("entry", oracles_mean.vectors("rphm_mse"), ids=lambda e: str(e["params"]))
 def test_reference_errors(entry):
     given, expected = entry["params"], entry["expected_mse"]
-    target = replace(LOCAL, epsilon=given["eps"], n=given["n"], dimension=given["d"])
+    target = changed(LOCAL, epsilon=given["eps"], n=given["n"], dimension=given["d"])
     rows = {row.name: row for row in predict(target, *PAPER, spread=0.0)}
     for name, value in {
         "multi_hm": expected["multi_hm"],
@@ -191,7 +197,7 @@ def test_reference_errors(entry):
 def test_projections_win_below_the_crossing_only():
     at = crossover(LOCAL, *PAPER)
     for n, wins in ((0.98 * at, True), (1.02 * at, False)):
-        rows = {row.name: row for row in predict(replace(LOCAL, n=round(n)), *PAPER)}
+        rows = {row.name: row for row in predict(changed(LOCAL, n=round(n)), *PAPER)}
         assert (rows["multi_rphm"].error < rows["multi_hm"].error) == wins
     assert crossover(LOCAL, 0.0, 0.2) == math.inf
 
@@ -199,9 +205,9 @@ def test_projections_win_below_the_crossing_only():
 def test_predicted_errors_and_widths_are_what_collections_show():
     """30 collections of 60 coordinates: the mean square is chi-square with 1800 degrees, +- 6.5
     of its 3.3 %; intervals cover 95 % of them, +- 6.5 of 0.5 %."""
-    target = replace(LOCAL, dimension=60, n=2000)
+    target = changed(LOCAL, dimension=60, n=2000)
     (expected,) = (row for row in predict(target, *PAPER) if row.name == "multi_optimal")
-    mechanism = design(target).mechanism
+    mechanism = search(target).mechanism
     errors = []
     for seed in range(30):
         rng = SeededRandom(seed)
@@ -217,7 +223,7 @@ def test_predicted_errors_and_widths_are_what_collections_show():
 
 def test_without_a_guess_the_worst_is_expected():
     rows = {row.name: row for row in predict(LOCAL)}
-    assert rows["multi_optimal"].error == pytest.approx(design(LOCAL).error, rel=1e-3)
+    assert rows["multi_optimal"].error == pytest.approx(search(LOCAL).error, rel=1e-3)
     assert rows["zeros"].error == 1.0
     names = [row.name for row in predict(LOCAL)][2:]
     assert names == sorted(names, key=lambda name: rows[name].error)
@@ -252,21 +258,21 @@ def test_a_batch_is_predicted_without_projections():
 )
 def test_targets_that_mean_nothing_are_refused(wrong, match):
     with pytest.raises(ValueError, match=match):
-        replace(LOCAL, **wrong)
+        changed(LOCAL, **wrong)
     with pytest.raises(ValueError, match="delta"):
-        replace(SHUFFLE, delta=0.0)
+        changed(SHUFFLE, delta=0.0)
 
 
 @pytest.mark.parametrize(
     ("target", "name", "match"),
     [
-        ({}, "magic", "unknown mechanism 'magic'; there are: multi_hm"),
+        ({}, "magic", "unknown mechanism 'magic'; there are: multi_optimal"),
         ({"epsilon": 0.01}, "multi_optimal", "the nearest that works is 0.05"),
     ],
 )
 def test_what_cannot_be_met_is_refused(target, name, match):
     with pytest.raises(ValueError, match=match):
-        design(replace(LOCAL, **target), name)
+        search(changed(LOCAL, **target), name)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_images_are_square_and_their_last_fifth_is_held_back(tmp_path) -> None:
 @pytest.mark.parametrize("value", [0.0, 0.37, -1.0, 1.0])
 def test_reports_follow_the_channel(name, value) -> None:
     """100,000 reports: a channel 30 % off would be seen, and a right one never refused."""
-    mechanism = catalog.build_mean(name, epsilon=1.0, cells=16)
+    mechanism = catalog.build(name, epsilon=1.0, cells=16)
     n, rng = 100_000, SeededRandom(3)
     coins, uniforms = ((rng.words(n) >> np.uint64(11)).astype(float) * 2.0**-53 for _ in range(2))
     reports = Quantiles(mechanism).reports(np.full(n, value), coins, uniforms)

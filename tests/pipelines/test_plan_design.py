@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mechanisms import planner
-from mechanisms.systems import AUTO
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
 from pipelines.ledger.ledger import Ledger
 from pipelines.parties.split import split
 from pipelines.plan.design import mark_of_design, mark_of_reports
@@ -25,13 +26,12 @@ Choice = Callable[[str], None]
 @pytest.fixture
 def choose(monkeypatch: pytest.MonkeyPatch) -> Choice:
     """Lets the planner of histograms choose a system where it is left to choose."""
-    design = planner.design
 
     def choose(system: str) -> None:
-        def chosen(target: Any, name: str = AUTO) -> planner.Design:
-            return design(target, system if name == AUTO else name)
+        def chosen(target: Any, name: str = AUTO) -> Design[Any]:
+            return search(target, system if name == AUTO else name)
 
-        monkeypatch.setattr(planner, "design", chosen)
+        monkeypatch.setattr("pipelines.metrics.histogram.metric.search", chosen)
 
     return choose
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mechanisms.vector_planner import design
-from mechanisms.vector_target import VectorTarget
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
+from mechanisms.vector.task import VectorTask
 from pipelines.cli import main
 
 SOURCE = ("--model", "local", "--epsilon", "1", "--dimension", "400")
@@ -73,8 +74,10 @@ def test_auto_is_what_the_mean_of_rows_takes(capsys):
         _, out, _ = plan(capsys, "--model", "local", "--epsilon", epsilon, "--reports", "5000",
                          "--dimension", "50", "--radius", "6")  # fmt: skip
         (marked,) = re.findall(r"^ *auto +([a-z_]+)", out, re.MULTILINE)
-        target = VectorTarget("local", float(epsilon), 0.0, 5000, 50, unit="user", radius=6.0)
-        best = design(target)
+        target = Target(
+            "local", float(epsilon), 0.0, 5000, VectorTask(50, radius=6.0), unit="user", seed=0
+        )
+        best = search(target)
         assert marked == best.name
         cost = rows(out)[marked]
         assert cost[4:] == [str(best.bits), f"{best.mechanism.messages:g}", epsilon, epsilon]
@@ -97,7 +100,7 @@ def test_without_a_guess_the_worst_is_expected(capsys):
     _, out, _ = plan(capsys, *SOURCE, "--users", "1e4")
     found = rows(out)
     assert float(found["zeros"][0]) == 1.0
-    expected = design(VectorTarget("local", 1.0, 0.0, 10_000, 400)).error
+    expected = search(Target("local", 1.0, 0.0, 10_000, VectorTask(400))).error
     assert float(found["multi_optimal"][0]) == pytest.approx(expected, rel=6e-3)
 
 
@@ -111,8 +114,8 @@ def test_a_directory_of_directions_is_charged_its_seed(capsys):
     words = ("--model", "local", "--epsilon", "8", "--dimension", "9", "--radius", "1")
     _, out, _ = plan(capsys, *words, "--users", "1e9")
     found = rows(out)
-    target = VectorTarget("local", 8.0, 0.0, 10**9, 9, radius=1.0)
-    expected = design(target, "privunit").error
+    target = Target("local", 8.0, 0.0, 10**9, VectorTask(9, radius=1.0), seed=0)
+    expected = search(target, "privunit").error
     assert float(found["privunit"][0]) == pytest.approx(expected, rel=6e-3)
     assert not re.search(r"auto +privunit", out)
 

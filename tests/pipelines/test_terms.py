@@ -7,7 +7,8 @@ import math
 import pytest
 
 from mechanisms.channel import Guarantee
-from mechanisms.target import Target
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.target import Target
 from pipelines.errors import RequestError
 from pipelines.requests import request
 from pipelines.terms import (
@@ -50,8 +51,10 @@ def test_what_is_out_of_range_is_refused(changes, told):
 
 def test_targets_get_what_was_asked():
     asked = options(delta="1e-5", epsilon_local="3", user_column="u")
-    target = Target(**target_terms(asked, "shuffle", 1000, asked.unit), domain_size=4)
-    assert target == Target("shuffle", 1.0, 1e-5, 1000, 4, epsilon_local=3.0, unit="user")
+    target = Target(**target_terms(asked, "shuffle", 1000, asked.unit), task=FrequencyTask(4))
+    assert target == Target(
+        "shuffle", 1.0, 1e-5, 1000, FrequencyTask(4), epsilon_local=3.0, unit="user"
+    )
     assert options().unit == "row"
     assert target_terms(options(), "shuffle", 10**8, "row")["delta"] == 1e-9
     assert target_terms(options(), "local", 10**8, "row")["delta"] == 0.0

@@ -11,7 +11,7 @@ from apache_beam import coders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.catalog import build_frequency
+from mechanisms import catalog
 from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
@@ -23,9 +23,9 @@ from transforms.progress import REPORTS
 from transforms.shuffle import Shuffle
 
 MECHANISMS = [
-    build_frequency("grr", epsilon=1.0, domain_size=5),
-    build_frequency("olh", epsilon=1.0, domain_size=30),
-    build_frequency("hadamard", epsilon=2.0, domain_size=9),
+    catalog.build("grr", epsilon=1.0, domain_size=5),
+    catalog.build("olh", epsilon=1.0, domain_size=30),
+    catalog.build("hadamard", epsilon=2.0, domain_size=9),
 ]
 mechanisms = st.sampled_from(MECHANISMS)
 
@@ -133,7 +133,7 @@ def test_states_and_results_travel():
 
 def test_the_steps_travel_light():
     """Tables of constants are made anew on each worker; the mechanism is a few numbers."""
-    mechanism = build_frequency("olh", epsilon=1.0, domain_size=10**6)
+    mechanism = catalog.build("olh", epsilon=1.0, domain_size=10**6)
     count, decode = CountMessages(mechanism), DecodeDoFn(mechanism, "pop")
     count.add_input(count.create_accumulator(), np.zeros(1, np.uint64))
     assert len(pickle.dumps(count)) < 1000
@@ -157,7 +157,7 @@ def test_pipeline_counts_all_blocks():
 @pytest.mark.parametrize("parts", [[3, 4], [7], [0, 2, 5]])
 def test_users_who_send_several_messages_are_counted_apart(parts):
     """The law of a bin's count is shifted by the dummies of as many users as there were."""
-    mechanism = build_frequency("oue", epsilon=1.0, domain_size=3)
+    mechanism = catalog.build("oue", epsilon=1.0, domain_size=3)
     messages = [np.array([0, 1, 1], np.uint64), np.array([2], np.uint64)]
 
     def build(pipeline):
@@ -170,7 +170,7 @@ def test_users_who_send_several_messages_are_counted_apart(parts):
 
 
 def test_nobody_who_could_send_several_messages_gives_one_empty_result():
-    mechanism = build_frequency("oue", epsilon=1.0, domain_size=3)
+    mechanism = catalog.build("oue", epsilon=1.0, domain_size=3)
 
     def build(pipeline):
         users = pipeline | "Users" >> source([], int)
@@ -182,7 +182,7 @@ def test_nobody_who_could_send_several_messages_gives_one_empty_result():
 
 def test_users_are_counted_apart_also_if_they_send_one_message_on_average():
     """Two symmetric bits make one message on average, and often none or two."""
-    mechanism = build_frequency("sue", epsilon=1.0, domain_size=2)
+    mechanism = catalog.build("sue", epsilon=1.0, domain_size=2)
     assert mechanism.messages == 1
 
     def build(pipeline):
@@ -207,7 +207,7 @@ def test_where_every_user_sends_one_message_nobody_else_is_asked():
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_messages_are_counted_in_the_step_that_orders_them(name):
     """Blocks that are kept for a later stage are copied twice, eight bytes a message each time."""
-    mechanism = build_frequency(name, epsilon=1.0, domain_size=5)
+    mechanism = catalog.build(name, epsilon=1.0, domain_size=5)
     sent = [mechanism.perturb(np.arange(5), SeededRandom(k)) for k in range(3)]
     pipeline = beam.Pipeline("FnApiRunner")
     users = pipeline | "Users" >> source([15], int)

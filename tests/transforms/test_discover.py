@@ -7,7 +7,7 @@ import pickle
 import apache_beam as beam
 import numpy as np
 
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.heavy_hitters.discovery import discover
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.heavy_hitters.prefix_code import PrefixCode

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from apache_beam.transforms.window import FixedWindows
 
-from mechanisms.catalog import build_frequency
+from mechanisms import catalog
 from mechanisms.randomness import SecureRandom
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source
@@ -19,7 +19,7 @@ from transforms.perturb import Perturb, PerturbDoFn
 from transforms.progress import REPORTS
 from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
 
-GRR = build_frequency("grr", epsilon=1.0, domain_size=4)
+GRR = catalog.build("grr", epsilon=1.0, domain_size=4)
 
 
 def cells(values, users=None) -> CellBlock:

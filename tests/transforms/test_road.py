@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from mechanisms.catalog import build_frequency
+from mechanisms import catalog
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import encoded, run, source
 from transforms.collect import CollectFrequencies
@@ -24,7 +24,7 @@ from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
 from transforms.users import UserDigest
 
 N, D = 5000, 40
-MECHANISM = build_frequency("olh", epsilon=2.0, domain_size=D)
+MECHANISM = catalog.build("olh", epsilon=2.0, domain_size=D)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def words(folder, pattern):
 
 def test_rows_become_estimates(tmp_path):
     """From a log with every kind of reject to a histogram, one value a user, at almost no noise."""
-    mechanism = build_frequency("grr", epsilon=40.0, domain_size=3)
+    mechanism = catalog.build("grr", epsilon=40.0, domain_size=3)
     values = ["a", "b", "c", None, "z"] * 400
     users = [None if i % 100 == 7 else f"user {i % 500}" for i in range(2000)]
     table = pa.table({"value": values, "user": users})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom

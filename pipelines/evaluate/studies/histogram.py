@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from mechanisms.planner import Design
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.planner.design import Design
 from mechanisms.randomness import SeededRandom
 from mechanisms.simulation import simulate
 from pipelines.evaluate import catalogue
@@ -97,7 +98,7 @@ class HistogramRelease:
         histogram: (d,) how many users have each value.
     """
 
-    design: Design
+    design: Design[FrequencyOracle]
     histogram: np.ndarray[Any, np.dtype[np.int64]]
 
     @cached_property
@@ -111,7 +112,7 @@ class HistogramRelease:
             "bits": float(design.messages * design.bits),
             "true_epsilon": catalogue.true_epsilon(design),
             "local_epsilon": local if local < math.inf else None,
-            "predicted_mse": float(design.mean_squared_error),
+            "predicted_mse": float(design.error),
         }
 
     def release(self, rng: SeededRandom) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mechanisms.catalog import of_task
-from mechanisms.distribution.fitting import AUTO, ORACLES
+from mechanisms.distribution.fitting import oracles
+from mechanisms.planner import AUTO
 from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
 _MORE = """\
@@ -32,7 +33,7 @@ def add_to(commands: Any) -> None:
     privacy.add_argument(
         "--mechanism", default=AUTO, metavar="NAME",
         help="auto takes the square wave, nm, whose quantiles came nearest wherever they were "
-        f"compared (default: %(default)s); or one of: {', '.join((*of_task('mean'), *ORACLES))}; "
+        f"compared (default: %(default)s); or one of: {', '.join((*of_task('mean'), *oracles()))}; "
         "those whose reports do not determine a distribution are refused",
     )  # fmt: skip
 

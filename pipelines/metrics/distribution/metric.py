@@ -13,11 +13,12 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Mechanism
-from mechanisms.design import ReleaseDesign
 from mechanisms.distribution import fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
-from mechanisms.mean_planner import MeanTarget
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner.design import Design
+from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
@@ -70,7 +71,9 @@ class DistributionOfNumbers(Metric):
         least = least_reports(options, options.model, telemetry.rows)
         expected = _expected_reports(options, telemetry.rows)
         try:
-            target = MeanTarget(**target_terms(options, options.model, least, options.unit))
+            target = Target(
+                **target_terms(options, options.model, least, options.unit), task=MeanTask()
+            )
             bins = options.bins or fitting.default_bins(expected)
             fitted = fitting.design(target, bins, expected, options.mechanism)
         except ValueError as error:
@@ -82,7 +85,7 @@ class DistributionOfNumbers(Metric):
         )  # fmt: skip
 
     @property
-    def designs(self) -> tuple[ReleaseDesign, ...]:
+    def designs(self) -> tuple[Design[Any], ...]:
         return (self.fitted.design,)
 
     @property

@@ -11,15 +11,15 @@ import apache_beam as beam
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms import systems
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.design import ReleaseDesign
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
+from mechanisms.planner.design import Design
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
-from mechanisms.target import Target
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
@@ -91,7 +91,7 @@ class HeavyHitters(Metric):
         )
 
     @property
-    def designs(self) -> tuple[ReleaseDesign, ...]:
+    def designs(self) -> tuple[Design[Any], ...]:
         # A report of any level reveals what one of the oracle alone would.
         return (self.plan.design,)
 
@@ -174,7 +174,7 @@ class HeavyHitters(Metric):
 
     @property
     def source(self) -> str:
-        return systems.find(self.plan.design.name).source
+        return self.plan.design.source
 
     def own_statement(self, estimate: Discovered) -> dict[str, Any]:
         return {"search": result.search_statement(self, estimate)}
@@ -206,7 +206,7 @@ def _planned(
     """
     target = Target(
         **target_terms(options, options.model, expected, options.unit),
-        domain_size=2,  # the plan says how many buckets there are
+        task=FrequencyTask(2),  # the plan says how many buckets there are
     )
     return fit(
         target,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mechanisms.systems import AUTO
+from mechanisms.planner import AUTO
 from pipelines.requests import Whole
 from pipelines.terms import ReleaseOptions
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mechanisms import systems
-from mechanisms.target import MODELS
+from mechanisms.catalog import of_task
+from mechanisms.planner import AUTO
+from mechanisms.planner.target import MODELS
 from pipelines.arguments import (
     add_input,
     add_output,
@@ -50,9 +51,9 @@ def add_to(commands: Any) -> None:
     privacy = parser.add_argument_group("what is promised")
     add_privacy(privacy, MODELS, None)
     privacy.add_argument(
-        "--mechanism", default=systems.AUTO, metavar="NAME",
+        "--mechanism", default=AUTO, metavar="NAME",
         help="auto takes the one with the least predicted error (default: %(default)s); or one "
-        f"of: {', '.join(systems.SYSTEMS)}",
+        f"of: {', '.join(of_task('frequency'))}",
     )  # fmt: skip
     privacy.add_argument(
         "--max-messages", metavar="M",

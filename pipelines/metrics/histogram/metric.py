@@ -11,11 +11,14 @@ import apache_beam as beam
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms import planner, systems
-from mechanisms.central.histogram import CentralHistogram
+from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
-from mechanisms.target import Target
 from pipelines import console, inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
@@ -53,7 +56,7 @@ class Histogram(Metric):
 
     options: HistogramOptions
     domain: Domain
-    design: planner.Design
+    design: Design[FrequencyOracle]
 
     @classmethod
     def resolve(
@@ -68,17 +71,16 @@ class Histogram(Metric):
             inputs.check_user_column(telemetry, options.user_column)
         domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
         try:
-            model = options.model or systems.default_model(options.mechanism)
+            model = options.model or _default_model(options.mechanism)
             min_reports = least_reports(options, model, telemetry.rows)
             target = Target(
                 **target_terms(options, model, min_reports, options.unit),
-                domain_size=domain.size,
-                max_messages=options.max_messages,
+                task=FrequencyTask(domain.size, options.max_messages),
                 honest_share=options.honest_share,
                 bound=options.bound,
                 seed=source.public_seed(),
             )
-            design = planner.design(target, options.mechanism)
+            design = search(target, options.mechanism)
         except ValueError as error:
             raise RequestError(str(error)) from None
         _require_memory(domain.size, design)
@@ -94,11 +96,11 @@ class Histogram(Metric):
         return (options.domain,)
 
     @property
-    def designs(self) -> tuple[planner.Design, ...]:
+    def designs(self) -> tuple[Design[FrequencyOracle], ...]:
         return (self.design,)
 
     @property
-    def mechanism(self) -> FrequencyOracle | CentralHistogram:
+    def mechanism(self) -> FrequencyOracle:
         return self.design.mechanism
 
     @property
@@ -142,7 +144,7 @@ class Histogram(Metric):
         return reports.messages | "Collect" >> collect
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
-        if not isinstance(self.mechanism, CentralHistogram):
+        if self.model != "central":
             return super().whole(tables)
         cells, tallies = self.cells(tables)
         exactly = CollectExactly(self.mechanism, self.postprocess, self.open_rng)
@@ -169,7 +171,7 @@ class Histogram(Metric):
 
     @property
     def source(self) -> str:
-        return systems.find(self.design.name).source
+        return self.design.source
 
     def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
         return {"error": histogram_error(self, estimate.n)}
@@ -182,7 +184,12 @@ class Histogram(Metric):
         console.show_top(screen, table, 10, self.options.confidence)
 
 
-def _require_memory(cells: int, design: planner.Design) -> None:
+def _default_model(name: str) -> str:
+    """The model in which a mechanism is meant where nobody says."""
+    return "shuffle" if name == AUTO else find(name, of_task(FrequencyTask.name)).default_model
+
+
+def _require_memory(cells: int, design: Design[FrequencyOracle]) -> None:
     """Refuse what the one worker that decodes and writes the release would not finish."""
     needed = _BYTES_PER_CODE * design.mechanism.codes + _BYTES_PER_VALUE * cells
     if not needed <= _LARGEST_MEMORY:
@@ -194,7 +201,7 @@ def _require_memory(cells: int, design: planner.Design) -> None:
         )
 
 
-def _require_few_messages(options: HistogramOptions, design: planner.Design) -> None:
+def _require_few_messages(options: HistogramOptions, design: Design[FrequencyOracle]) -> None:
     """Refuse more messages than were allowed, or than a user's client could hold."""
     named = "max_messages" in options.model_fields_set
     most = options.max_messages if named else _MOST_MESSAGES

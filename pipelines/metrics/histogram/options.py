@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mechanisms import systems
+from mechanisms.planner import AUTO
 from pipelines.terms import ReleaseOptions
 
 
@@ -15,7 +15,7 @@ class HistogramOptions(ReleaseOptions):
 
     domain: str = Field(min_length=1)
     model: Literal["local", "shuffle", "central"] | None = None
-    mechanism: str = systems.AUTO
+    mechanism: str = AUTO
     max_messages: float = Field(1.0, ge=1)
     honest_share: float = Field(0.9, gt=0, le=1)
     bound: Literal["exact", "published"] = "exact"

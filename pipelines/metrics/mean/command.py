@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mechanisms import mean_planner
 from mechanisms.catalog import of_task
+from mechanisms.mean.task import LOCAL_CELLS, SHUFFLE_CELLS
+from mechanisms.planner import AUTO
 from pipelines.arguments import add_column, add_output, add_privacy, command, publishing
 
 _MORE = """\
@@ -54,15 +55,16 @@ def add_to(commands: Any) -> None:
     privacy = parser.add_argument_group("what is promised")
     add_privacy(privacy)
     privacy.add_argument(
-        "--mechanism", default=mean_planner.AUTO, metavar="NAME",
+        "--mechanism", default=AUTO, metavar="NAME",
         help="auto takes the one with the least worst-case variance (default: %(default)s); or one "
-        f"of: {', '.join(of_task('mean'))}; of private groups only {mean_planner.KEY_VALUE}",
+        f"of: {', '.join(of_task('mean'))}; of private groups only "
+        f"{', '.join(of_task('group means'))}",
     )  # fmt: skip
     privacy.add_argument(
         "--cells", metavar="N",
         help="into how many cells the range between the bounds is cut; values are rounded to their "
-        f"ends by a coin (default: {mean_planner.LOCAL_CELLS} in the local model, "
-        f"{mean_planner.SHUFFLE_CELLS} in the shuffle model, what is best for private groups)",
+        f"ends by a coin (default: {LOCAL_CELLS} in the local model, "
+        f"{SHUFFLE_CELLS} in the shuffle model, what is best for private groups)",
     )  # fmt: skip
 
     result = parser.add_argument_group("what comes out")

@@ -12,14 +12,20 @@ import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 from rich.console import Console
 
-from mechanisms import mean_planner, planner
+from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.design import ReleaseDesign
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.magnitudes import BoundsRule, bins
 from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.mean_planner import MeanTarget
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.task import GroupTask, MeanTask
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target, default_delta
 from mechanisms.randomness import SecureRandom
-from mechanisms.target import Target, default_delta
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.mean import result, view
@@ -66,7 +72,7 @@ class Scouts:
         rule: what bounds follow from it.
     """
 
-    design: planner.Design
+    design: Design[FrequencyOracle]
     min_reports: int
     rule: BoundsRule
 
@@ -99,7 +105,7 @@ class Mean(Metric):
     Options = MeanOptions
 
     options: MeanOptions
-    design: mean_planner.MeanDesign
+    design: Design[ScalarMean] | Design[KeyValue]
     bounds: Bounds | None
     groups: GroupColumn | None = None
     scouts: Scouts | None = None
@@ -134,7 +140,7 @@ class Mean(Metric):
         return () if options.groups is None else (options.groups,)
 
     @property
-    def designs(self) -> tuple[ReleaseDesign, ...]:
+    def designs(self) -> tuple[Design[Any], ...]:
         return (self.design,) if self.scouts is None else (self.design, self.scouts.design)
 
     @property
@@ -342,18 +348,18 @@ def _require_memory(codes: int) -> None:
 
 def _design(
     options: MeanOptions, least: int, groups: GroupColumn | None
-) -> mean_planner.MeanDesign:
-    target = MeanTarget(
-        **target_terms(options, options.model, least, options.unit), cells=options.cells
-    )
+) -> Design[ScalarMean] | Design[KeyValue]:
+    terms = target_terms(options, options.model, least, options.unit)
     if groups is None or options.groups_public:
-        return mean_planner.design(target, options.mechanism)
-    if options.mechanism not in (mean_planner.AUTO, mean_planner.KEY_VALUE):
+        return search(Target(**terms, task=MeanTask(options.cells)), options.mechanism)
+    hiding = of_task(GroupTask.name)
+    if options.mechanism not in (AUTO, *hiding):
         raise ValueError(
             f"--mechanism: {options.mechanism} does not hide groups; with --group-by it serves "
-            f"--groups-public, and {mean_planner.KEY_VALUE} serves without"
+            f"--groups-public, and {', '.join(hiding)} serves without"
         )
-    return mean_planner.design_groups(target, groups.groups.size)
+    task = GroupTask(groups.groups.size, options.cells)
+    return search(Target(**terms, task=task), options.mechanism)
 
 
 def _two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
@@ -373,8 +379,8 @@ def _two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
         epsilon=options.epsilon,
         delta=delta if shuffled else 0.0,
         n=scouts,
-        domain_size=bins(),
+        task=FrequencyTask(bins()),
         epsilon_local=options.epsilon_local,
         unit=options.unit,
     )
-    return least, Scouts(planner.design(target), scouts, BoundsRule(_OUTSIDE))
+    return least, Scouts(search(target), scouts, BoundsRule(_OUTSIDE))

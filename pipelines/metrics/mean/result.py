@@ -12,7 +12,6 @@ from mechanisms.channel import Counts
 from mechanisms.mean.group_means import group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.systems import find
 from transforms.collect_counts import Counted
 from transforms.encode_numbers import Bounds
 from transforms.scout import Chosen
@@ -167,7 +166,7 @@ def bounds_statement(metric: Mean, chosen: Chosen) -> dict[str, Any]:
             "min_reports": metric.scouts.min_reports,
             "mechanism": {
                 "name": design.name,
-                "source": find(design.name).source,
+                "source": design.source,
                 "constants": design.mechanism.constants(),
             },
             "guarantees": {"release": design.release.as_dict(), "local": design.local.as_dict()},

@@ -13,18 +13,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mechanisms import rows_planner, vector_planner
 from mechanisms.channel import Mechanism
 from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
-from mechanisms.rows_planner import RowsDesign
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.laplace_vector import LaplaceVector
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
-from mechanisms.vector_planner import VectorDesign
-from mechanisms.vector_target import VectorTarget
+from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import (
@@ -77,7 +77,7 @@ class AverageRow(Metric):
 
     options: VectorMeanOptions
     attributes: tuple[Attribute, ...]
-    design: VectorDesign | RowsDesign
+    design: Design[VectorMean] | Design[MixedRows]
     prior: NDArray[np.float64] | None = field(default=None, compare=False)
 
     @classmethod
@@ -113,7 +113,7 @@ class AverageRow(Metric):
         return (*categories, *prior)
 
     @property
-    def designs(self) -> tuple[VectorDesign | RowsDesign, ...]:
+    def designs(self) -> tuple[Design[VectorMean] | Design[MixedRows], ...]:
         return (self.design,)
 
     @property
@@ -303,14 +303,12 @@ def _require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ..
 
 def _design(
     options: VectorMeanOptions, least: int, attributes: tuple[Attribute, ...]
-) -> VectorDesign | RowsDesign:
+) -> Design[VectorMean] | Design[MixedRows]:
     categories = categorical(attributes)
-    target = VectorTarget(
-        **target_terms(options, options.model, least, options.unit),
-        dimension=width(attributes) + len(categories),
-        radius=options.radius,
-    )
+    terms = target_terms(options, options.model, least, options.unit)
     if categories:
-        sizes = [None] * width(attributes) + [each.size for each in categories]
-        return rows_planner.design_rows(target, sizes)
-    return vector_planner.design(target, options.mechanism)
+        sizes = (*[None] * width(attributes), *(each.size for each in categories))
+        return search(Target(**terms, task=AttributeTask(sizes)))
+    rows = VectorTask(width(attributes), options.radius)
+    # One public seed for all collections: errors that come from it do not average out over them.
+    return search(Target(**terms, task=rows, seed=0), options.mechanism)

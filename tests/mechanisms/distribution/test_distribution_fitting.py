@@ -8,16 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mechanisms.distribution.fitting import ORACLES, PREFERRED, default_bins, design
-from mechanisms.mean_planner import MeanTarget
+from mechanisms.distribution.fitting import default_bins, design, oracles, preferred
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from tests.oracles.distribution import POPULATIONS
 
-LOCAL = MeanTarget("local", 1.0, 0.0, n=1)
-SHUFFLE = MeanTarget("shuffle", 0.5, 1e-6, n=2000)
-SERVE = ("pm", "nm", "im", "window_optimal", "dct", "laplace", "hm", "hybrid_optimal", *ORACLES)
+LOCAL = Target("local", 1.0, 0.0, 1, MeanTask())
+SHUFFLE = Target("shuffle", 0.5, 1e-6, 2000, MeanTask())
+SERVE = ("pm", "nm", "im", "window_optimal", "dct", "laplace", "hm", "hybrid_optimal", *oracles())
 
 
 @pytest.mark.parametrize("name", SERVE)
@@ -57,7 +58,7 @@ def test_the_square_wave_has_the_shortest_limits_where_reports_are_noisy(epsilon
     names = [name for name in SERVE if name not in ("hm", "hybrid_optimal")]  # two points, at 0.5
     target = replace(LOCAL, epsilon=epsilon)
     lengths = {name: design(target, 32, 4000, name).expected_length for name in names}
-    assert min(lengths[name] for name in PREFERRED) <= 1.02 * min(lengths.values())
+    assert min(lengths[name] for name in preferred()) <= 1.02 * min(lengths.values())
     assert (lengths["nm"] < lengths["grr"]) == (epsilon < 4)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 from mechanisms.algebra.finite_field import is_order
 from mechanisms.catalog import build
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
-from mechanisms.planner import design
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.privacy import budget
 from mechanisms.privacy.blanket import delta_bounds, upper_delta
 from mechanisms.privacy.pair_law import PairLaw, grouped
 from mechanisms.randomness import SeededRandom
-from mechanisms.target import Target
 from tests.oracles.geometry import incidences
 from tests.oracles.privacy import exact_shuffled_delta
 from tests.oracles.statistics import follows, sample_size, tilted
@@ -213,24 +215,26 @@ def test_the_shuffle_bracket_holds_the_enumerated_truth(epsilon_local, d, q, n, 
 @pytest.mark.parametrize(
     "target",
     [
-        Target("shuffle", 0.3, 1e-6, 20_000, 915), Target("shuffle", 0.5, 1e-6, 602_325, 915),
-        Target("shuffle", 0.2, 1e-9, 3_000, 42_178), Target("shuffle", 1.0, 1e-6, 1_000, 12),
-        Target("shuffle", 1.0, 1e-6, 100_000, 5_000, 2.0),
+        Target("shuffle", 0.3, 1e-6, 20_000, FrequencyTask(915)),
+        Target("shuffle", 0.5, 1e-6, 602_325, FrequencyTask(915)),
+        Target("shuffle", 0.2, 1e-9, 3_000, FrequencyTask(42_178)),
+        Target("shuffle", 1.0, 1e-6, 1_000, FrequencyTask(12)),
+        Target("shuffle", 1.0, 1e-6, 100_000, FrequencyTask(5_000), 2.0),
     ],
 )  # fmt: skip
 def test_the_planner_spends_what_the_batch_allows_on_the_best_field(target):
-    found = design(target, "projective")
+    found = search(target, "projective")
     assert found.release.epsilon <= target.epsilon
     laws = found.mechanism.shuffle_laws()
     assert upper_delta(laws, target.n, target.epsilon, budget.COARSE) <= target.delta
     spent = found.mechanism.epsilon
     if spent < target.cap:
-        more = ProjectiveGeometry(spent * 1.001, target.domain_size, found.mechanism.hash_range)
+        more = ProjectiveGeometry(
+            spent * 1.001, target.task.domain_size, found.mechanism.hash_range
+        )
         assert upper_delta(more.shuffle_laws(), target.n, target.epsilon) > target.delta
     for q in (2, 4, 8, 16, 31, 64, 127, 256, 512):
-        rival = budget.largest_local_epsilon(
-            target.epsilon, target.delta, target.n, target.domain_size, q, target.cap,
-            ProjectiveGeometry,
-        )  # fmt: skip
-        error = ProjectiveGeometry(rival, target.domain_size, q).average_variance(target.n)
-        assert found.mean_squared_error <= error * 1.02
+        over = partial(ProjectiveGeometry, domain_size=target.task.domain_size, hash_range=q)
+        rival = budget.largest_local_epsilon(*target.batch, over, q, target.cap)
+        error = ProjectiveGeometry(rival, target.task.domain_size, q).average_variance(target.n)
+        assert found.error <= error * 1.02

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.heavy_hitters.discovery import Found, discover
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet

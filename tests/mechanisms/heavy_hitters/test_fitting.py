@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.discovery import Found
 from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.heavy_hitters.simulation import quality, simulate
+from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.target import Target
 from tests.oracles.statistics import zipf
 
 DIGITS = PrefixCode(alphabet(["digits"]), 4)
-LOCAL = Target("local", 4.0, 0.0, 50_000, 2)
-SHUFFLE = Target("shuffle", 1.0, 1e-6, 50_000, 2, unit="user")
+LOCAL = Target("local", 4.0, 0.0, 50_000, FrequencyTask(2))
+SHUFFLE = Target("shuffle", 1.0, 1e-6, 50_000, FrequencyTask(2), unit="user")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_the_beam_is_widened_where_many_strings_can_be_frequent() -> None:
 
 
 def test_a_batch_too_small_to_find_anything_is_planned_and_said_so() -> None:
-    plan = fit(Target("local", 0.5, 0.0, 100, 2), DIGITS, Search(), 1)
+    plan = fit(Target("local", 0.5, 0.0, 100, FrequencyTask(2)), DIGITS, Search(), 1)
     assert plan.detection_limit == math.inf
 
 
@@ -105,7 +106,7 @@ def test_a_batch_too_small_to_find_anything_is_planned_and_said_so() -> None:
         ({"oracle": "oue"}, "one message"),
         ({"oracle": "shist"}, "hash its values itself"),
         ({"oracle": "laplace"}, "laplace does not serve the local model"),
-        ({"target": Target("central", 1.0, 0.0, 100, 2)}, "local or shuffle"),
+        ({"target": Target("central", 1.0, 0.0, 100, FrequencyTask(2))}, "local or shuffle"),
         ({"code": PrefixCode("", 256), "oracle": "olh"}, "counters"),
     ],
 )

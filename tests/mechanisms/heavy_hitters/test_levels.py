@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from mechanisms.catalog import build
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.heavy_hitters.levels import Levels

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search, lost, row_tail

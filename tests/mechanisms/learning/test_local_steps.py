@@ -296,7 +296,7 @@ def test_no_rival_reports_typical_gradients_with_less_noise(epsilon, rival):
     best = gradient_mechanism(epsilon, 40)
     assert best.guarantee.epsilon <= epsilon
     for sampled in (1, 2, 3, 4):
-        each = catalog.build_mean(rival, epsilon=equal_share(epsilon, sampled), cells=1024)
+        each = catalog.build(rival, epsilon=equal_share(epsilon, sampled), cells=1024)
         other = SampledCoordinates(epsilon, 40, sampled, each)
         assert typical_variance(best) <= typical_variance(other) * (1 + 1e-5)
 
@@ -305,7 +305,7 @@ def test_less_noise_makes_a_better_model():
     """The default against Duchi's mechanism in the same scheme: a gap of several errors."""
     rows, targets = oracles_learning.linear_population(10_000, 10, seed=3)
     objective, gaps = SquaredError(11), []
-    duchi = catalog.build_mean("duchi", epsilon=4.0, cells=1024)
+    duchi = catalog.build("duchi", epsilon=4.0, cells=1024)
     rival = SampledCoordinates(4.0, 11, 1, duchi)
     for seed in range(20):
         default = fitted(objective, gradient_mechanism(4.0, 11), rows, targets, seed)

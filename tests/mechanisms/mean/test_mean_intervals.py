@@ -17,7 +17,7 @@ from mechanisms.randomness import SeededRandom
 
 def build(name: str, epsilon: float, cells: int = 256):
     more = {"delta": 1e-4} if name.startswith("gaussian") else {}
-    return catalog.build_mean(name, epsilon=epsilon, cells=cells, **more)
+    return catalog.build(name, epsilon=epsilon, cells=cells, **more)
 
 
 def values(n: int, seed: int = 2) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins, edges
 from mechanisms.randomness import SeededRandom
 

@@ -55,7 +55,7 @@ def test_none_is_found_in_codes():
 def test_neighbouring_inputs_reach_the_same_codes(name):
     """Exactly, from the channel; where delta is spent, but for at most that much probability."""
     delta = {"delta": 1e-6} if name in TAKES_DELTA else {}
-    mechanism = catalog.build_mean(name, epsilon=1.0, cells=16, **delta)
+    mechanism = catalog.build(name, epsilon=1.0, cells=16, **delta)
     laws = [mechanism.channel(cell) for cell in range(mechanism.inputs)]
     spent = mechanism.guarantee.delta
     for p in laws:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.frequency.linear_hash import hadamard, k_ary
+from mechanisms.frequency.hashed_responses import hadamard, k_ary
 from mechanisms.mean.window import Window
 from mechanisms.postprocess.channel_products import Dense, SlidingWindow, UniformBins
 from mechanisms.postprocess.expectation_maximisation import (

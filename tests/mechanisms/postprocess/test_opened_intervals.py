@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mechanisms.catalog import build_mean
+from mechanisms.catalog import build
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.postprocess.intervals import opened
@@ -23,7 +23,7 @@ def test_opening_changes_nothing_but_what_is_shut() -> None:
 @pytest.mark.parametrize("code", [0, -1])
 def test_a_mean_beyond_its_bounds_has_an_interval(code: int) -> None:
     """Every client answers as few would whatever they hold: nothing inside agrees."""
-    mechanism = build_mean("duchi", epsilon=0.5)
+    mechanism = build("duchi", epsilon=0.5)
     counts = np.zeros(mechanism.codes, np.int64)
     counts[code] = 100_000
     found = estimate_mean(mechanism, counts, 0.95)
@@ -33,7 +33,7 @@ def test_a_mean_beyond_its_bounds_has_an_interval(code: int) -> None:
 
 
 def test_bins_and_mean_of_a_distribution_have_intervals() -> None:
-    mechanism = build_mean("nm", epsilon=0.5, cells=7)
+    mechanism = build("nm", epsilon=0.5, cells=7)
     counts = np.zeros(mechanism.codes, np.int64)
     counts[0] = 50_000
     found = DistributionEstimator(mechanism, 1).summarise(counts)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hash_budget import best_histogram, largest_local_epsilon
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import COARSE, upper_delta
-from mechanisms.privacy.budget import best_histogram, largest_local_epsilon
 from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from tests.oracles.privacy import Tabulated, exact_shuffled_delta

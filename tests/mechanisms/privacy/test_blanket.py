@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.channel import Floats
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy import blanket
 from mechanisms.privacy.blanket import (
     attained_delta,

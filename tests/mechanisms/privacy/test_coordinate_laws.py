@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
-from mechanisms.frequency.linear_hash import k_ary, optimal_local
+from mechanisms.frequency.hashed_responses import k_ary, optimal_local
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.mean.hybrid import hm

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.frequency.linear_hash import LinearHash, k_ary
+from mechanisms.frequency.hashed_responses import k_ary
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy.divergence import (
     double_up,
     log_up,

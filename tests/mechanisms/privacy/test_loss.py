@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Guarantee
-from mechanisms.frequency.linear_hash import k_ary, optimal_local
+from mechanisms.frequency.hashed_responses import k_ary, optimal_local
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
 

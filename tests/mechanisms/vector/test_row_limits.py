@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from mechanisms import catalog
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.limits import JUDGED_FROM, estimate_row, half_widths, reach, reports_of
+from mechanisms.vector.limits import JUDGED_FROM, estimate_row, half_widths
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.mixed_limits import estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
@@ -80,7 +80,7 @@ def test_few_reports_have_the_error_of_the_worst_case():
     assert (found.reports < JUDGED_FROM).all()
     worst = mechanism.worst_variance / n
     np.testing.assert_allclose(found.standard_error, np.sqrt(worst))
-    linear = float(reach(mechanism)[0]) / n * np.log(2 / 0.05) / 3
+    linear = float(mechanism.reach[0]) / n * np.log(2 / 0.05) / 3
     np.testing.assert_allclose(
         found.alone, linear + np.sqrt(linear**2 + 2 * worst * np.log(2 / 0.05))
     )
@@ -102,17 +102,17 @@ def test_no_report_is_farther_off_than_the_reach(name):
     for row in range(100):
         counts = mechanism.count(mechanism.report(values[row : row + 1], SeededRandom(row)))
         far = np.maximum(far, np.abs(mechanism.estimate(counts, 1)))
-    assert (far + 1 <= np.broadcast_to(reach(mechanism), 4) + 1e-9).all()
+    assert (far + 1 <= np.broadcast_to(mechanism.reach, 4) + 1e-9).all()
 
 
 def test_reports_of_each_coordinate():
     mechanism = multi_hm(1.0, 3)
     messages = mechanism.report(np.zeros((100, 3)), SeededRandom(2))
     coordinates = messages.astype(np.int64) // mechanism.mechanism.codes
-    found = reports_of(mechanism, mechanism.count(messages), 100)
+    found = mechanism.reports(mechanism.count(messages), 100)
     np.testing.assert_array_equal(found, np.bincount(coordinates, minlength=3))
     meanest = built("meanest")
-    assert reports_of(meanest, np.empty(0), 7).tolist() == [7] * 4
+    assert meanest.reports(np.empty(0), 7).tolist() == [7] * 4
 
 
 def test_one_report_is_not_enough():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from mechanisms.catalog import of_task
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.privunit import PrivUnit
-from mechanisms.vector.random_projection import MultiRphm
-from mechanisms.vector_planner import VectorDesign, design, searched
-from mechanisms.vector_target import VectorTarget, build
+from mechanisms.vector.random_projection import MultiRphm, multi_rphm
+from mechanisms.vector.task import VectorTask, grid
 
 PAPER = (0.11091426015168161, 0.17297782861546748)
 """Mean square of the means, and mean square, of N(1/3, 1/16) cut off at -1 and 1."""
@@ -36,11 +38,11 @@ class Prediction(NamedTuple):
     to_mean: float | None = None
     half_width: float | None = None
     simultaneous: float | None = None
-    design: VectorDesign | None = None
+    design: Design[VectorMean] | None = None
 
 
 def predict(
-    target: VectorTarget,
+    target: Target[VectorTask],
     mean_square: float | None = None,
     second_moment: float | None = None,
     spread: float | None = None,
@@ -65,11 +67,11 @@ def predict(
 
     Source: Sun, Yang, Cheng, Su, Big Data Research 2020, for the mechanisms; James, Stein 1961.
 
-    >>> target = VectorTarget("local", 1.0, 0.0, n=10_000, dimension=400)
+    >>> target = Target("local", 1.0, 0.0, 10_000, VectorTask(400))
     >>> [f"{x.name} {x.error:.3f}" for x in predict(target, *PAPER) if "multi" in x.name]
     ['multi_hm * q/d 0.070', 'multi_rphm 0.094', 'multi_optimal 0.167', 'multi_hm 0.178']
     """
-    e2 = target.mean_square if second_moment is None else second_moment
+    e2 = target.task.mean_square if second_moment is None else second_moment
     mu2 = e2 if mean_square is None else mean_square
     apart = mu2 if spread is None else spread
     if not (0 <= apart <= mu2 <= e2 <= 1 and e2 > 0):
@@ -77,11 +79,13 @@ def predict(
             "spread, mean_square and second_moment must rise from 0 to 1 in this order, not "
             f"{apart}, {mu2}, {e2}"
         )
-    one, all_of_them = (normal_quantile(confidence, times) for times in (1, target.dimension))
+    one, all_of_them = (normal_quantile(confidence, times) for times in (1, target.task.dimension))
     found = []
     for each in _designs(target):
-        noise = float(each.mechanism.variance(math.sqrt(e2))) / target.n + _shared(each.mechanism)
-        d, width = target.dimension, math.sqrt(noise)
+        noise = (
+            float(each.mechanism.variance(math.sqrt(e2))) / target.n + each.mechanism.seed_variance
+        )
+        d, width = target.task.dimension, math.sqrt(noise)
         to_mean = noise / d + (1 - 1 / d) * _shrunk(noise, apart)
         intervals = one * width, all_of_them * width
         found.append(Prediction(each.name, noise, _shrunk(noise, mu2), to_mean, *intervals, each))
@@ -94,7 +98,7 @@ def predict(
     return (*biased, *sorted(found, key=lambda row: row.error))
 
 
-def crossover(target: VectorTarget, mean_square: float, second_moment: float) -> float:
+def crossover(target: Target[VectorTask], mean_square: float, second_moment: float) -> float:
     """n*, the number of rows from which Multi-HM is better without a random projection.
 
     Below it shrinking is better still: whoever multiplies Multi-HM's estimate by q / d errs by
@@ -114,28 +118,27 @@ def crossover(target: VectorTarget, mean_square: float, second_moment: float) ->
     return projection.crossover(mean_square, second_moment) if mean_square > 0 else math.inf
 
 
-def _designs(target: VectorTarget) -> list[VectorDesign]:
+def _designs(target: Target[VectorTask]) -> list[Design[VectorMean]]:
     """What reports rows without a bias, within the target."""
     found = []
-    for name in searched(target, amplified=target.model == "shuffle"):
+    # Of a batch also where reports spend what they may: those whose batches are accounted for best.
+    for one in of_task(VectorTask.name).values():
+        if target.model not in one.searched or not target.task.admits(one):
+            continue
         try:
-            found.append(design(target, name))
+            found.append(search(target, one.name))
         except ValueError:  # out of this one's reach; `design` says why if it is asked for
             continue
     return found
 
 
-def _shared(mechanism: VectorMean) -> float:
-    """The error that all users have in common, whatever their number: that of a public seed."""
-    return mechanism.seed_variance if isinstance(mechanism, PrivUnit) else 0.0
-
-
-def _projection(target: VectorTarget) -> MultiRphm | None:
+def _projection(target: Target[VectorTask]) -> MultiRphm | None:
     """Multi-RPHM as the paper has it, where nothing amplifies."""
     if target.model != "local":
         return None
-    mechanism = build(target, "multi_rphm", target.spent)
-    return mechanism if isinstance(mechanism, MultiRphm) else None
+    return multi_rphm(
+        target.spent, target.task.dimension, cells=grid(target.model, target.task.dimension)
+    )
 
 
 def _multiplied(noise: float, share: float, square: float) -> Prediction:

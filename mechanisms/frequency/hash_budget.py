@@ -1,0 +1,115 @@
+"""What a shuffled batch lets clients spend on a linear hash, and over how many symbols."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mechanisms.algebra.primes import previous_prime
+from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.privacy import budget
+from mechanisms.privacy.hash_ranges import LARGEST_HASH_ALPHABET, alphabet, hash_ranges
+from mechanisms.privacy.odds import odds_budget
+
+
+def largest_local_epsilon(
+    epsilon: float,
+    delta: float,
+    n: int,
+    domain_size: int,
+    hash_range: int | None = None,
+    cap: float = math.inf,
+) -> float:
+    """The most a client may spend on a linear hash: see `budget.largest_local_epsilon`.
+
+    Args:
+        epsilon, delta, n, cap: as there.
+        domain_size: d, the number of values.
+        hash_range: p, prime, or d or None for k-ary response.
+    """
+    p = domain_size if hash_range is None else hash_range
+
+    def family(epsilon_local: float) -> LinearHash:
+        return LinearHash(epsilon_local, domain_size, p)
+
+    return budget.largest_local_epsilon(epsilon, delta, n, family, p, cap)
+
+
+def local_optimal_range(
+    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
+) -> int:
+    """The range nearest to OLH's optimum, e^epsilon_local + 1, for what a batch lets clients spend.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        domain_size: d, the number of values.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        A prime below d whose collector state fits, or d itself; from the normal approximation,
+        in which p = e^epsilon_local + 1 spends the budget B if (p - 2)^2 / (2 p - 2) = B.
+    """
+    budget.require(epsilon, delta, n, cap)
+    half = 2 + odds_budget(epsilon, delta, n)
+    least = math.exp(min(epsilon, cap, 40)) + 1
+    most = math.exp(min(cap, 40)) + 1
+    target = min(max(half + math.sqrt(half * half - 2 * half), least), most)
+    if target >= domain_size:
+        return domain_size
+    p = previous_prime(round(target))
+    while alphabet(p, domain_size) > LARGEST_HASH_ALPHABET:
+        p = previous_prime(p - 1)
+    return p
+
+
+@dataclass(frozen=True)
+class HistogramChoice:
+    """The two single-message histograms that meet a shuffle-model target.
+
+    Attributes:
+        k_ary: randomised response on the value itself.
+        hashed: the best linear hash over fewer symbols than values, or None if there is none.
+    """
+
+    k_ary: LinearHash
+    hashed: LinearHash | None
+
+    @property
+    def best(self) -> LinearHash:
+        """The one with the least average variance over the domain."""
+        options = [self.k_ary] if self.hashed is None else [self.k_ary, self.hashed]
+        return min(options, key=lambda mechanism: mechanism.average_variance(1))
+
+
+def best_histogram(
+    epsilon: float, delta: float, n: int, domain_size: int, cap: float = math.inf
+) -> HistogramChoice:
+    """The hash range and the epsilon_local with the least error for a shuffle-model target.
+
+    Args:
+        epsilon: of the batch, positive, in nats.
+        delta: of the batch, in (0, 1).
+        n: the least batch the shuffler lets through.
+        domain_size: d, the number of values, at least 2.
+        cap: the most a client may spend whatever the shuffler adds.
+
+    Returns:
+        k-ary response and the best linear hash, each at its largest epsilon_local. The range is
+        chosen on a normal approximation that one exact solution calibrates (the error is flat
+        around its optimum); the epsilon_local is exact and on the private side.
+
+    Raises:
+        ValueError: an argument is out of range, or not a number.
+    """
+    exact = largest_local_epsilon(epsilon, delta, n, domain_size, cap=cap)
+    plain = LinearHash(exact, domain_size, domain_size)
+    ranges = hash_ranges(domain_size)
+    if not ranges:
+        return HistogramChoice(plain, None)
+
+    def family(epsilon_local: float, hash_range: int) -> LinearHash:
+        return LinearHash(epsilon_local, domain_size, hash_range)
+
+    return HistogramChoice(plain, budget.best_range(family, ranges, epsilon, delta, n, cap))

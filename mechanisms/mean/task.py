@@ -1,0 +1,114 @@
+"""The mean of numbers, of all users or of private groups: two questions to a population."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mechanisms.frequency.hash_budget import largest_local_epsilon
+from mechanisms.mean.key_value import KeyValue
+from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
+from mechanisms.planner.rules import at
+from mechanisms.planner.target import Target
+from mechanisms.planner.task import Task
+from mechanisms.registry import Registration
+
+LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
+
+
+@dataclass(frozen=True)
+class MeanTask(Task[ScalarMean]):
+    """The mean of numbers in [-1, 1].
+
+    Attributes:
+        cells: how finely values are rounded; None chooses.
+
+    Raises:
+        ValueError: cells is out of range.
+    """
+
+    cells: int | None = None
+
+    name: ClassVar[str] = "mean"
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            require_cells(self.cells)
+
+    def require_delta(self, model: str, delta: float) -> None:
+        """Refuse what no single report may have."""
+        require_slack(delta)
+
+    def grid(self, target: Target[Any]) -> int:
+        """How many cells, where nobody said."""
+        if self.cells is not None:
+            return self.cells
+        return SHUFFLE_CELLS if target.model == "shuffle" else LOCAL_CELLS
+
+    def error(self, mechanism: ScalarMean, n: int) -> float:
+        """The largest mean squared error of the mean of n values, in squared units of a value."""
+        return mechanism.worst_variance / n
+
+    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
+        # In the local model a report spends delta too, if it can.
+        delta = target.delta if target.model == "local" and target.delta > 0 else None
+        return {"cells": self.grid(target), "delta": delta}
+
+    def wanting(self, target: Target[Any]) -> Mapping[str, str]:
+        advice = "name a --delta" if target.model == "local" else "use the local model"
+        zero = f"which is 0 here in the {target.model} model"
+        return {"delta": f"a delta of every single report, {zero}; {advice}"}
+
+    def shortlist(
+        self, target: Target[Any], candidates: Sequence[Registration]
+    ) -> Sequence[Registration]:
+        """The best at what k-ary response may spend in a shuffled batch.
+
+        What a batch lets a report spend hardly depends on the family: the one whose accountant is
+        the fastest ranks them all.
+        """
+        if target.rule != "shuffle":
+            return candidates
+        spend = largest_local_epsilon(*target.batch, self.grid(target) + 1, cap=target.cap)
+        worst: dict[Registration, float] = {}
+        for one in candidates:
+            try:
+                mechanism = at(one, target, min(spend, one.largest_epsilon))
+            except ValueError:  # outside the range of this one, say
+                continue
+            worst[one] = mechanism.worst_variance
+        return [min(worst, key=worst.__getitem__)] if worst else candidates
+
+
+@dataclass(frozen=True)
+class GroupTask(Task[KeyValue]):
+    """The mean of numbers in [-1, 1] in each of several private groups.
+
+    Attributes:
+        groups: how many, at least 2.
+        cells: how finely values are rounded; None chooses.
+
+    Raises:
+        ValueError: cells is out of range.
+    """
+
+    groups: int
+    cells: int | None = None
+
+    name: ClassVar[str] = "group means"
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            require_cells(self.cells)
+
+    def require_delta(self, model: str, delta: float) -> None:
+        """Refuse what no single report may have."""
+        require_slack(delta)
+
+    def error(self, mechanism: KeyValue, n: int) -> float:
+        """The mean squared error in one of groups of equal size, at most."""
+        return mechanism.worst_variance(1 / self.groups) / n
+
+    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
+        return {"groups": self.groups, "cells": self.cells}

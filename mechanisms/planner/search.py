@@ -1,0 +1,170 @@
+"""The search for the design with the least predicted error, and the same turned round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from scipy import optimize
+
+from mechanisms.catalog import find, of_task
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.rules import fitted
+from mechanisms.planner.target import Target
+from mechanisms.planner.task import M, Task
+from mechanisms.registry import Registration
+
+_OUT_OF_REACH = 1e3  # in logarithms of an error
+
+
+def search(target: Target[Task[M]], name: str = AUTO) -> Design[M]:
+    """The design with the least predicted error, of one mechanism or of all.
+
+    Args:
+        target: what must hold.
+        name: of a mechanism that is registered for its task, or "auto".
+
+    Raises:
+        ValueError: the name is unknown, or the target is out of reach.
+
+    >>> from mechanisms.mean.task import MeanTask
+    >>> search(Target("local", 1.0, 0.0, 1, MeanTask())).name
+    'optimal'
+    >>> from mechanisms.vector.task import VectorTask
+    >>> best = search(Target("local", 1.0, 0.0, 10_000, VectorTask(dimension=400), seed=0))
+    >>> best.name, round(best.error, 3)
+    ('multi_optimal', 0.2)
+    """
+    return _search(target, name)
+
+
+@lru_cache(maxsize=64)  # metrics of a plan often ask for the same
+def _search(target: Target[Any], name: str) -> Design[Any]:
+    if name == AUTO:
+        return min(designs(target), key=lambda design: design.error)
+    registration = find(name, of_task(target.task.name))
+    return Design(target, name, fitted(registration, target))
+
+
+def designs(target: Target[Task[M]]) -> list[Design[M]]:
+    """The best design of each mechanism that is searched for the target.
+
+    Raises:
+        ValueError: none can meet it; the reason of the first.
+    """
+    candidates = target.task.shortlist(target, searched(target))
+    found: dict[str, Design[M]] = {}
+    refusals: list[ValueError] = []
+    for one in candidates:
+        if target.rule == "shuffle" and one.second_to in found:
+            continue
+        try:
+            mechanism = fitted(one, target.capped(one.largest_epsilon))
+        except ValueError as error:  # a table too large for this domain, say
+            refusals.append(error)
+            continue
+        if target.task.allows(mechanism):
+            found[one.name] = Design(target, one.name, mechanism)
+    if not found:
+        raise refusals[0] if refusals else ValueError(_nobody(target))
+    return list(found.values())
+
+
+def searched(target: Target[Task[M]]) -> list[Registration]:
+    """What "auto" looks at for a target."""
+    return [
+        one
+        for one in of_task(target.task.name).values()
+        if (target.model, target.bound) in one.serves
+        and target.rule in one.searched
+        and (target.model != "shuffle" or target.n <= one.largest_batch)
+        and target.task.admits(one)
+    ]
+
+
+def _nobody(target: Target[Any]) -> str:
+    """Why "auto" has nothing to choose from."""
+    serving = of_task(target.task.name).values()
+    named = [one.name for one in serving if (target.model, target.bound) in one.serves]
+    return (
+        f"no mechanism is chosen by itself in the {target.model} model by a {target.bound} bound; "
+        f"name one of: {', '.join(named) or 'none'}"
+    )
+
+
+def least_epsilon(target: Target[Task[M]], error: float, name: str = AUTO) -> Design[M]:
+    """The most private design whose standard error is at most `error`.
+
+    Args:
+        target: its epsilon is ignored.
+        error: root of the mean squared error, in the units of the task.
+        name: a mechanism, or "auto".
+
+    Raises:
+        ValueError: no epsilon up to 30 reaches the error.
+    """
+
+    def at(log_epsilon: float, name: str) -> Design[M]:
+        return search(replace(target, epsilon=math.exp(log_epsilon)), name)
+
+    no = f"no epsilon up to 30 at n = {target.n:,}"
+    return _least(at, error, math.log(1e-4), math.log(30), name, no)
+
+
+def least_reports(target: Target[Task[M]], error: float, name: str = AUTO) -> Design[M]:
+    """The design with the fewest reports whose standard error is at most `error`.
+
+    Args:
+        target: its n is ignored.
+        error: root of the mean squared error, in the units of the task.
+        name: a mechanism, or "auto".
+
+    Raises:
+        ValueError: no n up to 10^12 reaches the error.
+    """
+
+    def at(log_n: float, name: str) -> Design[M]:
+        return search(replace(target, n=math.ceil(math.exp(log_n))), name)
+
+    return _least(at, error, math.log(2), math.log(1e12), name, "no n up to 10^12")
+
+
+def _least(
+    at: Callable[..., Design[M]], error: float, low: float, high: float, name: str, no: str
+) -> Design[M]:
+    """The least argument at which some design reaches an error, to 0.1 %, from that side."""
+    if not 0 < error < 1:
+        raise ValueError(f"the error must lie between 0 and 1, not {error}")
+    if name != AUTO:
+        return _least_of_one(partial(at, name=name), error, low, high, no)
+    # Search with one mechanism at a time, until none is better where the search ends.
+    found: dict[str, Design[M]] = {}
+    best = at(high, AUTO).name
+    while best not in found:
+        found[best] = _least_of_one(partial(at, name=best), error, low, high, no)
+        best = search(found[best].target).name
+    return found[best]
+
+
+def _least_of_one(
+    at: Callable[[float], Design[M]], error: float, low: float, high: float, no: str
+) -> Design[M]:
+    def excess(x: float) -> float:
+        try:
+            squared = at(x).error
+        except ValueError:  # nothing meets such a target: as far from the error as can be
+            return _OUT_OF_REACH
+        return 0.5 * math.log(max(squared, math.ulp(0.0))) - math.log(error)
+
+    if excess(high) > 0:
+        raise ValueError(f"{no} reaches a standard error of {error:g}")
+    if excess(low) <= 0:
+        return at(low)
+    # Errors fall nearly like powers of epsilon and of n, so in logarithms few steps are needed.
+    root = optimize.brentq(excess, low, high, xtol=3e-4)
+    steps = (root + step * 4e-4 for step in range(1 << 20))
+    return next(found for found in map(at, steps) if found.error <= error**2)

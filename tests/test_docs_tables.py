@@ -1,0 +1,59 @@
+"""Tables of mechanisms in the documentation say what the registry says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mechanisms.catalog import of_task, published
+from mechanisms.registry import Registration
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+# Which part of the frequency mechanisms each table of systems.md lists.
+SECTIONS = {
+    "one message": lambda one: "local" in one.models and not one.several,
+    "several messages": lambda one: "local" in one.models and one.several,
+    "a batch only": lambda one: one.batch,
+    "of papers": lambda one: one.models == ("shuffle",) and not one.batch,
+    "central": lambda one: one.models == ("central",),
+}
+
+
+def table(registrations: list[Registration]) -> str:
+    """The table, as it should stand in the page."""
+    lines = ["| name | what a user sends | published by | models |", "|---|---|---|---|"]
+    for one in registrations:
+        auto = " *auto*" if one.searched else ""
+        name, models = f"`{one.name}`{auto}", ", ".join(one.models)
+        lines.append(f"| {name} | {one.sends} | {one.source} | {models} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_systems_are_listed_as_they_are_registered(section: str) -> None:
+    page = (DOCS / "systems.md").read_text("utf-8")
+    (found,) = re.findall(rf"<!-- mechanisms: {section} -->\n(.*?)\n\n", page, re.DOTALL)
+    assert found == table([one for one in of_task("frequency").values() if SECTIONS[section](one)])
+
+
+def test_every_system_is_in_one_table() -> None:
+    for one in of_task("frequency").values():
+        assert sum(belongs(one) for belongs in SECTIONS.values()) == 1, one.name
+
+
+@pytest.mark.parametrize(("page", "task"), [("means.md", "mean"), ("vectors.md", "vector")])
+def test_every_mechanism_is_explained(page: str, task: str) -> None:
+    """Tables say when to name it, which no registration knows; none is left out, none is gone."""
+    text = (DOCS / page).read_text("utf-8")
+    (rows,) = re.findall(r"\| name \|.*?when to name it \|\n(.*?)\n\n", text, re.DOTALL)
+    explained = {name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row[:60])}
+    assert set(of_task(task)) <= explained <= {*of_task(task), *published(task)}
+
+
+def test_every_registration_says_what_is_sent() -> None:
+    for task in ("frequency", "mean", "vector", "group means", "attributes"):
+        for one in {**of_task(task), **published(task)}.values():
+            assert one.sends, one.name
