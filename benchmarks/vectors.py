@@ -21,10 +21,11 @@ from benchmarks.measure import seconds
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
-from transforms.attributes import NumberList
-from transforms.collect_vector import CountRows
-from transforms.encode_numbers import Bounds
-from transforms.pick_coordinates import PickCoordinatesDoFn
+from transforms.collect_counts import CountMessages
+from transforms.encoders.attributes import NumberList
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.coordinates import CoordinateEncoder
+from transforms.encoders.encoder import encoded
 
 USERS, BLOCK = 1 << 20, 1 << 14
 ROWS, WIDTH, REPEATS = 1_000_000, 100, 3
@@ -63,9 +64,9 @@ def _picking(mechanism: SampledCoordinates) -> float:
     flat = pa.array(np.random.default_rng(1).uniform(-1, 1, rows * mechanism.dimension))
     table = pa.table({"v": pa.FixedSizeListArray.from_arrays(flat, mechanism.dimension)})
     attributes = (NumberList("v", mechanism.dimension, Bounds(-1.0, 1.0)),)
-    pick = PickCoordinatesDoFn(attributes, mechanism, None)
-    pick.setup()
-    return rows / seconds(lambda: list(pick.process(table)), 3)
+    (batch,) = table.to_batches()
+    encoder, rng = CoordinateEncoder(attributes, mechanism), SecureRandom()
+    return rows / seconds(lambda: encoded(encoder, batch, None, rng), 3)
 
 
 def _collector(mechanism: SampledCoordinates) -> float:
@@ -73,15 +74,13 @@ def _collector(mechanism: SampledCoordinates) -> float:
     rng = SecureRandom()
     messages = mechanism.send(mechanism.choose(USERS, rng), np.zeros((USERS, 1)), rng)
     blocks = np.split(messages, USERS // BLOCK)
-    combine = CountRows(mechanism)
+    combine = CountMessages(mechanism)
 
     def collect() -> None:
         state = combine.create_accumulator()
         for block in blocks:
             state = combine.add_input(state, block)
         counted = combine.extract_output(combine.merge_accumulators([state]))
-        if counted.counts is None:
-            raise SystemExit("no message was counted")
         mechanism.estimate(counted.counts)
 
     return USERS / seconds(collect, 3)

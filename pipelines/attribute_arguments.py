@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.inputs import Telemetry
-    from transforms.attributes import Attribute
+    from transforms.encoders.attributes import Attribute
 
 
 def add_attributes(group: Any) -> None:

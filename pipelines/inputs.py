@@ -16,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.randomness import SecureRandom
 from pipelines import release
 from pipelines.errors import RequestError, reason
-from transforms.encode import DeclaredValues, Domain, IntegerRange, integer_range
-from transforms.users import UserDigest
+from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
+from transforms.encoders.users import UserDigest
 
 _LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB

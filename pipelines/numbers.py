@@ -10,10 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
-from transforms.encode_numbers import (
-    Bounds,
-    is_numeric,
-)
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.columns import is_numeric
 
 _LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")

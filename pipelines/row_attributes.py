@@ -11,8 +11,8 @@ from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import read_bounds
-from transforms.attributes import Attribute, Category, Number, NumberList, width
-from transforms.encode_numbers import Bounds
+from transforms.encoders.attributes import Attribute, Category, Number, NumberList, width
+from transforms.encoders.bounds import Bounds
 
 _GLOB = set("*?[")
 

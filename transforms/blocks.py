@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 import numpy as np
@@ -14,14 +14,15 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
-from transforms.block_coders import weighed
+from transforms.block_coders import BlockCoder, weighed
+from transforms.encoders.block import Block, packed
 
 # What opens a generator on a worker: SecureRandom itself, or a seeded one in tests.
 Generator = Callable[[], RandomSource]
 
 weighed(np.ndarray)  # messages
 
-_BUFFER = 1 << 20  # rows a worker holds before it sends them on: few, large pieces
+_CODER = BlockCoder()
 
 
 @dataclass
@@ -43,8 +44,15 @@ class GroupOnce(beam.PTransform):
         return pieces | beam.GroupByKey()
 
 
-def partition(rows: NDArray[Any], buckets: NDArray[Any], size: int) -> Iterator[tuple[int, bytes]]:
-    """Rows grouped by bucket, each group packed into bytes.
+def bucket_of(digests: NDArray[np.uint64], buckets: int) -> NDArray[np.uint64]:
+    """(n,) buckets below `buckets` of (n,) words whose high bits are uniform: equal ranges."""
+    return ((digests >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
+
+
+def partition(
+    rows: NDArray[Any], buckets: NDArray[Any], size: int
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Rows grouped by bucket.
 
     Args:
         rows: (n,) of any fixed-width dtype.
@@ -52,7 +60,7 @@ def partition(rows: NDArray[Any], buckets: NDArray[Any], size: int) -> Iterator[
         size: how many buckets there are, at most 65,536.
 
     Yields:
-        (bucket, packed rows) for each bucket that has any.
+        (bucket, its rows) for each bucket that has any.
     """
     # Stable sorts of narrow integers are radix sorts in numpy, linear in n.
     narrow = buckets.astype(np.min_scalar_type(size - 1))
@@ -61,7 +69,7 @@ def partition(rows: NDArray[Any], buckets: NDArray[Any], size: int) -> Iterator[
     start = 0
     for bucket, end in enumerate(ends.tolist()):
         if end > start:
-            yield bucket, ordered[start:end].tobytes()
+            yield bucket, ordered[start:end]
         start = end
 
 
@@ -69,8 +77,15 @@ class PartitionDoFn(beam.DoFn):
     """Gathers the blocks of each window and sends their rows on by bucket.
 
     Pieces carry their window's end as their time, and nothing of when their rows came. Subclasses
-    say what a row is and which bucket it goes to.
+    say what a row is, which bucket it goes to, and if need be how rows are packed.
+
+    Attributes:
+        most_rows: that a worker gathers before it sends them on: few, large pieces ...
+        most_bytes: ... that do not fill its memory where rows are long.
     """
+
+    most_rows: ClassVar[int] = 1 << 20
+    most_bytes: ClassVar[int] = 1 << 25
 
     def __init__(self, buckets: int) -> None:
         if not 1 <= buckets <= 1 << 16:
@@ -85,20 +100,54 @@ class PartitionDoFn(beam.DoFn):
     def assign(self, rows: NDArray[Any]) -> NDArray[Any]:
         """(n,) the bucket of each row."""
 
+    def packed(self, rows: NDArray[Any]) -> bytes:
+        """Rows as they travel; who receives them knows their dtype."""
+        return rows.tobytes()
+
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[NDArray[Any]]] = {}
-        self._pending = 0
+        self._rows = self._bytes = 0
 
     def process(self, block: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         rows = self.rows(block)
         self._waiting.setdefault(window, []).append(rows)
-        self._pending += len(rows)
-        if self._pending >= _BUFFER:
+        self._rows += len(rows)
+        self._bytes += rows.nbytes
+        if self._rows >= self.most_rows or self._bytes >= self.most_bytes:
             yield from self.finish_bundle()
             self.start_bundle()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
             rows = np.concatenate(waiting)
-            for piece in partition(rows, self.assign(rows), self._buckets):
-                yield WindowedValue(piece, window.max_timestamp(), [window])
+            for bucket, part in partition(rows, self.assign(rows), self._buckets):
+                yield WindowedValue((bucket, self.packed(part)), window.max_timestamp(), [window])
+
+
+class PartitionBlocksDoFn(PartitionDoFn):
+    """Gathers blocks of encoded rows and sends them on in pieces that say their own layout."""
+
+    def rows(self, block: Block) -> NDArray[np.void]:
+        return packed(block)
+
+    def packed(self, rows: NDArray[Any]) -> bytes:
+        return _CODER.encode(rows)
+
+
+def joined(pieces: Iterable[bytes], most: int) -> Iterator[NDArray[np.void]]:
+    """Rows from the pieces of `PartitionBlocksDoFn`, put together until they are large.
+
+    Args:
+        pieces: of one layout.
+        most: bytes, from which on rows go out.
+    """
+    waiting: list[NDArray[np.void]] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(_CODER.decode(piece))
+        size += waiting[-1].nbytes
+        if size >= most:
+            yield np.concatenate(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting)

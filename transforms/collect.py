@@ -1,24 +1,94 @@
-"""The collector: messages -> counts -> estimates."""
+"""The collector: messages -> counts -> estimates, as one CombineFn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
+from apache_beam.transforms.window import GlobalWindows
 from numpy.typing import NDArray
 
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.simplex import POSTPROCESSING
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
-from transforms.collect_counts import Counted, CountMessages
-from transforms.encode import CellBlock
-from transforms.progress import REPORTS, tally
+from transforms.collect_counts import Collector, Counted, Counting, CountMessages
+
+# (what a batch comes to, how many users sent it if that was counted apart, else 0) -> an estimate
+Estimate = Callable[[Counted, int], Any]
+
+
+@typehints.with_input_types(np.ndarray)
+@typehints.with_output_types(Any)
+class EstimateFn(CountMessages):
+    """Counts messages; what is made of the counts, POP and EM and all, comes once, at the end."""
+
+    def __init__(self, mechanism: Collector, estimate: Estimate) -> None:
+        super().__init__(mechanism)
+        self._estimate = estimate
+
+    def extract_output(self, state: Counting) -> Any:
+        return self._estimate(self.counted(state), 0)
+
+
+@typehints.with_input_types(Counted)
+@typehints.with_output_types(Any)
+class EstimateCountsFn(beam.CombineFn):
+    """The same from counts, with the number of users as a side input.
+
+    Beam gives side inputs to all of a CombineFn. Were this the one that counts, every message
+    would have to wait, written down and read again, until all users are counted.
+    """
+
+    def __init__(self, estimate: Estimate) -> None:
+        self._estimate = estimate
+
+    def create_accumulator(self, users: int) -> list[Counted]:
+        return []
+
+    def add_input(self, parts: list[Counted], counted: Counted, users: int) -> list[Counted]:
+        return [*parts, counted]
+
+    def merge_accumulators(self, states: Iterable[list[Counted]], users: int) -> list[Counted]:
+        return [counted for parts in states for counted in parts]
+
+    def extract_output(self, parts: list[Counted], users: int) -> Any:
+        counts, messages, invalid = zip(*parts, strict=True)
+        return self._estimate(Counted(sum(counts), sum(messages), sum(invalid)), users)
+
+
+@dataclass
+class Collect(beam.PTransform):
+    """Blocks of messages in, one estimate out: also of an empty batch, but not of an empty window.
+
+    Attributes:
+        mechanism: what the clients ran.
+        estimate: from the counts.
+        users: numbers that add up to how many users reported; asked only if messages do not tell.
+    """
+
+    mechanism: Collector
+    estimate: Estimate
+    users: beam.PCollection | None = None
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        whole = messages.windowing.windowfn == GlobalWindows()
+        if self.users is None or not self.mechanism.several:
+            count = beam.CombineGlobally(EstimateFn(self.mechanism, self.estimate))
+            return messages | "Count" >> count.with_defaults(whole)
+        total = self.users | "Add up users" >> beam.CombineGlobally(sum).without_defaults()
+        estimate = beam.CombineGlobally(
+            EstimateCountsFn(self.estimate), AsSingleton(total, default_value=0)
+        )
+        count = beam.CombineGlobally(CountMessages(self.mechanism))
+        counted = messages | "Count" >> count.with_defaults(whole)
+        return counted | "Estimate" >> estimate.without_defaults()
 
 
 class Frequencies(NamedTuple):
@@ -52,46 +122,36 @@ class CollectFrequencies(beam.PTransform):
     postprocess: str = "pop"
     users: beam.PCollection | None = None
 
+    def __post_init__(self) -> None:
+        _require_known(self.postprocess)
+
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        counted = messages | "Count" >> beam.CombineGlobally(CountMessages(self.mechanism))
-        decode = DecodeDoFn(self.mechanism, self.postprocess)
-        return counted | "Decode" >> beam.ParDo(decode, self._reported())
-
-    def _reported(self) -> int | AsSingleton:
-        """How many users there are, added up beside the messages if the mechanism would ask.
-
-        As a side input: put among the messages, they would part the counting from the shuffle, and
-        every message would be copied from the one to the other.
-        """
-        if self.users is None or type(self.mechanism).users is FrequencyOracle.users:
-            return 0
-        total = self.users | "Add up users" >> beam.CombineGlobally(sum).without_defaults()
-        return AsSingleton(total, default_value=0)
+        estimate = partial(frequencies, self.mechanism, self.postprocess)
+        collect = Collect(self.mechanism, estimate, self.users)
+        return messages | "Collect" >> collect.with_output_types(Frequencies)
 
 
-@typehints.with_input_types(Counted, int)
-@typehints.with_output_types(Frequencies)
-class DecodeDoFn(beam.DoFn):
-    """Estimates from counts, and what is made of them."""
+def frequencies(
+    mechanism: FrequencyOracle, postprocess: str, counted: Counted, users: int
+) -> Frequencies:
+    """The estimate of a batch, and what is made of it: see `CollectFrequencies`.
 
-    def __init__(self, mechanism: FrequencyOracle, postprocess: str) -> None:
-        if postprocess not in POSTPROCESSING:
-            raise ValueError(f"postprocess must be one of {', '.join(POSTPROCESSING)}")
-        self._mechanism, self._postprocess = mechanism, postprocess
-
-    def process(self, counted: Counted, reported: int) -> Iterator[Frequencies]:
-        n = self._mechanism.users(counted.counts, reported)
-        if not n:
-            yield Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
-            return
-        unbiased = self._mechanism.estimate(counted.counts, n)
-        estimate = POSTPROCESSING[self._postprocess](unbiased)
-        yield Frequencies(n, counted.invalid, unbiased, estimate)
+    Args:
+        mechanism: what perturbed the messages.
+        postprocess: "pop" or "none".
+        counted: the batch.
+        users: how many users reported, as far as somebody counted them.
+    """
+    n = mechanism.users(counted.counts, users)
+    if not n:
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
+    unbiased = mechanism.estimate(counted.counts, n)
+    return Frequencies(n, counted.invalid, unbiased, POSTPROCESSING[postprocess](unbiased))
 
 
 @dataclass
 class CollectExactly(beam.PTransform):
-    """Blocks of raw cells in, one `Frequencies` with the release's own noise out.
+    """Blocks of raw cells as messages in, one `Frequencies` with the release's own noise out.
 
     The central model: whoever runs this step sees the exact counts.
 
@@ -105,53 +165,34 @@ class CollectExactly(beam.PTransform):
     postprocess: str = "none"
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        noisy = AddNoiseDoFn(self.mechanism, self.postprocess, self.open_rng)
-        return (
-            blocks
-            | "Count cells" >> beam.CombineGlobally(CountCellsFn(self.mechanism.domain_size))
-            | "Add noise" >> beam.ParDo(noisy)
-        )
+    def __post_init__(self) -> None:
+        _require_known(self.postprocess)
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        estimate = partial(noisy_frequencies, self.mechanism, self.postprocess, self.open_rng)
+        collect = Collect(self.mechanism, estimate)
+        return messages | "Collect" >> collect.with_output_types(Frequencies)
 
 
-@typehints.with_input_types(CellBlock)
-@typehints.with_output_types(np.ndarray)
-class CountCellsFn(beam.CombineFn):
-    """Counts cells."""
+def noisy_frequencies(
+    mechanism: FrequencyOracle, postprocess: str, open_rng: Generator, counted: Counted, users: int
+) -> Frequencies:
+    """The release of exact counts: see `CollectExactly`.
 
-    def __init__(self, domain_size: int) -> None:
-        self._domain_size = domain_size
-
-    def create_accumulator(self) -> NDArray[np.int64]:
-        return np.zeros(self._domain_size, np.int64)
-
-    def add_input(self, counts: NDArray[np.int64], block: CellBlock) -> NDArray[np.int64]:
-        tally(REPORTS, block.cells.size)
-        return counts + np.bincount(block.cells, minlength=self._domain_size)
-
-    def merge_accumulators(self, states: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-        return np.sum([self.create_accumulator(), *states], axis=0)
-
-    def extract_output(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return counts
+    Args:
+        mechanism: what draws the noise.
+        postprocess: "pop" or "none".
+        open_rng: opens the generator.
+        counted: the batch.
+        users: not needed: everybody sends one cell.
+    """
+    if not counted.messages:
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
+    unbiased, estimate = mechanism.release(counted.counts, open_rng())
+    n, estimate = counted.messages, POSTPROCESSING[postprocess](estimate)
+    return Frequencies(n, counted.invalid, unbiased, estimate)
 
 
-@typehints.with_input_types(np.ndarray)
-@typehints.with_output_types(Frequencies)
-class AddNoiseDoFn(beam.DoFn):
-    """Draws the noise of a central release."""
-
-    def __init__(self, mechanism: FrequencyOracle, postprocess: str, open_rng: Generator) -> None:
-        self._mechanism, self._open_rng = mechanism, open_rng
-        self._postprocess = postprocess
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
-
-    def process(self, counts: NDArray[np.int64]) -> Iterator[Frequencies]:
-        n = int(counts.sum())
-        if not n:
-            yield Frequencies(0, 0, np.empty(0), np.empty(0))
-            return
-        unbiased, estimate = self._mechanism.release(counts, self._rng)
-        yield Frequencies(n, 0, unbiased, POSTPROCESSING[self._postprocess](estimate))
+def _require_known(postprocess: str) -> None:
+    if postprocess not in POSTPROCESSING:
+        raise ValueError(f"postprocess must be one of {', '.join(POSTPROCESSING)}")

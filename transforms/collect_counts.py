@@ -1,58 +1,133 @@
-"""Counting messages, for collectors that decode in a later step."""
+"""Counting messages: the one aggregation of every collector."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
-from mechanisms.channel import Counts, Mechanism
+from mechanisms.channel import Counts, Messages
+
+_WAITING = 1 << 16  # messages are counted together, once there are so many or as many as counters
+
+
+class Collector(Protocol):
+    """The half of a mechanism that counts messages."""
+
+    @property
+    def several(self) -> bool:
+        """Whether users may send none, or more than one message, so that counts tell no users."""
+
+    def valid(self, messages: Messages) -> NDArray[np.bool_]:
+        """(n,) which messages a client could have sent."""
+
+    def count(self, messages: Messages) -> Counts:
+        """How often each code came."""
 
 
 class Counted(NamedTuple):
-    """A collector's state: it merges by addition, so any bundling gives the same result.
+    """What a batch of messages comes to.
 
     Attributes:
-        counts: (codes,) how often each message came.
+        counts: what the mechanism's `count` yields.
+        messages: how many came that a client could have sent.
         invalid: how many were dropped because no client could have sent them.
     """
 
     counts: Counts
+    messages: int
     invalid: int
+
+
+class Counting(NamedTuple):
+    """A collector's state: it merges by addition, so any bundling gives the same result.
+
+    Attributes:
+        counts: as `Counted`; None while all messages wait.
+        messages: as `Counted`.
+        invalid: as `Counted`.
+        waiting: of `messages` those that are not in `counts` yet.
+    """
+
+    counts: Counts | None = None
+    messages: int = 0
+    invalid: int = 0
+    waiting: tuple[Messages, ...] = ()
 
 
 @typehints.with_input_types(np.ndarray)
 @typehints.with_output_types(Counted)
 class CountMessages(beam.CombineFn):
-    """Counts messages."""
+    """Counts messages.
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    A bundle of few messages passes them on as they are: tables may have millions of counters, and
+    one is made and added only where there is something to fill it with.
+    """
+
+    def __init__(self, mechanism: Collector, waiting: int = _WAITING) -> None:
         self._mechanism = mechanism
+        self._enough = max(waiting, mechanism.count(np.empty(0, np.uint64)).size)
 
-    def create_accumulator(self) -> Counted:
-        return Counted(np.zeros(self._mechanism.codes, np.int64), 0)
+    def create_accumulator(self) -> Counting:
+        return Counting()
 
-    def add_input(self, state: Counted, messages: NDArray[np.uint64]) -> Counted:
+    def add_input(self, state: Counting, messages: Messages) -> Counting:
         valid = self._mechanism.valid(messages)
-        invalid = int(messages.size - np.count_nonzero(valid))
-        kept = messages[valid] if invalid else messages
-        if kept.size < self._mechanism.codes:  # do not pass over counters that nothing adds to
-            codes, times = np.unique(kept, return_counts=True)
-            state.counts[codes.view(np.int64)] += times
-        else:
-            np.add(state.counts, self._mechanism.count(kept), out=state.counts)
-        return Counted(state.counts, state.invalid + invalid)
+        came = int(np.count_nonzero(valid))
+        kept = messages if came == messages.size else messages[valid]
+        return self._settled(
+            state._replace(
+                messages=state.messages + came,
+                invalid=state.invalid + messages.size - came,
+                waiting=_joined(state.waiting, kept),
+            )
+        )
 
-    def merge_accumulators(self, states: Iterable[Counted]) -> Counted:
-        merged = self.create_accumulator()
-        for counts, invalid in states:
-            np.add(merged.counts, counts, out=merged.counts)
-            merged = Counted(merged.counts, merged.invalid + invalid)
+    def merge_accumulators(self, states: Iterable[Counting]) -> Counting:
+        merged = Counting()
+        for state in states:
+            merged = self._settled(
+                Counting(
+                    _sum(merged.counts, state.counts),
+                    merged.messages + state.messages,
+                    merged.invalid + state.invalid,
+                    reduce(_joined, state.waiting, merged.waiting),
+                )
+            )
         return merged
 
-    def extract_output(self, state: Counted) -> Counted:
-        return state
+    def extract_output(self, state: Counting) -> Any:
+        return self.counted(state)
+
+    def counted(self, state: Counting) -> Counted:
+        """The counts, with no message left waiting."""
+        waiting = np.concatenate([np.empty(0, np.uint64), *state.waiting])
+        counts = self._mechanism.count(waiting)
+        if state.counts is not None:
+            np.add(counts, state.counts, out=counts)
+        return Counted(counts, state.messages, state.invalid)
+
+    def _settled(self, state: Counting) -> Counting:
+        """The same, its messages counted if they are many."""
+        if sum(block.size for block in state.waiting) < self._enough:
+            return state
+        return Counting(*self.counted(state))
+
+
+def _sum(one: Counts | None, other: Counts | None) -> Counts | None:
+    """Two states' counts together. A new array: a runner may use a state again."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _joined(waiting: tuple[Messages, ...], block: Messages) -> tuple[Messages, ...]:
+    """One more block, smaller ones put together: each is over twice the next, so they are few."""
+    while waiting and waiting[-1].size <= 2 * block.size:
+        block, waiting = np.concatenate([waiting[-1], block]), waiting[:-1]
+    return (*waiting, block) if block.size else waiting

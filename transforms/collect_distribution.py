@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import apache_beam as beam
-import numpy as np
-from apache_beam import typehints
 
 from mechanisms.distribution.estimator import DistributionEstimator, Summary
-from transforms.collect_counts import Counted, CountMessages
+from transforms.collect import Collect
+from transforms.collect_counts import Counted
 
 
 class Distribution(NamedTuple):
@@ -38,35 +38,12 @@ class Distribution(NamedTuple):
         return self.summary
 
 
-@typehints.with_input_types(np.ndarray)
-@typehints.with_output_types(Distribution)
-class DistributionCombineFn(CountMessages):
-    """Counts messages; expectation maximisation and limits come once, at the end."""
-
-    def __init__(
-        self,
-        estimator: DistributionEstimator,
-        confidence: float,
-        probabilities: tuple[float, ...],
-    ) -> None:
-        super().__init__(estimator.mechanism)
-        self._estimator = estimator
-        self._confidence, self._probabilities = confidence, probabilities
-
-    def extract_output(self, state: Counted) -> Distribution:  # type: ignore[override]
-        n = int(state.counts.sum())
-        if not n:
-            return Distribution(0, state.invalid, None)
-        summary = self._estimator.summarise(state.counts, self._confidence, self._probabilities)
-        return Distribution(n, state.invalid, summary)
-
-
 @dataclass
 class CollectDistribution(beam.PTransform):
     """Blocks of shuffled messages in, one `Distribution` out: also of an empty batch.
 
     Attributes:
-        estimator: what the counts go through.
+        estimator: what the counts go through: expectation maximisation, and limits.
         confidence: of each interval.
         probabilities: of the quantiles that are wanted.
     """
@@ -76,5 +53,20 @@ class CollectDistribution(beam.PTransform):
     probabilities: tuple[float, ...]
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        combine = DistributionCombineFn(self.estimator, self.confidence, self.probabilities)
-        return messages | "Count and estimate" >> beam.CombineGlobally(combine)
+        estimate = partial(distribution, self.estimator, self.confidence, self.probabilities)
+        collect = Collect(self.estimator.mechanism, estimate)
+        return messages | "Collect" >> collect.with_output_types(Distribution)
+
+
+def distribution(
+    estimator: DistributionEstimator,
+    confidence: float,
+    probabilities: tuple[float, ...],
+    counted: Counted,
+    users: int,
+) -> Distribution:
+    """The estimate of a batch: see `CollectDistribution`; everybody sends one message."""
+    if not counted.messages:
+        return Distribution(0, counted.invalid, None)
+    summary = estimator.summarise(counted.counts, confidence, probabilities)
+    return Distribution(counted.messages, counted.invalid, summary)

@@ -1,9 +1,10 @@
-"""Contribution bounding: one value per user, chosen uniformly from all of the user's rows."""
+"""Contribution bounding: one row of each user, chosen uniformly from all of the user's rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -11,102 +12,141 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from transforms.blocks import Generator, GroupOnce, PartitionDoFn
-from transforms.encode import CellBlock
+from transforms.block_coders import BlockCoder
+from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
+from transforms.encode import CellBlock, Encode, Encoded
+from transforms.encoders.block import Block, RowBlock, unpacked
+from transforms.encoders.encoder import Encoder
+from transforms.encoders.users import UserDigest
 
-_ROW = np.dtype([("user", np.uint64), ("cell", np.uint32)])
-_COMPACT_AT = 1 << 18  # rows read between two compactions of a bucket's state
+_USERS = "users"
+_BYTES = 1 << 22  # of rows read between two compactions of a bucket's state
 
 
 @dataclass
-class OneValuePerUser(beam.PTransform):
-    """CellBlocks with users in, CellBlocks with at most one row per user, and no users, out.
+class EncodeContributions(beam.PTransform):
+    """Tables in; `Encoded` out, with blocks of one row of each privacy unit, and no users.
+
+    Attributes:
+        encoder: of the values.
+        users: the privacy unit; None where that is a row.
+        buckets: how many groups users are hashed into.
+        open_rng: opens generators on workers; a seeded one is for tests.
+    """
+
+    encoder: Encoder
+    users: UserDigest | None = None
+    buckets: int = 64
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, tables: beam.PCollection) -> Encoded:
+        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
+        if self.users is None:
+            return encoded
+        bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng)
+        return Encoded(encoded.blocks | "Bound contributions" >> bound, encoded.tallies)
+
+
+@dataclass
+class BoundContributions(beam.PTransform):
+    """Blocks with users in; blocks with at most one row per user, and no users, out.
 
     All rows of a user meet in one bucket, whatever blocks, files and workers they came from.
     There each row draws a random priority and the least one of each user stays: a uniform
-    choice. A bucket's memory is its number of users, however many rows they have.
+    choice. A bucket's memory is a row of each user, however many rows they have.
 
     Attributes:
+        kind: of block.
         buckets: how many groups users are hashed into.
         open_rng: opens the generator on each worker.
     """
 
+    kind: type[Any] = CellBlock
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        choose = ChooseDoFn(self.kind, self.open_rng)
         return (
             blocks
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
             | "Group by user bucket" >> GroupOnce()
-            | "Choose one row per user" >> beam.ParDo(ChooseDoFn(self.open_rng))
+            | "Choose one row per user" >> beam.ParDo(choose).with_output_types(self.kind)
         )
 
 
-@typehints.with_input_types(CellBlock)
+@typehints.with_input_types(CellBlock | RowBlock)
 @typehints.with_output_types(tuple[int, bytes])
-class PartitionUsersDoFn(PartitionDoFn):
+class PartitionUsersDoFn(PartitionBlocksDoFn):
     """Sends each row to its user's bucket."""
 
-    def rows(self, block: CellBlock) -> NDArray[np.void]:
-        rows = np.empty(block.cells.size, _ROW)
-        rows["user"], rows["cell"] = block.users, block.cells
-        return rows
+    def rows(self, block: Block) -> NDArray[np.void]:
+        if block.users is None:
+            raise ValueError("rows without users cannot be bounded by user")
+        return super().rows(block)
 
     def assign(self, rows: NDArray[np.void]) -> NDArray[np.uint64]:
-        # The digest is uniform, so its high 32 bits scaled down are a uniform bucket.
-        high = rows["user"] >> np.uint64(32)
-        return (high * np.uint64(self._buckets)) >> np.uint64(32)
+        return bucket_of(rows[_USERS], self._buckets)
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
-@typehints.with_output_types(CellBlock)
 class ChooseDoFn(beam.DoFn):
     """One row of each user in a bucket."""
 
-    def __init__(self, open_rng: Generator) -> None:
-        self._open_rng = open_rng
+    def __init__(self, kind: type[Any], open_rng: Generator) -> None:
+        self._kind, self._open_rng = kind, open_rng
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[CellBlock]:
-        yield CellBlock(choose_one_per_user(bucket[1], self._rng), None)
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        chosen = choose_one_per_user(map(BlockCoder().decode, bucket[1]), self._rng)
+        yield unpacked(self._kind, chosen)._replace(users=None)
 
 
-def choose_one_per_user(pieces: Iterable[bytes], rng: RandomSource) -> NDArray[np.uint32]:
-    """The cell of one uniformly chosen row of each user.
+class _Chosen(NamedTuple):
+    """The row of each user that has stayed so far, and the priority it drew."""
+
+    rows: NDArray[np.void]
+    priorities: NDArray[np.uint64]
+
+
+def choose_one_per_user(
+    pieces: Iterable[NDArray[np.void]], rng: RandomSource, compact_at: int = _BYTES
+) -> NDArray[np.void]:
+    """One uniformly chosen row of each user.
 
     Args:
-        pieces: packed (user, cell) rows, in any split and order.
+        pieces: rows of one layout, in any split and order; at least one piece.
         rng: draws the priorities.
+        compact_at: bytes read between two compactions, at the least.
 
     Returns:
-        (users,) uint32 cells, in no meaningful order.
+        (users,) rows, in no meaningful order.
     """
-    users, cells = np.empty(0, np.uint64), np.empty(0, np.uint32)
-    priorities = np.empty(0, np.uint64)
+    chosen: _Chosen | None = None
     waiting: list[NDArray[np.void]] = []
-    pending = 0
-
-    def compact() -> None:
-        nonlocal users, cells, priorities, waiting, pending
-        rows = np.concatenate([np.empty(0, _ROW), *waiting])
-        users = np.concatenate([users, rows["user"]])
-        cells = np.concatenate([cells, rows["cell"]])
-        priorities = np.concatenate([priorities, rng.words(rows.size)])
-        kept = _least_per_group(users, priorities)
-        users, cells, priorities = users[kept], cells[kept], priorities[kept]
-        waiting, pending = [], 0
-
-    for piece in pieces:
-        rows = np.frombuffer(piece, _ROW)
+    size = 0
+    for rows in pieces:
         waiting.append(rows)
-        pending += rows.size
-        if pending >= max(_COMPACT_AT, users.size):
-            compact()
-    compact()
-    return cells
+        size += rows.nbytes
+        # No fewer than have stayed: else a bucket of many users is sorted again for every few rows.
+        if size >= max(compact_at, 0 if chosen is None else chosen.rows.nbytes):
+            chosen, waiting, size = _compacted(chosen, waiting, rng), [], 0
+    return _compacted(chosen, waiting, rng).rows
+
+
+def _compacted(
+    chosen: _Chosen | None, waiting: list[NDArray[np.void]], rng: RandomSource
+) -> _Chosen:
+    """What stays once some more rows have come."""
+    drawn = [rng.words(rows.size) for rows in waiting]
+    if chosen is not None:
+        # Who has stayed keeps its priority: drawn anew, late rows would win.
+        waiting, drawn = [chosen.rows, *waiting], [chosen.priorities, *drawn]
+    rows, priorities = np.concatenate(waiting), np.concatenate(drawn)
+    kept = _least_per_group(rows[_USERS], priorities)
+    return _Chosen(rows[kept], priorities[kept])
 
 
 def _least_per_group(groups: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:

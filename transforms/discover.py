@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import apache_beam as beam
-from apache_beam import typehints
 
 from mechanisms.heavy_hitters.discovery import Found, discover
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Search
-from transforms.collect_counts import Counted, CountMessages
+from transforms.collect import Collect
+from transforms.collect_counts import Counted
 
 
 class Discovered(NamedTuple):
@@ -39,25 +39,19 @@ class Discover(beam.PTransform):
     confidence: float = 0.95
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        return (
-            messages
-            | "Count" >> beam.CombineGlobally(CountMessages(self.protocol.levels))
-            | "Descend"
-            >> beam.ParDo(DescendDoFn(self.protocol, self.search, self.top, self.confidence))
-        )
+        estimate = partial(discovered, self.protocol, self.search, self.top, self.confidence)
+        collect = Collect(self.protocol.levels, estimate)
+        return messages | "Collect" >> collect.with_output_types(Discovered)
 
 
-@typehints.with_input_types(Counted)
-@typehints.with_output_types(Discovered)
-class DescendDoFn(beam.DoFn):
-    """From the counts of all levels to strings."""
-
-    def __init__(
-        self, protocol: Protocol, search: Search, top: int | None, confidence: float
-    ) -> None:
-        self._protocol, self._search = protocol, search
-        self._top, self._confidence = top, confidence
-
-    def process(self, state: Counted) -> Iterator[Discovered]:
-        found = discover(self._protocol, state.counts, self._search, self._top, self._confidence)
-        yield Discovered(found, state.invalid)
+def discovered(
+    protocol: Protocol,
+    search: Search,
+    top: int | None,
+    confidence: float,
+    counted: Counted,
+    users: int,
+) -> Discovered:
+    """From the counts of all levels to strings: see `Discover`; everybody sends one message."""
+    strings = discover(protocol, counted.counts, search, top, confidence)
+    return Discovered(strings, counted.invalid)

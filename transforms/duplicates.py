@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import SEALED, Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
-from transforms.blocks import GroupOnce, PartitionDoFn
+from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
 from transforms.progress import tally
 
 _SEAL = np.dtype([("metric", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))])
@@ -109,7 +109,7 @@ class PartitionIdsDoFn(PartitionDoFn):
         # Multiply-shift hashing (Dietzfelbinger et al., J. Algorithms 1997): a pair of ids meets
         # in a bucket with probability at most 2 / buckets over the draw of the multipliers.
         mixed = (self._names(rows) * self._multipliers).sum(axis=1, dtype=np.uint64)
-        return ((mixed >> np.uint64(32)) * np.uint64(self._buckets)) >> np.uint64(32)
+        return bucket_of(mixed, self._buckets)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():

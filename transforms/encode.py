@@ -1,262 +1,92 @@
-"""From telemetry values to cells: the declared domain, and what does not fit in it."""
+"""From tables to blocks: the one step that runs any encoder."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam import typehints
-from numpy.typing import NDArray
 
+from mechanisms.randomness import SecureRandom
 from transforms.block_coders import weighed
+from transforms.blocks import Generator
+from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.encoder import Encoder, encoded
+from transforms.encoders.users import UserDigest
 from transforms.progress import ROWS, tally
-from transforms.users import UserDigest
 
-NULL_VALUE = "null value"
-OUTSIDE_DOMAIN = "outside the domain"
-NULL_USER = "null user"
+__all__ = ["CellBlock", "Encode", "EncodeDoFn", "Encoded"]
 
-_BLOCK = 1 << 16  # rows encoded at a time
-# Views, which few of Arrow's kernels take, and what holds the same.
-_UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
+weighed(CellBlock)
+weighed(RowBlock)
 
 
-@weighed
-class CellBlock(NamedTuple):
-    """Usable rows, encoded.
+class Encoded(NamedTuple):
+    """What `Encode` yields.
 
     Attributes:
-        cells: (n,) uint32 indices into the domain.
-        users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+        blocks: usable rows.
+        tallies: (name, count), one for each name: the rows read, and the rejects by reason.
     """
 
-    cells: NDArray[np.uint32]
-    users: NDArray[np.uint64] | None
+    blocks: beam.PCollection
+    tallies: beam.PCollection
 
 
-class Domain(ABC):
-    """The values a histogram may contain, declared beforehand: it must not come from the data."""
+@dataclass
+class Encode(beam.PTransform):
+    """Tables in, `Encoded` out.
 
-    other: bool
-
-    @property
-    @abstractmethod
-    def declared(self) -> int:
-        """How many values are declared, the bin for all others not counted."""
-
-    @property
-    def size(self) -> int:
-        """How many cells there are."""
-        return self.declared + self.other
-
-    @abstractmethod
-    def labels(self) -> pa.Array:
-        """(declared,) the values in the order of their cells."""
-
-    @abstractmethod
-    def accepts(self, column: pa.DataType) -> bool:
-        """Whether a column of this type can hold the declared values."""
-
-    @abstractmethod
-    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
-        """(n,) the index of each non-null value, or `declared` where it is none of them."""
-
-    def encode(self, column: pa.Array) -> NDArray[np.int64]:
-        """Cells of one column.
-
-        Args:
-            column: n values of a type that `accepts` admits; nulls, if any, outside its dictionary.
-
-        Returns:
-            (n,) int64: a cell, -1 for a null, or -2 for a value outside the domain. With `other`
-            values outside the domain get the last cell instead.
-        """
-        present = column.is_valid().to_numpy(zero_copy_only=False)
-        cells = np.full(len(column), -1, np.int64)
-        cells[present] = self._indices(column.drop_null() if column.null_count else column)
-        if not self.other:
-            cells[cells == self.declared] = -2
-        return cells
-
-
-@dataclass(frozen=True)
-class IntegerRange(Domain):
-    """The integers low .. high, both included and both within -2^62 .. 2^62.
-
-    >>> IntegerRange(3, 5).encode(pa.array([3, 5, None, 6])).tolist()
-    [0, 2, -1, -2]
+    Attributes:
+        encoder: of the values.
+        users: the privacy unit; None where that is a row.
+        open_rng: opens the generator on each worker; a seeded one is for tests.
     """
 
-    low: int
-    high: int
-    other: bool = False
+    encoder: Encoder
+    users: UserDigest | None = None
+    open_rng: Generator = field(default=SecureRandom)
 
-    @property
-    def declared(self) -> int:
-        return self.high - self.low + 1
-
-    def labels(self) -> pa.Array:
-        return pa.array(np.arange(self.low, self.high + 1))
-
-    def accepts(self, column: pa.DataType) -> bool:
-        if pa.types.is_dictionary(column):
-            return self.accepts(column.value_type)
-        return bool(pa.types.is_integer(column))
-
-    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
-        if pa.types.is_dictionary(column.type):
-            return self._indices(column.dictionary)[column.indices.to_numpy()]
-        values = column.to_numpy(zero_copy_only=False)
-        inside = (values >= self.low) & (values <= self.high)
-        if inside.all():
-            return values.astype(np.int64, copy=False) - self.low
-        indices = np.full(len(values), self.declared, np.int64)
-        indices[inside] = values[inside].astype(np.int64) - self.low
-        return indices
-
-
-@dataclass(frozen=True)
-class DeclaredValues(Domain):
-    """A list of values, as text; for an integer column they are read as integers.
-
-    >>> DeclaredValues(("EWR", "JFK"), other=True).encode(pa.array(["JFK", "LGA"])).tolist()
-    [1, 2]
-    """
-
-    values: tuple[str, ...]
-    other: bool = False
-
-    @property
-    def declared(self) -> int:
-        return len(self.values)
-
-    def labels(self) -> pa.Array:
-        return pa.array(self.values, pa.string())
-
-    @cached_property
-    def _integers(self) -> pa.Array | None:
-        """The values as integers, or None if one of them is not, or two are the same one."""
-        try:
-            integers = [int(value) for value in self.values]
-            return pa.array(integers, pa.int64()) if len({*integers}) == len(integers) else None
-        except (ValueError, OverflowError):
-            return None
-
-    def accepts(self, column: pa.DataType) -> bool:
-        if pa.types.is_dictionary(column):
-            return self.accepts(column.value_type)
-        if pa.types.is_integer(column):
-            return self._integers is not None
-        if pa.types.is_boolean(column):
-            return {"true", "false"}.issuperset(self.values)
-        return bool(
-            pa.types.is_string(column)
-            or pa.types.is_large_string(column)
-            or pa.types.is_string_view(column)
-        )
-
-    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
-        if pa.types.is_dictionary(column.type):
-            # Look up each distinct value once, then follow the indices.
-            return self._indices(column.dictionary)[column.indices.to_numpy()]
-        if pa.types.is_integer(column.type):
-            if pa.types.is_uint64(column.type):  # what int64 cannot hold was not declared
-                column = pc.if_else(pc.greater(column, _LARGEST), None, column)
-            column, values = column.cast(pa.int64()), self._integers
-        else:
-            column, values = column.cast(pa.string()), self.labels()
-        found = pc.fill_null(pc.index_in(column, value_set=values), self.declared)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+    def expand(self, tables: beam.PCollection) -> Encoded:
+        encode = EncodeDoFn(self.encoder, self.users, self.open_rng)
+        step = beam.ParDo(encode).with_output_types(self.encoder.kind)
+        outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
+        tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        return Encoded(outputs.blocks, tallies)
 
 
 @typehints.with_input_types(pa.Table)
-@typehints.with_output_types(CellBlock)
 class EncodeDoFn(beam.DoFn):
-    """Tables to blocks of cells; rows that cannot be used are counted under their reason.
+    """Tables to blocks; rows that cannot be used are counted under their reason.
 
-    The main output holds `CellBlock`s; the output tagged `TALLIES` holds (name, count) pairs.
-    Neither a value nor a user ever reaches the tallies.
+    The main output holds blocks; the output tagged `TALLIES` holds (name, count) pairs. Neither a
+    value nor a user ever reaches the tallies.
     """
 
     TALLIES = "tallies"
 
-    def __init__(self, column: str, domain: Domain, users: UserDigest | None) -> None:
-        self._column, self._domain, self._users = column, domain, users
+    def __init__(
+        self, encoder: Encoder, users: UserDigest | None = None, open_rng: Generator = SecureRandom
+    ) -> None:
+        self._encoder, self._users, self._open_rng = encoder, users, open_rng
 
-    def process(self, table: pa.Table) -> Iterator[CellBlock | beam.pvalue.TaggedOutput]:
-        counted: Counter[str] = Counter()
-        for batch in table.to_batches(max_chunksize=_BLOCK):
-            block = self._encode(batch, counted)
-            if block.cells.size:
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, table: pa.Table) -> Iterator[Any]:
+        counted, notes = Counter({ROWS: table.num_rows}), Counter[str]()
+        for batch in table.to_batches(max_chunksize=self._encoder.batch_size):
+            block, rejects, noted = encoded(self._encoder, batch, self._users, self._rng)
+            counted += rejects
+            notes += noted
+            if block.size:
                 yield block
-        for name, amount in counted.items():
+        for name, amount in notes.items():
+            tally(name, amount)
+        for name, amount in (+counted).items():
             tally(name, amount)
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
-
-    def _encode(self, batch: pa.RecordBatch, counted: Counter[str]) -> CellBlock:
-        cells = self._domain.encode(_plain(batch.column(self._column)))
-        users, known = None, None
-        if self._users is not None:
-            ids = _plain(batch.column(self._users.column))
-            users = self._users(ids)
-            known = ids.is_valid().to_numpy(zero_copy_only=False) if ids.null_count else None
-        counted.update(self._reasons(cells, known))
-        usable = cells >= 0 if known is None else (cells >= 0) & known
-        if not usable.all():
-            cells = cells[usable]
-            users = None if users is None else users[usable]
-        return CellBlock(cells.astype(np.uint32), users)
-
-    @staticmethod
-    def _reasons(cells: NDArray[np.int64], known: NDArray[np.bool_] | None) -> dict[str, int]:
-        """How many rows were read, and how many cannot be used: each under its first reason."""
-        unknown = 0 if known is None else int(np.count_nonzero(~known))
-        kept = cells if known is None else cells[known]
-        counts = {
-            ROWS: len(cells),
-            NULL_USER: unknown,
-            NULL_VALUE: int(np.count_nonzero(kept == -1)),
-            OUTSIDE_DOMAIN: int(np.count_nonzero(kept == -2)),
-        }
-        return {name: amount for name, amount in counts.items() if amount}
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """The column, without views, or a dictionary that hides nulls or is longer than the column."""
-    column = _unviewed(column)
-    if pa.types.is_dictionary(column.type):
-        dictionary = column.dictionary
-        # An empty one serves a column of nulls alone, and has no entry to stand for them.
-        if dictionary.null_count or not 0 < len(dictionary) <= len(column):
-            return column.dictionary_decode()
-    return column
-
-
-def _unviewed(column: pa.Array) -> pa.Array:
-    """The same in a layout that every kernel takes."""
-    if pa.types.is_dictionary(column.type) and column.type.value_type in _UNVIEWED:
-        return pa.DictionaryArray.from_arrays(column.indices, _unviewed(column.dictionary))
-    kind = _UNVIEWED.get(column.type)
-    return column if kind is None else column.cast(kind)
-
-
-def integer_range(text: str) -> tuple[int, int] | None:
-    """The bounds in "LOW..HIGH", or None if the text is not of that form.
-
-    >>> integer_range("-3..12"), integer_range("airports.txt")
-    ((-3, 12), None)
-    """
-    low, dots, high = text.partition("..")
-    try:
-        return (int(low), int(high)) if dots else None
-    except ValueError:
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from mechanisms.learning.features import Features
 from mechanisms.learning.scores import Numbers
-from transforms.encode_rows import RowBlock
+from transforms.encoders.block import RowBlock
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,3 @@ class Examples:
             rows = self.features.rows(block.numbers, block.categories[:, :-1])
             return rows, block.categories[:, -1]
         return self.features.rows(block.numbers[:, :-1], block.categories), block.numbers[:, -1]
-
-
-def pieces(block: RowBlock, size: int) -> Iterator[RowBlock]:
-    """A block cut into blocks of at most so many rows."""
-    for start in range(0, len(block.numbers), size):
-        part = slice(start, start + size)
-        yield RowBlock(block.numbers[part], block.categories[part], None)

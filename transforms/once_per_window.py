@@ -17,9 +17,9 @@ from apache_beam import typehints
 from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
-from transforms.blocks import GroupOnce, PartitionDoFn
+from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
+from transforms.encoders.users import Digests, UserDigest
 from transforms.progress import tally
-from transforms.users import Digests, UserDigest
 
 SEEN = "user counted before"
 
@@ -91,7 +91,7 @@ class PartitionDigestsDoFn(PartitionDoFn):
         return np.unique(block)
 
     def assign(self, rows: Digests) -> Digests:
-        return ((rows >> np.uint64(32)) * np.uint64(self._buckets)) >> np.uint64(32)
+        return bucket_of(rows, self._buckets)
 
 
 def _distinct(bucket: int, pieces: Iterable[bytes]) -> tuple[int, bytes]:

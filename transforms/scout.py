@@ -4,47 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
-from numpy.typing import NDArray
 
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.magnitudes import BoundsRule, bin_of
-from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.randomness import SecureRandom
 from transforms import perturb
 from transforms.blocks import Generator
-from transforms.collect import CollectFrequencies, Frequencies
+from transforms.collect import Collect, frequencies
+from transforms.collect_counts import Counted
 from transforms.encode import CellBlock
-from transforms.encode_numbers import Bounds, Rounding
+from transforms.encoders.bounds import Bounds, Rounding
 from transforms.shuffle import Shuffle
-
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-class AsTheyAre(NamedTuple):
-    """In the place of bounds: numbers are clipped to what 32 bits hold, and not scaled."""
-
-    def scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) finite numbers."""
-        return np.clip(values, -_LARGEST, _LARGEST)
-
-
-@dataclass(frozen=True)
-class FloatWords:
-    """In the place of a grid: each number as the 32 bits of the nearest single-precision float."""
-
-    @property
-    def inputs(self) -> int:
-        """How many words there are."""
-        return 1 << 32
-
-    def encode(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.uint32]:
-        """(n,) words; nothing is drawn."""
-        return values.astype(np.float32).view(np.uint32)
 
 
 class Chosen(NamedTuple):
@@ -152,11 +129,9 @@ class ChooseBounds(beam.PTransform):
             messages |= "Shuffle" >> Shuffle(
                 self.min_reports, self.oracle.codes, self.buckets, self.open_rng, users
             )
-        return (
-            messages
-            | "Collect" >> CollectFrequencies(self.oracle, "none", users)
-            | "Choose" >> beam.ParDo(ChooseDoFn(self.oracle, self.rule))
-        )
+        estimate = partial(chosen_bounds, self.oracle, self.rule)
+        collect = Collect(self.oracle, estimate, users)
+        return messages | "Choose" >> collect.with_output_types(Chosen)
 
 
 def magnitudes(block: CellBlock) -> CellBlock:
@@ -164,22 +139,17 @@ def magnitudes(block: CellBlock) -> CellBlock:
     return CellBlock(bin_of(block.cells.view(np.float32)), None)
 
 
-@typehints.with_input_types(Frequencies)
-@typehints.with_output_types(Chosen)
-class ChooseDoFn(beam.DoFn):
-    """Bounds from the shares of magnitudes."""
-
-    def __init__(self, oracle: FrequencyOracle, rule: BoundsRule) -> None:
-        self._oracle, self._rule = oracle, rule
-
-    def process(self, found: Frequencies) -> Iterator[Chosen]:
-        if not found.n:
-            yield Chosen(None, 1.0, 0, found.invalid)
-            return
-        variances = self._oracle.variance(np.clip(found.unbiased, 0, 1), found.n)
-        bounds = Bounds(*self._rule(found.unbiased, variances))
-        hidden = self._rule.hidden(float(self._oracle.variance(0.0, found.n)))
-        yield Chosen(bounds, hidden, found.n, found.invalid)
+def chosen_bounds(
+    oracle: FrequencyOracle, rule: BoundsRule, counted: Counted, users: int
+) -> Chosen:
+    """Bounds from the shares of magnitudes: see `ChooseBounds`."""
+    shares = frequencies(oracle, "none", counted, users)
+    if not shares.n:
+        return Chosen(None, 1.0, 0, shares.invalid)
+    variances = oracle.variance(np.clip(shares.unbiased, 0, 1), shares.n)
+    bounds = Bounds(*rule(shares.unbiased, variances))
+    hidden = rule.hidden(float(oracle.variance(0.0, shares.n)))
+    return Chosen(bounds, hidden, shares.n, shares.invalid)
 
 
 @dataclass

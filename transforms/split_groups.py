@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
-from transforms.blocks import Generator, GroupOnce, PartitionDoFn
-from transforms.encode_rows import RowBlock
+from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, joined
+from transforms.encoders.block import Block, RowBlock, unpacked
 
-_PENDING = 1 << 26  # bytes a worker holds before it sends them on: few, large pieces
 _BLOCK = 1 << 24  # bytes of rows that leave together
 
 
@@ -33,29 +30,24 @@ class SplitGroups(beam.PTransform):
 
     Attributes:
         groups: how many, of equal size on average.
-        numbers: how many numbers a row has.
-        categories: how many categories a row has.
         held_back: the share of users in no group, who come last; 0 for nobody.
         shards: into how many pieces a group falls, each of which one worker can treat.
         open_rng: opens the generator on each worker.
     """
 
     groups: int
-    numbers: int
-    categories: int
     held_back: float = 0.0
     shards: int = 1
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, blocks: beam.PCollection) -> list[beam.PCollection]:
-        dtype = row_type(self.numbers, self.categories)
-        draw = DrawGroupsDoFn(self.groups, self.held_back, self.shards, dtype, self.open_rng)
+        draw = DrawGroupsDoFn(self.groups, self.held_back, self.shards, self.open_rng)
         tags = [group_tag(group) for group in range(self.groups + 1)]
         routed = (
             blocks
             | "Draw groups" >> beam.ParDo(draw)
             | "Gather groups" >> GroupOnce()
-            | "Part ways" >> beam.ParDo(PartDoFn(self.shards, dtype)).with_outputs(*tags)
+            | "Part ways" >> beam.ParDo(PartDoFn(self.shards)).with_outputs(*tags)
         )
         return [routed[tag] for tag in tags]
 
@@ -65,37 +57,27 @@ def group_tag(group: int) -> str:
     return f"group {group}"
 
 
-def row_type(numbers: int, categories: int) -> np.dtype[Any]:
-    """How a row travels."""
-    return np.dtype([("numbers", np.float32, (numbers,)), ("categories", np.int32, (categories,))])
-
-
 @typehints.with_input_types(RowBlock)
 @typehints.with_output_types(tuple[int, bytes])
-class DrawGroupsDoFn(PartitionDoFn):
+class DrawGroupsDoFn(PartitionBlocksDoFn):
     """Sends each row to a group, and there to a shard, by draws that look at nothing."""
 
-    def __init__(
-        self, groups: int, held_back: float, shards: int, dtype: np.dtype[Any], open_rng: Generator
-    ) -> None:
+    def __init__(self, groups: int, held_back: float, shards: int, open_rng: Generator) -> None:
         super().__init__((groups + 1) * shards)
         if not groups >= 1:
             raise ValueError(f"groups must be at least 1, not {groups}")
         if not 0 <= held_back < 1:
             raise ValueError(f"held_back must lie in [0, 1), not {held_back}")
-        self._groups, self._shards, self._dtype = groups, shards, dtype
+        self._groups, self._shards = groups, shards
         self._threshold, self._open_rng = int(held_back * 2**64), open_rng
-        self._most = max(1, _PENDING // max(dtype.itemsize, 1))
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def rows(self, block: RowBlock) -> NDArray[np.void]:
+    def rows(self, block: Block) -> NDArray[np.void]:
         if block.users is not None:
             raise ValueError("users must have been bounded to one row each")
-        rows = np.empty(len(block.numbers), self._dtype)
-        rows["numbers"], rows["categories"] = block.numbers, block.categories
-        return rows
+        return super().rows(block)
 
     def assign(self, rows: NDArray[np.void]) -> NDArray[np.uint64]:
         buckets = self._rng.integers(self._groups * self._shards, rows.size)
@@ -105,41 +87,16 @@ class DrawGroupsDoFn(PartitionDoFn):
             buckets[back] = np.uint64(self._groups * self._shards) + spread
         return buckets
 
-    def process(
-        self, block: RowBlock, window: Any = beam.DoFn.WindowParam
-    ) -> Iterator[WindowedValue]:
-        yield from super().process(block, window)
-        if self._pending >= self._most:  # rows are wide here
-            yield from self.finish_bundle()
-            self.start_bundle()
-
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 @typehints.with_output_types(RowBlock)
 class PartDoFn(beam.DoFn):
     """Unpacks the rows of each group into that group's own output."""
 
-    def __init__(self, shards: int, dtype: np.dtype[Any]) -> None:
-        self._shards, self._dtype = shards, dtype
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
 
     def process(self, group: tuple[int, Iterable[bytes]]) -> Iterator[beam.pvalue.TaggedOutput]:
         tag = group_tag(group[0] // self._shards)
-        for packed in _joined(group[1]):
-            rows = np.frombuffer(packed, self._dtype)
-            numbers = np.ascontiguousarray(rows["numbers"])
-            block = RowBlock(numbers, np.ascontiguousarray(rows["categories"]), None)
-            yield beam.pvalue.TaggedOutput(tag, block)
-
-
-def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces put together until they are large."""
-    waiting: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        waiting.append(piece)
-        size += len(piece)
-        if size >= _BLOCK:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
+        for rows in joined(group[1], _BLOCK):
+            yield beam.pvalue.TaggedOutput(tag, unpacked(RowBlock, rows))

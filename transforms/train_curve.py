@@ -18,8 +18,8 @@ from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
 from transforms.collect_counts import CountMessages
 from transforms.encode import CellBlock
-from transforms.encode_rows import RowBlock
-from transforms.examples import Examples, pieces
+from transforms.encoders.block import RowBlock, pieces
+from transforms.examples import Examples
 from transforms.perturb import Perturb
 from transforms.shuffle import Shuffle
 from transforms.train_step import Run

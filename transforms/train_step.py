@@ -22,9 +22,9 @@ from mechanisms.learning.opening import Opening
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.base import VectorMean
 from transforms.blocks import Generator
-from transforms.collect_vector import CountedRows, CountRows
-from transforms.encode_rows import RowBlock
-from transforms.examples import Examples, pieces
+from transforms.collect_counts import Counted, CountMessages
+from transforms.encoders.block import RowBlock, pieces
+from transforms.examples import Examples
 from transforms.progress import DIVERGED, REPORTS, tally
 from transforms.shuffle import Shuffle
 
@@ -95,7 +95,7 @@ class TrainSteps(beam.PTransform):
 
 @dataclass
 class _Round(beam.PTransform):
-    """A group's rows and the present model in, one `CountedRows` out; nothing if nobody reports."""
+    """A group's rows and the present model in, one `Counted` out; nothing if nobody reports."""
 
     run: TrainSteps
 
@@ -109,7 +109,7 @@ class _Round(beam.PTransform):
 
 @dataclass
 class _Heard(beam.PTransform):
-    """A group's messages in, one `CountedRows` out; nothing if there are none."""
+    """A group's messages in, one `Counted` out; nothing if there are none."""
 
     run: TrainSteps
     mechanism: VectorMean
@@ -121,15 +121,15 @@ class _Heard(beam.PTransform):
             messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng)
         # By a key, for that takes fewer stages than `CombineGlobally`, and there are many steps.
         keyed = messages | beam.Map(_keyed).with_output_types(tuple[int, np.ndarray])
-        counted = keyed | "Count" >> beam.CombinePerKey(CountRows(mechanism))
-        return counted | beam.Map(_value).with_output_types(CountedRows)
+        counted = keyed | "Count" >> beam.CombinePerKey(CountMessages(mechanism))
+        return counted | beam.Map(_value).with_output_types(Counted)
 
 
 def _keyed(messages: NDArray[np.uint64]) -> tuple[int, NDArray[np.uint64]]:
     return 0, messages
 
 
-def _value(pair: tuple[int, CountedRows]) -> CountedRows:
+def _value(pair: tuple[int, Counted]) -> Counted:
     return pair[1]
 
 
@@ -182,8 +182,8 @@ class OpenDoFn(beam.DoFn):
         # From a single report nobody knows by how much it is off.
         self._least = max(min_reports, 2) * self._each
 
-    def process(self, run: Run, counted: CountedRows | None) -> Iterator[Run]:
-        if counted is None or counted.counts is None or counted.messages < self._least:
+    def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
+        if counted is None or counted.messages < self._least:
             yield run
             return
         model = self._steps.open(run.model, counted.counts)
@@ -198,9 +198,9 @@ class UpdateDoFn(beam.DoFn):
     def __init__(self, steps: LocalSteps, min_reports: int) -> None:
         self._steps, self._min_reports = steps, min_reports
 
-    def process(self, run: Run, counted: CountedRows | None) -> Iterator[Run]:
+    def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
         each = self._steps.mechanism.messages
-        if counted is None or counted.counts is None or counted.messages < self._min_reports * each:
+        if counted is None or counted.messages < self._min_reports * each:
             yield run._replace(model=self._steps.skip(run.model), skipped=run.skipped + 1)
             return
         after = self._steps.advance(run.model, counted.counts)

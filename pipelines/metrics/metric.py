@@ -25,12 +25,14 @@ from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
 from transforms.blocks import Generator
-from transforms.contributions import OneValuePerUser
-from transforms.encode_numbers import Rounding
+from transforms.contributions import EncodeContributions
+from transforms.encode import Encoded
+from transforms.encoders.bounds import Rounding
+from transforms.encoders.encoder import Encoder
+from transforms.encoders.users import UserDigest
 from transforms.perturb import Perturb, users_of
 from transforms.progress import CHANGED, REPORTS, ROWS, WITHHELD, tally
 from transforms.shuffle import Shuffle
-from transforms.users import UserDigest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -215,9 +217,9 @@ class Metric(ABC):
         return None
 
     @property
-    @abstractmethod
     def columns(self) -> frozenset[str]:
         """What is read of the log; nothing else leaves the files."""
+        return self.encoder().columns | columns_of(self.options.user_column)
 
     @property
     def line_type(self) -> pa.DataType:
@@ -225,46 +227,27 @@ class Metric(ABC):
         return pa.string()
 
     @abstractmethod
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> Any:
-        """What takes tables to blocks of cells.
+    def encoder(self, rounding: Rounder = plain) -> Encoder:
+        """What takes rows to what the mechanism takes.
 
         Args:
-            users: digests of the user column; None where each row stands for itself.
             rounding: makes of the metric's own rounding of numbers the one that is used.
         """
 
-    @property
-    def bound(self) -> beam.PTransform:
-        """One uniformly chosen block entry of each user."""
-        return OneValuePerUser(bucket_count(self.telemetry.rows), self.open_rng)
-
-    @property
-    def perturb(self) -> beam.PTransform:
-        """Blocks of cells in, blocks of messages out."""
-        return Perturb(self.mechanism, self.open_rng)
-
     def reports(self, tables: beam.PCollection) -> Reports:
         """The clients: from tables to perturbed messages."""
-        cells, tallies = self.cells(tables)
+        blocks, tallies = self.contributions(tables)
         users = None
         if self.messages != 1 or self.mechanism.several:
-            users = cells | "Count users" >> beam.Map(users_of).with_output_types(int)
-        return Reports(cells | "Perturb" >> self.perturb, users, tallies)
+            users = blocks | "Count users" >> beam.Map(users_of).with_output_types(int)
+        step = Perturb(self.mechanism, self.open_rng)
+        return Reports(blocks | "Perturb" >> step, users, tallies)
 
-    def cells(self, tables: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Blocks of cells, one entry a row or one a user; and (name, count) of rows by fate."""
-        users = fresh_digest(self.options.user_column)
-        return self.encoded(tables, self.encoder(users), bounded=users is not None)
-
-    def encoded(
-        self, tables: beam.PCollection, encode: Any, bounded: bool
-    ) -> tuple[beam.PCollection, beam.PCollection]:
-        """The same by an encoder that is named; `bounded`: one entry a user."""
-        encoded = tables | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="cells")
-        cells = encoded.cells
-        if bounded:
-            cells |= "Bound contributions" >> self.bound
-        return cells, encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+    def contributions(self, tables: beam.PCollection) -> Encoded:
+        """Blocks of one row of each unit; and (name, count) of rows by fate."""
+        users, buckets = fresh_digest(self.options.user_column), bucket_count(self.telemetry.rows)
+        step = EncodeContributions(self.encoder(), users, buckets, self.open_rng)
+        return tables | "Contributions" >> step
 
     # The shuffler.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -20,7 +19,9 @@ from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric, plain
 from pipelines.parties.split import Split
-from transforms.encode_numbers import Rounding
+from transforms.encoders.bounds import Rounding
+from transforms.encoders.encoder import Encoder, encoded
+from transforms.progress import ROWS
 
 _Cells = NDArray[np.uint32]
 
@@ -110,26 +111,24 @@ class ClientReports:
             those that could not be used, by reason.
         """
         rng, counted = self.open_rng(), Counter[str]()
-        encode = self._encode()
-        getattr(encode, "setup", lambda: None)()
+        encoder, draws = self._encoder(), self.open_rng()
         blocks = [np.empty(0, np.uint32)]
         for table in tables:
-            for each in encode.process(table):
-                if isinstance(each, beam.pvalue.TaggedOutput):
-                    counted.update(dict([each.value]))
-                else:
-                    blocks.append(each.cells)
+            counted[ROWS] += table.num_rows
+            for batch in table.to_batches(max_chunksize=encoder.batch_size):
+                block, rejects, _ = encoded(encoder, batch, None, draws)
+                counted += rejects
+                blocks.append(block.cells)
         cells = np.concatenate(blocks)
         if (self.one or self.secret is not None) and cells.size:
             cells = cells[rng.integers(cells.size, 1).astype(np.int64)]
         messages = self._perturbed(cells, rng)
         sent = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)
-        return sent, dict(counted)
+        return sent, dict(+counted)
 
-    def _encode(self) -> Any:
-        """What takes tables to cells: the step of the same road."""
-        rounding = plain if self.secret is None else self._permanent
-        return self.metric.encoder(None, rounding)
+    def _encoder(self) -> Encoder:
+        """What takes rows to cells: the metric's own."""
+        return self.metric.encoder(plain if self.secret is None else self._permanent)
 
     def _permanent(self, usual: ScalarMean) -> Rounding:
         """Rounding whose coins are this user's, for ever."""

@@ -24,8 +24,8 @@ from pipelines.stream.publish import enough, publish
 from pipelines.stream.release import Backlog
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
+from transforms.encoders.users import UserDigest
 from transforms.once_per_window import OncePerWindow
-from transforms.users import UserDigest
 from transforms.windowed import ToWindows, now
 
 _ROWS, _FILES = 1 << 22, 1 << 9  # of one batch, or one file

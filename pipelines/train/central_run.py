@@ -17,7 +17,7 @@ from pipelines.train.central import CentralPlan, DivergedError
 from pipelines.train.curve import Curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Trained
-from transforms.encode_rows import RowBlock
+from transforms.encoders.block import RowBlock
 from transforms.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.train_curve import Scored
 

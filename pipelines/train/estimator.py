@@ -22,7 +22,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Hinge
 from mechanisms.learning.perceptron import Perceptron
 from pipelines.train.schema import Schema, values
-from transforms.attributes import Category, Number, NumberList
+from transforms.encoders.attributes import Category, Number, NumberList
 
 
 def as_joblib(schema: Schema, objective: Objective, weights: Floats) -> bytes:

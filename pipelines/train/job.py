@@ -21,8 +21,8 @@ from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
 from pipelines.train.target import read_target
 from pipelines.wording import large_delta, upward
-from transforms.attributes import Category, Number
 from transforms.blocks import Generator
+from transforms.encoders.attributes import Category, Number
 from transforms.examples import Examples
 from transforms.progress import DIVERGED, REPORTS, WITHHELD
 

@@ -5,45 +5,38 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsSingleton
 
 from pipelines import release
 from pipelines.inputs import Telemetry
-from pipelines.metrics.metric import bucket_count, fresh_digest
+from pipelines.metrics.metric import bucket_count, columns_of, fresh_digest
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.curve import Curve, private_curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.local import LocalPlan
 from pipelines.train.result import Trained, content
-from transforms.attributes import categorical, width
 from transforms.collect_counts import Counted
-from transforms.contributions_rows import OneRowPerUser
-from transforms.encode_rows import EncodeRowsDoFn
+from transforms.contributions import EncodeContributions
+from transforms.encode import Encoded
+from transforms.encoders.attributes import categorical, width
+from transforms.encoders.rows import RowEncoder
+from transforms.encoders.users import UserDigest
 from transforms.progress import CHANGED, ROWS, WITHHELD, tally
 from transforms.split_groups import SplitGroups
 from transforms.telemetry import ReadTelemetry
 from transforms.train_curve import AskHeldBack, Scored, ScoreModels
 from transforms.train_step import Run, TrainSteps
-from transforms.users import UserDigest
 
 _PUBLIC_POINTS = 51  # of a curve on public rows, at most
 _SHARD = 1 << 28  # bytes of a group's rows that one worker treats
 
 
-class Rows(NamedTuple):
-    """What `ReadRows` yields: RowBlocks, and (name, count) pairs, one for each name."""
-
-    blocks: beam.PCollection
-    tallies: beam.PCollection
-
-
 @dataclass
 class ReadRows(beam.PTransform):
-    """From files to `Rows`: the attributes, and the target last among its like.
+    """From files to `Encoded` rows: the attributes, and the target last among its like.
 
     Attributes:
         job: what was asked.
@@ -55,22 +48,15 @@ class ReadRows(beam.PTransform):
     telemetry: Telemetry
     users: UserDigest | None = None
 
-    def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        schema, users = self.job.schema, self.users
-        columns = [*schema.columns, schema.target.column]
-        columns += [] if users is None else [users.column]
-        encode = EncodeRowsDoFn((*schema.attributes, schema.target), users)
-        encoded = (
+    def expand(self, begin: beam.pvalue.PBegin) -> Encoded:
+        job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
+        encoder = RowEncoder((*job.schema.attributes, job.schema.target))
+        columns = encoder.columns | columns_of(None if users is None else users.column)
+        return (
             begin
-            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted({*columns})))
-            | "Encode" >> beam.ParDo(encode).with_outputs(encode.TALLIES, main="rows")
+            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted(columns)))
+            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng)
         )
-        blocks = encoded.rows
-        if users is not None:
-            buckets = bucket_count(self.telemetry.rows)
-            blocks |= "Bound contributions" >> OneRowPerUser(buckets, self.job.open_rng)
-        tallies = encoded[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
-        return Rows(blocks, tallies)
 
 
 @dataclass
@@ -133,12 +119,9 @@ class TrainLocally(beam.PTransform):
         """Users to the opening, to steps, or among those held back."""
         schema = self.job.schema
         columns = (*schema.attributes, schema.target)
-        numbers, categories = width(columns), len(categorical(columns))
-        shards = 1 + plan.users * 4 * (numbers + categories) // _SHARD
-        return SplitGroups(
-            plan.steps.groups, numbers, categories, plan.held_back, shards,
-            self.job.open_rng,
-        )  # fmt: skip
+        words = width(columns) + len(categorical(columns))
+        shards = 1 + plan.users * 4 * words // _SHARD
+        return SplitGroups(plan.steps.groups, plan.held_back, shards, self.job.open_rng)
 
     def _answers(
         self, plan: LocalPlan, runs: list[beam.PCollection], held_back: beam.PCollection

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from mechanisms.learning.features import Features
-from transforms.attributes import Attribute, Category, Number, categorical, numeric
-from transforms.encode import Domain
+from transforms.encoders.attributes import Attribute, Category, Number, categorical, numeric
+from transforms.encoders.domain import Domain
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import pyarrow as pa
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.numbers import read_bounds
-from transforms.attributes import Attribute, Category, Number
-from transforms.encode import DeclaredValues, Domain, integer_range
-from transforms.encode_numbers import Bounds
+from transforms.encoders.attributes import Attribute, Category, Number
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.domain import DeclaredValues, Domain, integer_range
 
 _NUMBERS = ("linear", "ridge")  # losses of numbers
 _SHAPE = (

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 
 # The road of one value, by the functions that a stranger's exception could come out of.
 STEPS = [
-    "transforms.encode.EncodeDoFn._encode",
-    "transforms.users.UserDigest.__call__",
+    "transforms.encoders.values.ValueEncoder.encode",
+    "transforms.encoders.users.UserDigest.__call__",
     "transforms.contributions.choose_one_per_user",
     "mechanism.perturb",
     "mechanisms.randomness.SecureRandom.permutation",

@@ -12,13 +12,17 @@ import pyarrow.parquet as pq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from tests.fakes import canaries
 from tests.oracles.wire import EXAMPLES
-from transforms.encode import DeclaredValues, EncodeDoFn
-from transforms.encode_numbers import Bounds, EncodeNumbersDoFn
-from transforms.users import UserDigest
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.domain import DeclaredValues
+from transforms.encoders.encoder import encoded
+from transforms.encoders.numbers import NumberEncoder
+from transforms.encoders.users import UserDigest
+from transforms.encoders.values import ValueEncoder
 
 RUNS = max(8, EXAMPLES // 100)  # of the whole command, which takes a second each
 
@@ -98,23 +102,15 @@ def test_fuzz_rows_are_encoded_or_counted(batch: pa.RecordBatch) -> None:
     """Every row becomes a cell in range, or one reject: none is lost and none is in two."""
     from mechanisms.mean.two_point import duchi
 
-    table = pa.Table.from_batches([batch])
-    domain, digest = DeclaredValues(canaries.DECLARED), UserDigest("user", 7)
-    mechanism = duchi(1.0, cells=8)
-    for step, most in [
-        (EncodeDoFn("value", domain, digest), domain.size),
-        (EncodeNumbersDoFn("real", Bounds(-1.0, 1.0), mechanism, digest), mechanism.inputs),
+    domain, mechanism = DeclaredValues(canaries.DECLARED), duchi(1.0, cells=8)
+    for encoder, most in [
+        (ValueEncoder("value", domain), domain.size),
+        (NumberEncoder("real", Bounds(-1.0, 1.0), mechanism), mechanism.inputs),
     ]:
-        step.setup()
-        cells, rejects = 0, 0
-        for out in step.process(table):
-            if hasattr(out, "cells"):
-                assert (out.cells < most).all()
-                assert out.cells.size == out.users.size
-                cells += out.cells.size
-            elif out.value[0] != "rows read":
-                rejects += out.value[1]
-        assert cells + rejects == batch.num_rows
+        block, rejects, _ = encoded(encoder, batch, UserDigest("user", 7), SecureRandom())
+        assert (block.cells < most).all()
+        assert block.cells.size == block.users.size
+        assert block.size + rejects.total() == batch.num_rows
 
 
 @given(broken())

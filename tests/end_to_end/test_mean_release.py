@@ -242,7 +242,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
         output=str(tmp_path / "out"), mechanism="duchi",
     )  # fmt: skip
     job = Mean.resolve(options)
-    counted = Counted(np.array([900, 1100]), 3)
+    counted = Counted(np.array([900, 1100]), 2000, 3)
     chosen = Chosen(job.bounds, 0.0, 0, 0)
     told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS})
     (content,) = told

@@ -198,9 +198,9 @@ def test_withholds_where_nothing_can_be_used(run, workspace) -> None:
 # ---- a job that dies -----------------------------------------------------------------------------
 
 STEPS = [
-    "transforms.encode_numbers.EncodeNumbersDoFn._encode",
-    "transforms.encode_numbers.Bounds.scale",
-    "transforms.users.UserDigest.__call__",
+    "transforms.encoders.numbers.NumberEncoder.encode",
+    "transforms.encoders.bounds.Bounds.scale",
+    "transforms.encoders.users.UserDigest.__call__",
     "transforms.contributions.choose_one_per_user",
     "mechanism.encode",
     "mechanism.perturb",

@@ -25,7 +25,7 @@ from pipelines.metrics.vector_mean.result import estimated, tables
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
-from transforms.collect_vector import CountedRows
+from transforms.collect_counts import Counted
 from transforms.telemetry import ReadTelemetry
 
 USERS, EACH, D = 3000, 2, 4
@@ -322,7 +322,7 @@ def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace)
     job = AverageRow.resolve(options)
     counts = np.ones(job.mechanism.codes, np.int64)
     road = job
-    found = CountedRows(counts, int(counts.sum()), 5)
+    found = Counted(counts, int(counts.sum()), 5)
     one, other = (road.content(found, {"rows read": ROWS}) for _ in range(2))
     assert one.files["vector-mean.parquet"] == other.files["vector-mean.parquet"]
     assert one.statement["invalid_reports"] == 5

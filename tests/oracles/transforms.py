@@ -1,108 +1,23 @@
-"""The Beam floor done slowly: rows one at a time, DoFns driven by hand, and what a run let out."""
+"""The Beam floor done slowly: DoFns driven by hand, and what a run let out."""
 
 from __future__ import annotations
 
 import itertools
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from scipy import optimize, stats
 
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, MISS
-from transforms.encode import NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN, Domain, IntegerRange
-from transforms.progress import NAMESPACE, ROWS
+from transforms.progress import NAMESPACE
 from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
-
-# ---- rows, one at a time -----------------------------------------------------------------------
-
-
-def cell(domain: Domain, value: Any) -> int:
-    """Where a value goes: its place among the declared ones, -1 for a null, -2 for an outsider."""
-    if value is None:
-        return -1
-    if isinstance(domain, IntegerRange):
-        declared: list[Any] = list(range(domain.low, domain.high + 1))
-    elif isinstance(value, bool):
-        declared, value = list(domain.values), {True: "true", False: "false"}[value]
-    elif isinstance(value, int):
-        declared = [int(text) for text in domain.values]
-    else:
-        declared = list(domain.values)
-    if value in declared:
-        return declared.index(value)
-    return len(declared) if domain.other else -2
-
-
-def encoded(domain: Domain, values: Sequence[Any], ids: Sequence[Any] | None):
-    """The usable rows as (cell, id) pairs, and the tallies: each row under one reason at most."""
-    rows, tallies = [], Counter()
-    for value, user in zip(values, [0] * len(values) if ids is None else ids, strict=True):
-        place = cell(domain, value)
-        tallies[ROWS] += 1
-        if user is None:
-            tallies[NULL_USER] += 1
-        elif place == -1:
-            tallies[NULL_VALUE] += 1
-        elif place == -2:
-            tallies[OUTSIDE_DOMAIN] += 1
-        else:
-            rows.append((place, user))
-    return rows, dict(tallies)
-
-
-def mix(word: int) -> int:
-    """SplitMix64's finaliser, in Python's own integers."""
-    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
-    return word ^ word >> 31
-
-
-def digest(user: int | str | bytes, key: int) -> int:
-    """A user's digest: an integer mixed, or a text absorbed eight bytes at a time, and sealed."""
-    if isinstance(user, int):
-        state = mix(user % 2**64 ^ key)
-    else:
-        text = user.encode() if isinstance(user, str) else user
-        state = mix(len(text) ^ key)
-        for start in range(0, len(text), 8):
-            state = mix(state ^ int.from_bytes(text[start : start + 8], "little"))
-    return mix((state + key) % 2**64)
-
-
-def unmix(word: int) -> int:
-    """The word that `mix` maps to this one."""
-    word ^= word >> 31 ^ word >> 62
-    word = word * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
-    word ^= word >> 27 ^ word >> 54
-    word = word * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
-    return word ^ word >> 30 ^ word >> 60
-
-
-def arrow(values: Sequence[Any], kind: pa.DataType, before: int = 0, after: int = 0) -> pa.Array:
-    """A column that is a slice of a longer one, its neighbours copies of its own values."""
-    values = list(values)
-    around = values or [None]
-    padded = [around[i % len(around)] for i in range(before)] + values + around[:1] * after
-    return pa.array(padded, kind).slice(before, len(values))
-
-
-def dictionary(
-    values: Sequence[Any], kind: pa.DataType, entries: Iterable[Any], hide_nulls: bool
-) -> pa.Array:
-    """A dictionary column that also holds unused entries, its nulls in the indices or inside."""
-    held = list(dict.fromkeys([*entries, *(v for v in values if v is not None)]))
-    held += [None] if hide_nulls else []
-    places = [held.index(v) if v is not None or hide_nulls else None for v in values]
-    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int16()), pa.array(held, kind))
-
 
 # ---- randomness that tests may repeat ----------------------------------------------------------
 

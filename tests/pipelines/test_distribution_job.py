@@ -17,7 +17,7 @@ from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import covers, scaled
 from pipelines.metrics.distribution.view import number, percent
 from tests.fakes import canaries
-from transforms.encode_numbers import Bounds
+from transforms.encoders.bounds import Bounds
 
 ROWS = 5000
 

@@ -14,7 +14,7 @@ from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
 from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
-from transforms.encode_numbers import Bounds
+from transforms.encoders.bounds import Bounds
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from pipelines.metrics.mean import kind as mean
 from pipelines.metrics.vector_mean import kind as vector_mean
 from pipelines.train import run as train
 from tests.fakes.ledger_rivals import request
-from transforms.attributes import Category, NumberList
-from transforms.encode import IntegerRange
-from transforms.encode_numbers import Bounds
+from transforms.encoders.attributes import Category, NumberList
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.domain import IntegerRange
 
 WIDE = 80
 LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2

@@ -16,10 +16,11 @@ from mechanisms.learning.perceptron import Perceptron
 from pipelines.train.estimator import as_joblib, estimator
 from pipelines.train.export import as_json, kind
 from pipelines.train.schema import Schema, values
-from transforms.attributes import Category, Number, NumberList
-from transforms.encode import DeclaredValues, IntegerRange
-from transforms.encode_numbers import Bounds
-from transforms.encode_rows import EncodeRowsDoFn, RowBlock
+from tests.oracles.encoders import encode_table
+from transforms.encoders.attributes import Category, Number, NumberList
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.domain import DeclaredValues, IntegerRange
+from transforms.encoders.rows import RowEncoder
 from transforms.examples import Examples
 
 N = 60
@@ -88,8 +89,7 @@ def recorded(columns: list[str]) -> np.ndarray:
 def truth(target: str, objective, weights) -> np.ndarray:
     """What the model itself says of the same rows, encoded as the pipeline does."""
     made = schema(target)
-    encode = EncodeRowsDoFn((*ATTRIBUTES, TARGETS[target]), None)
-    (block,) = [each for each in encode.process(TABLE) if isinstance(each, RowBlock)]
+    block, _ = encode_table(RowEncoder((*ATTRIBUTES, TARGETS[target])), TABLE)
     rows, _ = Examples(made.features, made.classes is not None)(block)
     told = objective.predict(weights, rows.astype(np.float64))
     if made.classes is None:

@@ -17,9 +17,9 @@ from pipelines.inputs import open_telemetry
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.row_attributes import read_attributes
-from transforms.attributes import Category, Number, NumberList
-from transforms.encode import IntegerRange
-from transforms.encode_numbers import Bounds
+from transforms.encoders.attributes import Category, Number, NumberList
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.domain import IntegerRange
 
 ROWS = 2000
 

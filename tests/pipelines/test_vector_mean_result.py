@@ -11,7 +11,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
 from pipelines.metrics.vector_mean.result import estimated
-from transforms.collect_vector import CountedRows
+from transforms.collect_counts import Counted
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24
 
@@ -45,7 +45,7 @@ def test_shrinking_serves_no_row_worse_where_few_report_each_coordinate(build, s
     rows, asked, errors = np.tile(truth, (N, 1)), job(mechanism, shrink), np.zeros(2)
     for _ in range(RUNS):
         messages = rows_of(mechanism, rows, rng)
-        found = estimated(asked, CountedRows(mechanism.count(messages), messages.size, 0))
+        found = estimated(asked, Counted(mechanism.count(messages), messages.size, 0))
         assert found.row.reports.mean() < 100
         for place, guess in enumerate((found.row.unbiased, found.shrunk.estimate)):
             errors[place] += np.mean((guess - truth) ** 2)
@@ -59,7 +59,7 @@ def test_the_noise_that_is_taken_off_is_the_noise_there_is(build):
     for _ in range(RUNS):
         messages = rows_of(mechanism, rows, rng)
         row = estimated(
-            job(mechanism, "none"), CountedRows(mechanism.count(messages), messages.size, 0)
+            job(mechanism, "none"), Counted(mechanism.count(messages), messages.size, 0)
         ).row
         judged, seen = judged + row.judged.mean(), seen + np.mean(row.unbiased**2)
         assert (row.standard_error**2 > 1.2 * row.judged.mean()).mean() > 0.5

@@ -14,8 +14,7 @@ from apache_beam import coders
 from tests.oracles.transforms import run, source
 from transforms.block_coders import BlockCoder, weighed
 from transforms.encode import CellBlock
-from transforms.encode_rows import RowBlock
-from transforms.pick_coordinates import PickedBlock
+from transforms.encoders.block import RowBlock
 from transforms.telemetry import ReadTelemetry
 
 USERS = np.arange(4, dtype=np.uint64)
@@ -26,7 +25,7 @@ BLOCKS = [
     CellBlock(np.arange(4, dtype=np.uint32), None),
     CellBlock(np.arange(4, dtype=np.uint32), USERS),
     RowBlock(np.ones((4, 3), np.float32), np.zeros((4, 2), np.int32), USERS),
-    PickedBlock(np.arange(8, dtype=np.uint32).reshape(4, 2), None),
+    CellBlock(np.arange(8, dtype=np.uint32).reshape(4, 2), None),
     pa.table({"city": ["a", None, "ccc"], "price": [1.5, 2.5, None]}),
 ]
 kinds = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import apache_beam as beam
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.transforms import drive, grouped, run, source
-from transforms import blocks
 from transforms.blocks import GroupOnce, PartitionDoFn, partition
 
 
@@ -34,6 +31,11 @@ class Remainders(PartitionDoFn):
         return rows % self._buckets
 
 
+def gathering(buckets: int, **limits: int) -> Remainders:
+    """Such a step that sends on earlier than others do."""
+    return type("Gathering", (Remainders,), limits)(buckets)
+
+
 @given(st.lists(st.integers(0, 999), max_size=50), st.sampled_from([1, 2, 7, 256, 257, 65536]))
 def test_partition_keeps_every_row_in_order_within_its_bucket(values, size):
     rows = np.array(values, np.uint16)
@@ -41,7 +43,7 @@ def test_partition_keeps_every_row_in_order_within_its_bucket(values, size):
     assert [bucket for bucket, _ in pieces] == sorted({value % size for value in values})
     for bucket, piece in pieces:
         expected = [value for value in values if value % size == bucket]
-        assert np.frombuffer(piece, np.uint16).tolist() == expected
+        assert piece.tolist() == expected
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 65537, float("nan")])
@@ -55,29 +57,27 @@ def test_impossible_numbers_of_buckets_are_refused(buckets):
 )
 def test_rows_are_gathered_and_none_is_lost(bundles, buffer):
     arrays = [[np.array([v], np.uint8) for v in bundle] for bundle in bundles]
-    with mock.patch.object(blocks, "_BUFFER", buffer):
-        sent = drive(Remainders(3), arrays)
+    sent = drive(gathering(3, most_rows=buffer), arrays)
     received = [v for pieces in grouped(sent).values() for v in b"".join(pieces)]
     assert sorted(received) == sorted(v for bundle in bundles for v in bundle)
 
 
 def test_rows_wait_together_whatever_their_windows():
     """A bundle of many windows holds no more rows than a bundle of one."""
-    dofn = Remainders(2)
+    dofn = gathering(2, most_rows=10)
     dofn.start_bundle()
-    with mock.patch.object(blocks, "_BUFFER", 10):
-        for day in range(100):
-            list(dofn.process(np.arange(3), IntervalWindow(day, day + 1)))
-            assert sum(len(r) for rows in dofn._waiting.values() for r in rows) < 10
+    for day in range(100):
+        list(dofn.process(np.arange(3), IntervalWindow(day, day + 1)))
+        assert sum(len(r) for rows in dofn._waiting.values() for r in rows) < 10
 
 
 def test_rows_wait_again_after_they_were_sent():
     """Else every later block of a bundle would leave in pieces of its own."""
-    dofn = Remainders(2)
-    dofn.start_bundle()
-    with mock.patch.object(blocks, "_BUFFER", 10):
+    for limits in ({"most_rows": 10}, {"most_bytes": 80}):
+        dofn = gathering(2, **limits)
+        dofn.start_bundle()
         sent = [len(list(dofn.process(np.arange(4), GlobalWindow()))) for _ in range(9)]
-    assert sent == [0, 0, 2] * 3
+        assert sent == [0, 0, 2] * 3
 
 
 def test_pieces_carry_the_end_of_their_window():

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam import coders
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms import catalog
 from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
+from mechanisms.mean.two_point import duchi
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
+from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.transforms import run, source
-from transforms.collect import CollectExactly, CollectFrequencies, DecodeDoFn, Frequencies
-from transforms.collect_counts import Counted, CountMessages
+from transforms.collect import (
+    CollectExactly,
+    CollectFrequencies,
+    EstimateCountsFn,
+    EstimateFn,
+    Frequencies,
+    frequencies,
+)
+from transforms.collect_counts import Counted, Counting, CountMessages
 from transforms.encode import CellBlock
+from transforms.perturb import Perturb
 from transforms.progress import REPORTS
 from transforms.shuffle import Shuffle
 
@@ -47,7 +60,7 @@ def batches(draw, mechanism):
     return draw(st.lists(st.lists(st.lists(message, max_size=8), max_size=4), max_size=5))
 
 
-def accumulate(combine, bundle) -> Counted:
+def accumulate(combine, bundle) -> Counting:
     state = combine.create_accumulator()
     for block in bundle:
         state = combine.add_input(state, np.array(block, np.uint64))
@@ -63,12 +76,12 @@ def test_any_split_and_any_merging_count_alike(sample, order, travels):
         order.shuffle(states)
         merged = combine.merge_accumulators([states.pop(), states.pop()])
         states.append(pickle.loads(pickle.dumps(merged)) if travels else merged)
-    state = combine.merge_accumulators(states)
+    counted = combine.extract_output(combine.merge_accumulators(states))
     messages = [m for bundle in bundles for block in bundle for m in block]
     counts, invalid = one_shot(mechanism, messages)
-    assert state.counts.tolist() == counts
-    assert state.counts.dtype == np.int64
-    assert state.invalid == invalid
+    assert counted.counts.tolist() == counts
+    assert counted.counts.dtype == np.int64
+    assert (counted.messages, counted.invalid) == (sum(counts), invalid)
 
 
 @given(mechanisms.flatmap(lambda m: st.tuples(st.just(m), batches(m))))
@@ -84,13 +97,41 @@ def test_merging_leaves_the_parts_alone(sample):
     assert pickle.dumps(states) == before
 
 
+def test_tables_of_counters_are_made_only_where_they_fill():
+    """A hundred thousand counters: as many messages wait before there is a table of them."""
+    mechanism = SampledCoordinates(1.0, 50_000, 1, duchi(1.0))
+    combine, size = CountMessages(mechanism), mechanism.codes * 3 // 5
+    state = combine.add_input(combine.create_accumulator(), np.zeros(size, np.uint64))
+    assert state.counts is None
+    state = combine.add_input(state, np.zeros(size, np.uint64))
+    assert state.counts is not None
+    assert (state.counts[0], state.waiting) == (2 * size, ())
+
+
+def test_what_waits_is_a_few_blocks_however_many_came():
+    """Else a table of 2^26 counters would wait for a row of blocks as long, looked at each time."""
+    combine = CountMessages(SampledCoordinates(1.0, 50, 1, duchi(1.0)))
+    halves = []
+    for _ in range(2):
+        state = combine.create_accumulator()
+        for code in range(1000):
+            state = combine.add_input(state, np.arange(code % 7, dtype=np.uint64))
+        halves.append(state)
+    for state in (*halves, combine.merge_accumulators(halves)):
+        assert state.counts is None
+        assert len(state.waiting) <= 13  # each is over twice the next, and 2^13 exceed them all
+        assert sum(block.size for block in state.waiting) == state.messages
+    counts = combine.extract_output(combine.merge_accumulators(halves)).counts
+    assert counts[:7].tolist() == [2 * sum(c % 7 > m for c in range(1000)) for m in range(7)]
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: str(m.codes))
 @pytest.mark.parametrize("postprocess", ["pop", "none"])
 def test_output_is_the_estimate_and_its_projection(mechanism, postprocess):
     cells = np.arange(500) % mechanism.domain_size
     messages = mechanism.perturb(cells, SeededRandom(1))
-    counted = Counted(mechanism.count(messages), 2)
-    (result,) = DecodeDoFn(mechanism, postprocess).process(counted, 0)
+    counted = Counted(mechanism.count(messages), 500, 2)
+    result = frequencies(mechanism, postprocess, counted, 0)
     unbiased = mechanism.estimate(mechanism.count(messages))
     assert (result.n, result.invalid) == (500, 2)
     np.testing.assert_array_equal(result.unbiased, unbiased)
@@ -104,8 +145,8 @@ def test_output_is_the_estimate_and_its_projection(mechanism, postprocess):
 
 @pytest.mark.parametrize("messages", [[], [2**64 - 1, 5]])
 def test_no_possible_message_no_estimate(messages):
-    counted = accumulate(CountMessages(MECHANISMS[0]), [messages])
-    (result,) = DecodeDoFn(MECHANISMS[0], "pop").process(counted, 0)
+    combine = EstimateFn(MECHANISMS[0], partial(frequencies, MECHANISMS[0], "pop"))
+    result = combine.extract_output(accumulate(combine, [messages]))
     assert (result.n, result.invalid) == (0, len(messages))
     assert result.unbiased.size == result.estimate.size == 0
 
@@ -113,31 +154,34 @@ def test_no_possible_message_no_estimate(messages):
 @pytest.mark.parametrize("postprocess", ["POP", "", "em"])
 def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
     with pytest.raises(ValueError, match="must be one of pop, none"):
-        DecodeDoFn(MECHANISMS[0], postprocess)
+        CollectFrequencies(MECHANISMS[0], postprocess)
+    with pytest.raises(ValueError, match="must be one of pop, none"):
+        CollectExactly(LaplaceHistogram(1.0, 4), postprocess)
 
 
 def test_states_and_results_travel():
     """Through pickle, and through the coder that Beam gives them between machines."""
-    state = Counted(np.arange(5), 3)
+    counted = Counted(np.arange(5), 10, 3)
+    state = Counting(np.arange(5), 10, 3, (np.zeros(2, np.uint64),))
     result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0))
-    for value in [state, result]:
+    for value in [counted, state, result]:
         coder = coders.registry.get_coder(type(value))
         for copy in [pickle.loads(pickle.dumps(value)), coder.decode(coder.encode(value))]:
             assert type(copy) is type(value)
             for ours, theirs in zip(value, copy, strict=True):
                 np.testing.assert_array_equal(ours, theirs)
-    copy = pickle.loads(pickle.dumps(state))
-    counted = CountMessages(MECHANISMS[0]).add_input(copy, np.array([4, 4], np.uint64))
-    assert counted.counts.tolist() == [0, 1, 2, 3, 6]
+    copy, combine = pickle.loads(pickle.dumps(state)), CountMessages(MECHANISMS[0])
+    after = combine.extract_output(combine.add_input(copy, np.array([4, 4], np.uint64)))
+    assert after.counts.tolist() == [2, 1, 2, 3, 6]
 
 
 def test_the_steps_travel_light():
     """Tables of constants are made anew on each worker; the mechanism is a few numbers."""
     mechanism = catalog.build("olh", epsilon=1.0, domain_size=10**6)
-    count, decode = CountMessages(mechanism), DecodeDoFn(mechanism, "pop")
-    count.add_input(count.create_accumulator(), np.zeros(1, np.uint64))
-    assert len(pickle.dumps(count)) < 1000
-    assert len(pickle.dumps(decode)) < 1000
+    combine = EstimateFn(mechanism, partial(frequencies, mechanism, "pop"))
+    state = combine.add_input(combine.create_accumulator(), np.zeros(1, np.uint64))
+    combine.extract_output(state)
+    assert len(pickle.dumps(combine)) < 1500
 
 
 def test_pipeline_of_nothing_gives_one_empty_result():
@@ -221,8 +265,72 @@ def test_messages_are_counted_in_the_step_that_orders_them(name):
 
 def names(stage) -> str:
     """The steps of a stage of the local runner, and where they write."""
-    told = (f"{step.unique_name} {step.spec.payload[:12]!r}" for step in stage.transforms)
-    return "\n".join(told)
+    steps = (f"{step.unique_name} {step.spec.payload[:12]!r}" for step in stage.transforms)
+    return "\n".join(steps)
+
+
+def windowed(pipeline, blocks, numbers):
+    """Blocks at 0, 6, 12, .. seconds and numbers of users at the same times, by windows of 10 s."""
+    messages = pipeline | "Messages" >> source(blocks, spread=6)
+    users = pipeline | "Users" >> source(numbers, int, spread=6)
+    return (
+        messages | "By time" >> beam.WindowInto(FixedWindows(10)),
+        users | "Users by time" >> beam.WindowInto(FixedWindows(10)),
+    )
+
+
+@pytest.mark.parametrize("runner", ["FnApiRunner", "BundleBasedDirectRunner"])
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_every_window_is_estimated_from_its_own_messages_and_users(name, runner):
+    mechanism = catalog.build(name, epsilon=1.0, domain_size=3)
+    blocks = [np.array(codes, np.uint64) for codes in ([0, 1], [1], [2, 2], [0], [1, 1, 2])]
+
+    def build(pipeline):
+        messages, users = windowed(pipeline, blocks, [1, 1, 2, 1, 3])
+        return messages | CollectFrequencies(mechanism, "none", users)
+
+    results = {int(kept.window.start): kept.element for kept in run(build, runner=runner).kept}
+    several = name == "oue"
+    expected = {0: ([1, 2, 0], 2 if several else 3), 10: ([1, 0, 2], 3), 20: ([0, 2, 1], 3)}
+    assert results.keys() == expected.keys()
+    for start, (counts, n) in expected.items():
+        assert results[start].n == n
+        np.testing.assert_array_equal(
+            results[start].unbiased, mechanism.estimate(np.array(counts), n)
+        )
+
+
+def test_a_stream_of_windows_is_estimated_as_they_end():
+    """The users of a window are a side input, which is there once the window has passed."""
+    mechanism = catalog.build("oue", epsilon=1.0, domain_size=3)
+    stream = TestStream()
+    for start, codes in ((0, [0, 1]), (10, [2, 2, 1])):
+        elements = [TimestampedValue(code, start + 1) for code in codes]
+        stream = stream.add_elements(elements).advance_watermark_to(start + 10)
+    stream = stream.advance_watermark_to_infinity()
+
+    def build(pipeline):
+        codes = pipeline | stream | beam.WindowInto(FixedWindows(10))
+        messages = codes | beam.Map(lambda c: np.array([c], np.uint64)).with_output_types(
+            np.ndarray
+        )
+        users = codes | "One each" >> beam.Map(lambda _: 1).with_output_types(int)
+        return messages | CollectFrequencies(mechanism, "none", users)
+
+    outcome = run(build, "--streaming", runner="BundleBasedDirectRunner")
+    results = {int(kept.window.start): kept.element for kept in outcome.kept}
+    assert {start: result.n for start, result in results.items()} == {0: 2, 10: 3}
+    expected = mechanism.estimate(np.array([0, 1, 2]), 3)
+    np.testing.assert_array_equal(results[10].unbiased, expected)
+
+
+def test_counts_in_parts_are_estimated_together():
+    combine = EstimateCountsFn(lambda counted, users: (counted, users))
+    parts = [Counted(np.array([1, 2]), 3, 1), Counted(np.array([0, 5]), 5, 0)]
+    states = [combine.add_input(combine.create_accumulator(9), part, 9) for part in parts]
+    counted, users = combine.extract_output(combine.merge_accumulators(states, 9), 9)
+    assert (counted.counts.tolist(), counted.messages, counted.invalid) == ([1, 7], 8, 1)
+    assert users == 9
 
 
 def blocks(*cells) -> list[CellBlock]:
@@ -234,7 +342,7 @@ def test_the_central_model_counts_exactly_and_adds_noise_once(family):
     mechanism = family(1.0, 4)
     collect = CollectExactly(mechanism, "pop", lambda: SeededRandom(3))
     rows = blocks([0, 1, 1], [3] * 500, [2])
-    outcome = run(lambda p: p | source(rows, CellBlock) | collect)
+    outcome = run(lambda p: p | source(rows, CellBlock) | Perturb(mechanism) | collect)
     (result,) = outcome.elements
     unbiased, estimate = mechanism.release(np.array([1, 2, 1, 500]), SeededRandom(3))
     assert (result.n, result.invalid) == (504, 0)
@@ -245,6 +353,6 @@ def test_the_central_model_counts_exactly_and_adds_noise_once(family):
 
 def test_the_central_model_says_nothing_of_nobody():
     collect = CollectExactly(LaplaceHistogram(1.0, 4))
-    (result,) = run(lambda p: p | source([], CellBlock) | collect).elements
+    (result,) = run(lambda p: p | source([]) | collect).elements
     assert result.n == 0
     assert result.unbiased.size == result.estimate.size == 0

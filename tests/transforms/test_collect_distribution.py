@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,8 @@ from mechanisms.channel import Mechanism
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collect_distribution import (
-    CollectDistribution,
-    Distribution,
-    DistributionCombineFn,
-)
+from transforms.collect import EstimateFn
+from transforms.collect_distribution import CollectDistribution, Distribution, distribution
 
 MECHANISMS = [build("nm", epsilon=2.0, cells=15), build("grr", epsilon=2.0, domain_size=16)]
 PROBABILITIES = (0.25, 0.5)
@@ -52,7 +51,8 @@ def test_any_split_gives_the_same(mechanism: Mechanism, pieces: int) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_accumulators_merge_in_any_order(mechanism: Mechanism) -> None:
-    combine = DistributionCombineFn(DistributionEstimator(mechanism, 2), 0.95, PROBABILITIES)
+    estimator = DistributionEstimator(mechanism, 2)
+    combine = EstimateFn(mechanism, partial(distribution, estimator, 0.95, PROBABILITIES))
     parts = [
         combine.add_input(combine.create_accumulator(), block)
         for block in np.array_split(messages_of(mechanism), 5)
@@ -64,8 +64,8 @@ def test_accumulators_merge_in_any_order(mechanism: Mechanism) -> None:
 
 
 def test_an_empty_batch_has_no_distribution() -> None:
-    found = run(lambda p: p | source([]) | collect(MECHANISMS[0])).elements
-    assert found == [Distribution(0, 0, None)]
+    results = run(lambda p: p | source([]) | collect(MECHANISMS[0])).elements
+    assert results == [Distribution(0, 0, None)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -73,14 +73,14 @@ def test_what_no_client_sends_is_counted_and_dropped(mechanism: Mechanism) -> No
     messages = messages_of(mechanism)
     strange = np.array([mechanism.codes, (1 << 64) - 1], np.uint64)
     blocks = [np.concatenate([messages, strange]), strange[:1]]
-    found = run(lambda p: p | source(blocks) | collect(mechanism)).elements[0]
+    (result,) = run(lambda p: p | source(blocks) | collect(mechanism)).elements
     summary = DistributionEstimator(mechanism, 2).summarise(
         mechanism.count(messages), 0.95, PROBABILITIES
     )
-    assert_alike(found, Distribution(3000, 3, summary))
+    assert_alike(result, Distribution(3000, 3, summary))
 
 
 def test_nothing_but_nonsense_is_an_empty_batch() -> None:
     strange = np.full(4, MECHANISMS[0].codes, np.uint64)
-    found = run(lambda p: p | source([strange]) | collect(MECHANISMS[0])).elements
-    assert found == [Distribution(0, 4, None)]
+    results = run(lambda p: p | source([strange]) | collect(MECHANISMS[0])).elements
+    assert results == [Distribution(0, 4, None)]

@@ -17,34 +17,38 @@ from hypothesis import strategies as st
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from tests.oracles.statistics import follows, sample_size
-from tests.oracles.transforms import drive, grouped, run, source, window_end
+from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
 from transforms import contributions
+from transforms.block_coders import BlockCoder
 from transforms.contributions import (
-    _ROW,
+    BoundContributions,
     ChooseDoFn,
-    OneValuePerUser,
+    EncodeContributions,
     PartitionUsersDoFn,
     choose_one_per_user,
 )
-from transforms.encode import CellBlock, EncodeDoFn, IntegerRange
+from transforms.encoders.block import CellBlock, RowBlock, packed
+from transforms.encoders.domain import IntegerRange
+from transforms.encoders.users import UserDigest
+from transforms.encoders.values import ValueEncoder
 from transforms.telemetry import ReadTelemetry
-from transforms.users import UserDigest
 
 OWN = 1 << 10  # in tests a cell is user * OWN + row, so that it tells whose it is
 
 
-def packed(users, cells) -> np.ndarray:
-    rows = np.empty(len(users), _ROW)
-    rows["user"], rows["cell"] = users, cells
-    return rows
-
-
-def split(rows: np.ndarray, cuts) -> list[bytes]:
-    return [piece.tobytes() for piece in np.split(rows, sorted(cuts))]
-
-
 def block(users, cells) -> CellBlock:
     return CellBlock(np.array(cells, np.uint32), np.array(users, np.uint64))
+
+
+def rows_of(users, cells) -> np.ndarray:
+    return packed(block(users, cells))
+
+
+SIZE = rows_of([], []).itemsize  # bytes of a row
+
+
+def split(rows: np.ndarray, cuts) -> list[np.ndarray]:
+    return np.split(rows, sorted(cuts))
 
 
 @given(
@@ -60,9 +64,8 @@ def test_each_user_keeps_one_of_their_own_rows(rows, data, compact_at):
     names = sorted(owned)
     # Give each user cells of their own, so that the output tells them apart.
     cells = [names.index(user) * OWN + cell for user, cell in rows]
-    pieces = split(packed([user for user, _ in rows], cells), cuts)
-    with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
-        kept = choose_one_per_user(pieces, SeededRandom(1))
+    pieces = split(rows_of([user for user, _ in rows], cells), cuts)
+    kept = choose_one_per_user(pieces, SeededRandom(1), compact_at * SIZE)["cells"]
     assert kept.dtype == np.uint32
     assert sorted(kept // OWN) == list(range(len(names)))
     assert all(cell % OWN in owned[names[cell // OWN]] for cell in kept.tolist())
@@ -78,7 +81,7 @@ SAMPLE = sample_size(FAIR, FAVOURED)
 
 def interleaved(users: int) -> np.ndarray:
     """Row after row of all users in turn; a cell is the place of its row among the user's."""
-    return packed(np.tile(np.arange(users), ROWS), np.repeat(np.arange(ROWS), users))
+    return rows_of(np.tile(np.arange(users), ROWS), np.repeat(np.arange(ROWS), users))
 
 
 def first(users, priorities):
@@ -99,8 +102,9 @@ def sometimes_first(users, priorities):
     return np.where(biased, earliest, least[starts])
 
 
-def chosen(rows: np.ndarray, cuts=(), seed=1) -> np.ndarray:
-    return np.bincount(choose_one_per_user(split(rows, cuts), SeededRandom(seed)), minlength=ROWS)
+def chosen(rows: np.ndarray, cuts=(), seed=1, compact_at=1 << 18) -> np.ndarray:
+    kept = choose_one_per_user(split(rows, cuts), SeededRandom(seed), compact_at * SIZE)
+    return np.bincount(kept["cells"], minlength=ROWS)
 
 
 def test_sample_size_follows_from_the_gap():
@@ -114,8 +118,7 @@ def test_sample_size_follows_from_the_gap():
 def test_choice_is_uniform_however_the_rows_arrive(pieces, compact_at):
     rows = interleaved(SAMPLE)
     cuts = np.linspace(0, len(rows), pieces + 1)[1:-1].astype(int)
-    with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
-        counts = chosen(rows, cuts, seed=pieces + compact_at)
+    counts = chosen(rows, cuts, pieces + compact_at, compact_at)
     assert counts.sum() == SAMPLE
     assert follows(counts, FAIR)
 
@@ -137,11 +140,8 @@ def test_a_survivor_that_draws_again_is_caught():
     fair, rng = contributions._least_per_group, SeededRandom(2)
     rows = interleaved(SAMPLE)
     cuts = np.arange(1, ROWS) * SAMPLE
-    with (
-        mock.patch.object(contributions, "_COMPACT_AT", 1),
-        mock.patch.object(contributions, "_least_per_group", redrawn),
-    ):
-        counts = chosen(rows, cuts)
+    with mock.patch.object(contributions, "_least_per_group", redrawn):
+        counts = chosen(rows, cuts, compact_at=1)
     assert not follows(counts, FAIR)
     law = np.r_[2.0 ** (1 - ROWS), 2.0 ** np.arange(1 - ROWS, 0)]
     assert follows(counts, law)  # as two rows meet at each compaction, for even chances
@@ -150,8 +150,8 @@ def test_a_survivor_that_draws_again_is_caught():
 def test_users_choose_independently():
     """The joint law of two users' choices is a product: no priority serves two."""
     rows = interleaved(2 * SAMPLE)
-    users = packed(rows["user"], rows["user"] * ROWS + rows["cell"])
-    kept = np.sort(choose_one_per_user([users.tobytes()], SeededRandom(5))) % ROWS
+    users = rows_of(rows["users"], rows["users"] * ROWS + rows["cells"])
+    kept = np.sort(choose_one_per_user([users], SeededRandom(5))["cells"]) % ROWS
     pairs = kept[0::2] * ROWS + kept[1::2]
     assert follows(np.bincount(pairs, minlength=ROWS**2), np.full(ROWS**2, ROWS**-2.0))
 
@@ -162,14 +162,14 @@ def test_equal_priorities_still_leave_one_row():
             return np.zeros(size, np.uint64)
 
     for compact_at in (1, 1 << 18):
-        with mock.patch.object(contributions, "_COMPACT_AT", compact_at):
-            kept = choose_one_per_user(split(interleaved(50), [70, 120]), Constant())
+        pieces = split(interleaved(50), [70, 120])
+        kept = choose_one_per_user(pieces, Constant(), compact_at * SIZE)
         assert len(kept) == 50
 
 
 def test_memory_is_in_users_not_in_rows():
     """200,000 rows of 50 users: no compaction sees more than what waited and the users."""
-    rows = packed(np.arange(200_000) % 50, np.zeros(200_000))
+    rows = rows_of(np.arange(200_000) % 50, np.zeros(200_000))
     pieces = split(rows, np.arange(100, 200_000, 100))
     seen = []
 
@@ -178,18 +178,15 @@ def test_memory_is_in_users_not_in_rows():
         return plain(users, priorities)
 
     plain = contributions._least_per_group
-    with (
-        mock.patch.object(contributions, "_COMPACT_AT", 1000),
-        mock.patch.object(contributions, "_least_per_group", watched),
-    ):
-        kept = choose_one_per_user(iter(pieces), SeededRandom(1))
+    with mock.patch.object(contributions, "_least_per_group", watched):
+        kept = choose_one_per_user(iter(pieces), SeededRandom(1), 1000 * SIZE)
     assert len(kept) == 50
     assert max(seen) <= 1000 + 100 + 50
 
 
 def test_work_is_near_linear_in_users():
     """A bucket with more users than _COMPACT_AT is not sorted again for every few rows."""
-    rows = packed(np.arange(20_000), np.zeros(20_000))
+    rows = rows_of(np.arange(20_000), np.zeros(20_000))
     sorted_rows = []
 
     def watched(users, priorities):
@@ -197,11 +194,8 @@ def test_work_is_near_linear_in_users():
         return plain(users, priorities)
 
     plain = contributions._least_per_group
-    with (
-        mock.patch.object(contributions, "_COMPACT_AT", 10),
-        mock.patch.object(contributions, "_least_per_group", watched),
-    ):
-        choose_one_per_user(iter(split(rows, range(10, 20_000, 10))), SeededRandom(1))
+    with mock.patch.object(contributions, "_least_per_group", watched):
+        choose_one_per_user(iter(split(rows, range(10, 20_000, 10))), SeededRandom(1), 10 * SIZE)
     assert sum(sorted_rows) <= 5 * 20_000
 
 
@@ -217,7 +211,7 @@ def test_all_rows_of_a_user_meet_in_one_bucket():
     buckets = defaultdict(set)
     for bucket, pieces in grouped(drive(dofn, bundles)).items():
         assert 0 <= bucket < 64
-        for user in np.frombuffer(b"".join(pieces), _ROW)["user"].tolist():
+        for user in np.concatenate([BlockCoder().decode(p) for p in pieces])["users"].tolist():
             buckets[user].add(bucket)
     assert len(buckets) == 1000
     assert set(map(len, buckets.values())) == {1}
@@ -226,7 +220,7 @@ def test_all_rows_of_a_user_meet_in_one_bucket():
 
 @pytest.mark.parametrize("buckets", [1, 3, 65536])
 def test_bucket_numbers_span_their_range(buckets):
-    rows = packed([0, 2**63, 2**64 - 1], [0, 0, 0])
+    rows = rows_of([0, 2**63, 2**64 - 1], [0, 0, 0])
     ends = PartitionUsersDoFn(buckets).assign(rows).tolist()
     assert ends == [0, buckets // 2, buckets - 1]
 
@@ -238,13 +232,14 @@ def test_rows_of_a_user_in_several_files_and_row_groups_leave_one_value(tmp_path
         table = pa.table({"user": users, "value": np.full(SAMPLE, file)})
         pq.write_table(table, tmp_path / f"{file}.parquet", row_group_size=3000)
 
+    encoder = ValueEncoder("value", IntegerRange(0, ROWS - 1))
+
     def build(pipeline):
         return (
             pipeline
             | ReadTelemetry((str(tmp_path / "*.parquet"),), ("user", "value"))
-            | beam.ParDo(EncodeDoFn("value", IntegerRange(0, ROWS - 1), UserDigest("user", 3)))
-            | OneValuePerUser(buckets=8, open_rng=partial(SeededRandom, 11))
-        )
+            | EncodeContributions(encoder, UserDigest("user", 3), 8, partial(SeededRandom, 11))
+        ).blocks
 
     blocks = run(build).elements
     assert len(blocks) == 8
@@ -262,7 +257,7 @@ def test_one_value_per_user_and_window():
             pipeline
             | source(blocks, CellBlock, spread=6)  # at 0, 6 and 12 seconds
             | beam.WindowInto(FixedWindows(10))
-            | OneValuePerUser(buckets=2)
+            | BoundContributions(buckets=2)
         )
 
     users = Counter()
@@ -273,16 +268,59 @@ def test_one_value_per_user_and_window():
 
 
 def test_no_rows_no_values():
-    assert choose_one_per_user([], SeededRandom(1)).tolist() == []
-    assert run(lambda p: p | source([], CellBlock) | OneValuePerUser()).elements == []
+    assert choose_one_per_user([rows_of([], [])], SeededRandom(1)).size == 0
+    assert run(lambda p: p | source([], CellBlock) | BoundContributions()).elements == []
 
 
 def test_workers_choose_with_their_own_randomness():
-    dofns = [ChooseDoFn(SecureRandom) for _ in range(2)]
-    rows = interleaved(100).tobytes()
+    dofns = [ChooseDoFn(CellBlock, SecureRandom) for _ in range(2)]
+    rows = BlockCoder().encode(interleaved(100))
     choices = []
     for dofn in dofns:
         dofn.setup()
         (chosen_block,) = dofn.process((0, [rows]))
         choices.append(chosen_block.cells.tolist())
     assert choices[0] != choices[1]
+
+
+# ---- rows of several cells, numbers and categories -----------------------------------------------
+
+
+def whole_rows(users, numbers) -> RowBlock:
+    categories = np.arange(len(numbers), dtype=np.int32)[:, None]
+    return RowBlock(np.asarray(numbers, np.float32), categories, np.array(users, np.uint64))
+
+
+def several_cells(users, numbers) -> CellBlock:
+    return CellBlock(np.asarray(numbers, np.int64).astype(np.uint32), np.array(users, np.uint64))
+
+
+@pytest.mark.parametrize("make", [whole_rows, several_cells])
+def test_rows_of_every_kind_stay_whole(make):
+    """Each user keeps one row, all of whose entries are its own."""
+    users = np.array([0, 1, 2**63, 2**64 - 1], np.uint64)
+    blocks = [make(users, [[10 * u + row, 99 - row] for u in range(4)]) for row in range(7)]
+    partition, choose = PartitionUsersDoFn(3), ChooseDoFn(type(blocks[0]), SecureRandom)
+    choose.setup()
+    groups = grouped(drive(partition, [blocks[:5], blocks[5:]]))
+    chosen = [block for group in groups.items() for block in choose.process(group)]
+    assert all(block.users is None for block in chosen)
+    first, second = np.concatenate([block[0] for block in chosen]).astype(int).T
+    assert sorted(first // 10) == [0, 1, 2, 3]
+    assert (first % 10 == 99 - second).all()
+    assert {*type(blocks[0])._fields} == {*chosen[0]._fields}
+
+
+def test_users_are_bounded_across_blocks_in_a_pipeline():
+    restart(5)
+    blocks = [whole_rows(range(40), [[k, i] for k in range(40)]) for i in range(5)]
+    bound = BoundContributions(RowBlock, 7, fresh_stream)
+    chosen = run(lambda p: p | source(blocks, RowBlock) | bound).elements
+    rows = np.concatenate([block.numbers for block in chosen])
+    assert sorted(rows[:, 0].tolist()) == list(range(40))
+    assert len(set(rows[:, 1].tolist())) > 1
+
+
+def test_rows_without_users_cannot_be_bounded():
+    with pytest.raises(ValueError, match="without users"):
+        list(PartitionUsersDoFn(3).rows(block([1], [0])._replace(users=None)))

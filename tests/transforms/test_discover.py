@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import apache_beam as beam
 import numpy as np
 
@@ -15,47 +13,12 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collect_counts import Counted, CountMessages
 from transforms.discover import Discover, Discovered
 
 LEVELS = Levels(k_ary(1.0, 8), (1, 2))
 PROTOCOL = Protocol(
     PrefixCode("abc", 4), Schedule((2, 2), (2, 3), (1, 1)), k_ary(8.0, 1 << 10), seed=3
 )
-
-
-def messages(size: int, seed: int = 1) -> np.ndarray:
-    return SeededRandom(seed).integers(LEVELS.codes, size)
-
-
-def accumulated(combine: CountMessages, blocks: list[np.ndarray]) -> Counted:
-    state = combine.create_accumulator()
-    for block in blocks:
-        state = combine.add_input(state, block)
-    return state
-
-
-def test_any_bundling_counts_alike() -> None:
-    sent = messages(3000)
-    combine = CountMessages(LEVELS)
-    whole = combine.extract_output(accumulated(combine, [sent]))
-    np.testing.assert_array_equal(whole.counts, LEVELS.count(sent))
-    for pieces in (2, 7, 300):
-        blocks = np.array_split(sent, pieces)
-        halves = [accumulated(combine, blocks[::2]), accumulated(combine, blocks[1::2])]
-        merged = combine.merge_accumulators(pickle.loads(pickle.dumps(halves)))
-        np.testing.assert_array_equal(merged.counts, whole.counts)
-        assert merged.invalid == 0
-    assert combine.merge_accumulators([]).counts.sum() == 0
-    assert accumulated(combine, [np.empty(0, np.uint64)]).counts.sum() == 0
-
-
-def test_messages_that_no_client_sends_are_counted_and_dropped() -> None:
-    forged = np.array([LEVELS.codes, 2**64 - 1], np.uint64)
-    combine = CountMessages(LEVELS)
-    state = accumulated(combine, [np.concatenate([messages(10), forged]), forged])
-    assert state.invalid == 4
-    np.testing.assert_array_equal(state.counts, LEVELS.count(messages(10)))
 
 
 def reports() -> np.ndarray:

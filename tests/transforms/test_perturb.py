@@ -10,11 +10,18 @@ import pytest
 from apache_beam.transforms.window import FixedWindows
 
 from mechanisms import catalog
+from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SecureRandom
+from mechanisms.vector.meanest import Meanest
+from mechanisms.vector.mixed_rows import MixedRows
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.contributions import ChooseDoFn
-from transforms.encode import CellBlock
+from transforms.encode import EncodeDoFn
+from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.domain import IntegerRange
+from transforms.encoders.values import ValueEncoder
 from transforms.perturb import Perturb, PerturbDoFn
 from transforms.progress import REPORTS
 from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
@@ -37,6 +44,64 @@ def test_messages_follow_the_channel_of_each_cell():
         assert messages.dtype == np.uint64
         assert follows(GRR.count(messages), law)
         assert not follows(GRR.count(messages), tilted(law))
+
+
+def test_several_cells_of_a_row_are_several_messages_of_a_user():
+    block = CellBlock(np.arange(6, dtype=np.uint32).reshape(3, 2) % 4, None)
+    outcome = run(lambda p: p | source([block], CellBlock) | Perturb(GRR, fresh_stream))
+    assert [messages.shape for messages in outcome.elements] == [(6,)]
+    assert outcome.counters == {REPORTS: 3}
+
+
+def rows(n: int, *categories: int) -> RowBlock:
+    """Rows of three numbers."""
+    others = np.tile(np.array(categories, np.int32), (n, 1))
+    return RowBlock(np.full((n, 3), 0.5, np.float32), others, None)
+
+
+def test_whole_rows_are_perturbed_and_counted():
+    mechanism = Meanest(2.0, 3)
+    outcome = run(lambda p: p | source([rows(500)], RowBlock) | Perturb(mechanism, fresh_stream))
+    assert np.concatenate(outcome.elements).size == 1500
+    assert outcome.counters == {REPORTS: 500}
+
+
+def test_rows_with_categories_go_through_mechanisms_for_both():
+    mechanism = MixedRows(4.0, 1, (duchi(4.0),) * 3 + (k_ary(4.0, 5),))
+    block = rows(2000, 2)
+    outcome = run(lambda p: p | source([block], RowBlock) | Perturb(mechanism, fresh_stream))
+    counts = mechanism.parts(mechanism.count(np.concatenate(outcome.elements)))
+    assert counts[3].argmax() == 2
+    assert sum(part.sum() for part in counts) == 2000
+
+
+class Flood:
+    """Everybody sends a million messages; here they are only announced."""
+
+    messages = 1 << 20
+
+    def perturb(self, cells, rng):
+        return np.array([len(cells)], np.uint64)
+
+    report = perturb
+
+
+@pytest.mark.parametrize(
+    ("block", "portions"),
+    [
+        (cells([1] * 10), [4, 4, 2]),
+        (
+            RowBlock(np.broadcast_to(np.float32(0), (3, 1 << 21)), np.empty((3, 0), int), None),
+            [2, 1],
+        ),
+    ],
+    ids=["messages", "numbers"],
+)
+def test_large_blocks_go_through_in_portions(block, portions):
+    """Of as many users as send, or consist of, four million words together."""
+    dofn = PerturbDoFn(Flood(), SecureRandom)
+    dofn.setup()
+    assert [messages.tolist() for messages in dofn.process(block)] == [[n] for n in portions]
 
 
 def test_users_go_no_further():
@@ -70,7 +135,8 @@ def test_errors_never_hold_a_cell():
     "dofn",
     [
         PerturbDoFn(GRR, SecureRandom),
-        ChooseDoFn(SecureRandom),
+        ChooseDoFn(CellBlock, SecureRandom),
+        EncodeDoFn(ValueEncoder("hour", IntegerRange(0, 23)), None, SecureRandom),
         DrawBucketsDoFn(64, 100, SecureRandom),
         OrderDoFn(1, Batches(1000), SecureRandom),
     ],

@@ -14,14 +14,18 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms import catalog
 from mechanisms.randomness import SeededRandom
-from tests.oracles.transforms import encoded, run, source
+from tests.oracles.encoders import encoded
+from tests.oracles.transforms import run, source
 from transforms.collect import CollectFrequencies
-from transforms.contributions import OneValuePerUser
-from transforms.encode import CellBlock, DeclaredValues, EncodeDoFn
+from transforms.contributions import EncodeContributions
+from transforms.encode import CellBlock
+from transforms.encoders.domain import DeclaredValues
+from transforms.encoders.users import UserDigest
+from transforms.encoders.values import ValueEncoder
 from transforms.perturb import Perturb
+from transforms.progress import REPORTS, ROWS
 from transforms.shuffle import Shuffle
 from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
-from transforms.users import UserDigest
 
 N, D = 5000, 40
 MECHANISM = catalog.build("olh", epsilon=2.0, domain_size=D)
@@ -124,16 +128,13 @@ def test_rows_become_estimates(tmp_path):
     table = pa.table({"value": values, "user": users})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=300)
     domain = DeclaredValues(("a", "b", "c"))
-    rows, tallies = encoded(domain, values, users)
+    rows, rejects = encoded(domain, values, users)
 
     def build(pipeline):
-        encode = EncodeDoFn("value", domain, UserDigest("user", 5))
-        cells = (
-            pipeline
-            | ReadTelemetry((str(tmp_path / "log.parquet"),), ("value", "user"))
-            | beam.ParDo(encode).with_outputs(EncodeDoFn.TALLIES, main="cells")
-        ).cells
-        messages = cells | OneValuePerUser() | Perturb(mechanism) | Shuffle(10, mechanism.codes)
+        read = ReadTelemetry((str(tmp_path / "log.parquet"),), ("value", "user"))
+        encode = EncodeContributions(ValueEncoder("value", domain), UserDigest("user", 5))
+        cells = (pipeline | read | encode).blocks
+        messages = cells | Perturb(mechanism) | Shuffle(10, mechanism.codes)
         return messages | CollectFrequencies(mechanism)
 
     outcome = run(build)
@@ -142,4 +143,4 @@ def test_rows_become_estimates(tmp_path):
     truth = np.bincount([place for place, _ in set(rows)], minlength=3)
     assert frequencies.n == truth.sum() == len({user for _, user in rows})
     np.testing.assert_allclose(frequencies.estimate, truth / truth.sum(), atol=1e-9)
-    assert outcome.counters == tallies | {"reports": frequencies.n}
+    assert outcome.counters == rejects | {ROWS: 2000, REPORTS: frequencies.n}

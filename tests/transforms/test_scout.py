@@ -11,15 +11,8 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.encode import CellBlock
-from transforms.encode_numbers import Bounds
-from transforms.scout import (
-    AsTheyAre,
-    ChooseBounds,
-    DivideDoFn,
-    FloatWords,
-    RoundWithin,
-    magnitudes,
-)
+from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
+from transforms.scout import ChooseBounds, DivideDoFn, RoundWithin, magnitudes
 
 
 def words(*numbers: float) -> CellBlock:

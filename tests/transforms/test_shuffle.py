@@ -30,7 +30,6 @@ from tests.oracles.transforms import (
     source,
     window_end,
 )
-from transforms import blocks
 from transforms.progress import WITHHELD
 from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn, Shuffle
 
@@ -168,7 +167,7 @@ def test_marked_messages_land_anywhere_and_lose_their_neighbours(buckets):
 
 def test_order_holds_when_a_worker_sends_often():
     """Small buffers: the pieces of many flushes meet in each bucket."""
-    with mock.patch.object(blocks, "_BUFFER", 500):
+    with mock.patch.object(DrawBucketsDoFn, "most_rows", 500):
         order = shuffled(np.arange(MIXED, dtype=np.uint64), BLOCK, codes=MIXED)
     assert is_even(order)
     assert is_torn_apart(order)
@@ -225,7 +224,7 @@ def test_times_of_messages_are_gone(buffer, combiner):
             stamped |= beam.WindowInto(GlobalWindows(), timestamp_combiner=combiner)
         return stamped | Shuffle(1, 30, buckets=4)
 
-    with mock.patch.object(blocks, "_BUFFER", buffer):
+    with mock.patch.object(DrawBucketsDoFn, "most_rows", buffer):
         kept = run(build).kept
     assert sum(len(k.element) for k in kept) == 300
     assert all(window_end(k) for k in kept)

@@ -22,10 +22,11 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
 from transforms import progress, train_step
-from transforms.collect_vector import CountedRows
-from transforms.encode_rows import RowBlock
-from transforms.examples import Examples, pieces
-from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag, row_type
+from transforms.block_coders import BlockCoder
+from transforms.collect_counts import Counted
+from transforms.encoders.block import RowBlock, packed, pieces
+from transforms.examples import Examples
+from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag
 from transforms.train_curve import AskHeldBack, ScoreModels
 from transforms.train_step import (
     DIVERGED,
@@ -75,7 +76,7 @@ def test_every_row_is_in_one_group(held_back, shards):
     restart(5)
     n, groups = 30_000, 5
     blocks = [numbered(n // 3, start) for start in range(0, n, n // 3)]
-    split = SplitGroups(groups, 1, 1, held_back, shards, fresh_stream)
+    split = SplitGroups(groups, held_back, shards, fresh_stream)
 
     def road(pipeline):
         parts = pipeline | source(blocks, RowBlock) | split
@@ -98,14 +99,14 @@ def test_every_row_is_in_one_group(held_back, shards):
 
 def test_groups_do_not_follow_the_order_of_rows():
     """Halves of a block are spread alike: a draw per row, not a cut of the block."""
-    dtype = row_type(1, 1)
-    dofn = DrawGroupsDoFn(4, 0.0, 1, dtype, lambda: SeededRandom(6))
+    dofn = DrawGroupsDoFn(4, 0.0, 1, lambda: SeededRandom(6))
     dofn.setup()
     n = 8000
     sent = grouped(drive(dofn, [[numbered(n)]]))
-    part = PartDoFn(1, dtype)
-    for bucket, packed in sent.items():
-        (tagged,) = part.process((bucket, packed))
+    part = PartDoFn(1)
+    for group in sent.items():
+        bucket, _ = group
+        (tagged,) = part.process(group)
         assert tagged.tag == group_tag(bucket)
         low = np.count_nonzero(tagged.value.numbers < n / 2)
         assert abs(low - n / 8) < SIGMAS * math.sqrt(n / 2 * 3 / 16)
@@ -113,7 +114,7 @@ def test_groups_do_not_follow_the_order_of_rows():
 
 def test_wide_rows_leave_before_they_fill_the_memory():
     width = 1 << 16
-    dofn = DrawGroupsDoFn(2, 0.0, 1, row_type(width, 0), lambda: SeededRandom(7))
+    dofn = DrawGroupsDoFn(2, 0.0, 1, lambda: SeededRandom(7))
     dofn.setup()
     dofn.start_bundle()
     block = RowBlock(np.zeros((300, width), np.float32), np.zeros((300, 0), np.int32), None)
@@ -124,15 +125,16 @@ def test_wide_rows_leave_before_they_fill_the_memory():
 def test_nonsense_is_refused():
     for groups, share in ((0, 0.0), (2, 1.0), (2, -0.1), (2, math.nan)):
         with pytest.raises(ValueError, match="must"):
-            DrawGroupsDoFn(groups, share, 1, row_type(1, 1), fresh_stream)
-    dofn = DrawGroupsDoFn(2, 0.0, 1, row_type(1, 1), fresh_stream)
+            DrawGroupsDoFn(groups, share, 1, fresh_stream)
+    dofn = DrawGroupsDoFn(2, 0.0, 1, fresh_stream)
     with pytest.raises(ValueError, match="bounded to one row"):
         dofn.rows(numbered(3)._replace(users=np.zeros(3, np.uint64)))
 
 
 def test_blocks_of_a_group_are_put_together():
-    packed = [np.zeros(1000, row_type(10, 1)).tobytes() for _ in range(1000)]  # 44 MB
-    blocks = [tagged.value for tagged in PartDoFn(1, row_type(10, 1)).process((0, packed))]
+    rows = RowBlock(np.zeros((1000, 10), np.float32), np.zeros((1000, 1), np.int32), None)
+    pieces = [BlockCoder().encode(packed(rows))] * 1000  # 44 MB
+    blocks = [tagged.value for tagged in PartDoFn(1).process((0, pieces))]
     assert sum(len(block.numbers) for block in blocks) == 1_000_000
     assert len(blocks) == 3
 
@@ -233,7 +235,7 @@ def test_the_opening_by_hand():
     # Larger than one piece, so that every row is sent though they are treated a few at a time.
     messages = np.concatenate(list(client.process(alike(40_000))))
     assert messages.size == 40_000 * opening.mechanism.messages
-    counted = CountedRows(opening.mechanism.count(messages), messages.size, 3)
+    counted = Counted(opening.mechanism.count(messages), messages.size, 3)
     begin = Run(steps.start(SeededRandom(1)))
     (after,) = OpenDoFn(steps, 1).process(begin, counted)
     assert (after.users, after.invalid, after.skipped) == (40_000, 3, 0)
@@ -250,7 +252,7 @@ def test_the_client_and_the_collector_by_hand():
     messages = np.concatenate(list(client.process(alike(40_000), Run(model))))
     assert messages.size == 40_000 * steps.mechanism.messages
     counted = steps.mechanism.count(messages)
-    (after,) = UpdateDoFn(steps, 1).process(Run(model), CountedRows(counted, messages.size, 3))
+    (after,) = UpdateDoFn(steps, 1).process(Run(model), Counted(counted, messages.size, 3))
     assert after.invalid == 3
     np.testing.assert_array_equal(after.model.weights, steps.advance(model, counted).weights)
 

@@ -19,9 +19,9 @@ from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run
 from transforms import once_per_window
 from transforms.count_late import CountLate
+from transforms.encoders.users import UserDigest
 from transforms.once_per_window import SEEN, OncePerWindow, contained, merge, within
 from transforms.progress import live, reset
-from transforms.users import UserDigest
 from transforms.windowed import (
     AHEAD,
     LATE,

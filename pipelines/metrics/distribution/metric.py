@@ -25,13 +25,13 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain
 from pipelines.numbers import open_numbers, read_bounds
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
 from transforms.collect_distribution import CollectDistribution, Distribution
-from transforms.encode_numbers import Bounds, EncodeNumbersDoFn, Rounding
-from transforms.users import UserDigest
+from transforms.encoders.bounds import Bounds, Rounding
+from transforms.encoders.numbers import NumberEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -114,16 +114,11 @@ class DistributionOfNumbers(Metric):
         return Expected(self.fitted.design.name, error, self.fitted.design.bits)
 
     @property
-    def columns(self) -> frozenset[str]:
-        return columns_of(self.options.column, self.options.user_column)
-
-    @property
     def line_type(self) -> pa.DataType:
         return pa.float64()
 
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodeNumbersDoFn:
-        column, rounded = self.options.column, rounding(self.fitted.rounding)
-        return EncodeNumbersDoFn(column, self.bounds, rounded, users, None, self.open_rng)
+    def encoder(self, rounding: Rounder = plain) -> NumberEncoder:
+        return NumberEncoder(self.options.column, self.bounds, rounding(self.fitted.rounding))
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         confidence = self.options.confidence

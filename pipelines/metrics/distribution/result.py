@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.estimator import Summary
-from transforms.encode_numbers import Bounds
+from transforms.encoders.bounds import Bounds
 
 if TYPE_CHECKING:
     from pipelines.metrics.distribution.metric import DistributionOfNumbers

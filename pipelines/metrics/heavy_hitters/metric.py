@@ -24,7 +24,7 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain, table_of
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain, table_of
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -35,8 +35,7 @@ from pipelines.terms import (
 from pipelines.wording import upward
 from transforms.blocks import Generator
 from transforms.discover import Discover, Discovered
-from transforms.encode_prefixes import EncodePrefixesDoFn, accepts
-from transforms.users import UserDigest
+from transforms.encoders.prefixes import PrefixEncoder, accepts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -141,12 +140,8 @@ class HeavyHitters(Metric):
     def fresh_only(self) -> str | None:
         return "the level of the tree is drawn anew for each report"
 
-    @property
-    def columns(self) -> frozenset[str]:
-        return columns_of(self.options.column, self.options.user_column)
-
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodePrefixesDoFn:
-        return EncodePrefixesDoFn(self.options.column, self.plan.protocol, users, self.open_rng)
+    def encoder(self, rounding: Rounder = plain) -> PrefixEncoder:
+        return PrefixEncoder(self.options.column, self.plan.protocol)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         plan, options = self.plan, self.options

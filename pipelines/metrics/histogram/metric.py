@@ -24,13 +24,13 @@ from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, columns_of, plain, table_of
+from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain, table_of
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from pipelines.wording import many_messages
 from transforms.blocks import Generator
 from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
-from transforms.encode import Domain, EncodeDoFn, IntegerRange
-from transforms.users import UserDigest
+from transforms.encoders.domain import Domain, IntegerRange
+from transforms.encoders.values import ValueEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -129,26 +129,19 @@ class Histogram(Metric):
         return Expected(self.design.name, f"share ± {100 * error:.2g} %", bits)
 
     @property
-    def columns(self) -> frozenset[str]:
-        return columns_of(self.options.column, self.options.user_column)
-
-    @property
     def line_type(self) -> pa.DataType:
         return pa.int64() if isinstance(self.domain, IntegerRange) else pa.string()
 
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodeDoFn:
-        return EncodeDoFn(self.options.column, self.domain, users)
+    def encoder(self, rounding: Rounder = plain) -> ValueEncoder:
+        return ValueEncoder(self.options.column, self.domain)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        collect = CollectFrequencies(self.mechanism, self.postprocess, reports.users)
+        mechanism, postprocess = self.mechanism, self.postprocess
+        if self.model == "central":
+            exactly = CollectExactly(mechanism, postprocess, self.open_rng)
+            return reports.messages | "Collect" >> exactly
+        collect = CollectFrequencies(mechanism, postprocess, reports.users)
         return reports.messages | "Collect" >> collect
-
-    def whole(self, tables: beam.PCollection) -> beam.PCollection:
-        if self.model != "central":
-            return super().whole(tables)
-        cells, tallies = self.cells(tables)
-        exactly = CollectExactly(self.mechanism, self.postprocess, self.open_rng)
-        return self.contents(cells | "Collect" >> exactly, tallies)
 
     def enough(self, estimate: Frequencies) -> bool:
         return estimate.n >= self.min_reports

@@ -36,8 +36,6 @@ from pipelines.metrics.metric import (
     Reports,
     Rounder,
     bucket_count,
-    columns_of,
-    fresh_digest,
     plain,
     table_of,
 )
@@ -45,11 +43,12 @@ from pipelines.numbers import open_numbers
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
-from transforms.encode import Domain
-from transforms.encode_numbers import Bounds, EncodeNumbersDoFn, GroupColumn
+from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
+from transforms.encoders.domain import Domain
+from transforms.encoders.numbers import GroupColumn, NumberEncoder
+from transforms.perturb import Perturb
 from transforms.progress import REPORTS, WITHHELD
-from transforms.scout import AsTheyAre, ChooseBounds, Chosen, Divide, FloatWords, RoundWithin
-from transforms.users import UserDigest
+from transforms.scout import ChooseBounds, Chosen, Divide, RoundWithin
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -192,21 +191,14 @@ class Mean(Metric):
         return super().undivided
 
     @property
-    def columns(self) -> frozenset[str]:
-        options = self.options
-        return columns_of(options.column, options.user_column, options.group_by)
-
-    @property
     def line_type(self) -> pa.DataType:
         return pa.float64()
 
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> EncodeNumbersDoFn:
-        if self.bounds is None:
-            raise TypeError("where bounds are chosen, the clients of the second round wait for it")
-        return EncodeNumbersDoFn(
-            self.options.column, self.bounds, rounding(self.inner.rounding), users, self.groups,
-            self.open_rng,
-        )  # fmt: skip
+    def encoder(self, rounding: Rounder = plain) -> NumberEncoder:
+        if self.bounds is None:  # numbers wait for them as they are
+            return NumberEncoder(self.options.column, AsTheyAre(), FloatWords(), self.groups)
+        rounded = rounding(self.inner.rounding)
+        return NumberEncoder(self.options.column, self.bounds, rounded, self.groups)
 
     @property
     def batches(self) -> int:
@@ -287,16 +279,14 @@ class Mean(Metric):
 
     def _two_rounds(self, tables: beam.PCollection) -> beam.PCollection:
         """Bounds from some of the users, the mean from the others."""
-        users = fresh_digest(self.options.user_column)
-        encode = EncodeNumbersDoFn(
-            self.options.column, AsTheyAre(), FloatWords(), users, self.groups, self.open_rng
-        )
-        numbers, tallies = self.encoded(tables, encode, bounded=users is not None)
+        numbers, tallies = self.contributions(tables)
         scouts, rest = numbers | "Divide" >> Divide(SCOUTS, self.open_rng)
         chosen = scouts | "Choose bounds" >> self._choice()
         rounding = self.inner.rounding
         cells = rest | "Within bounds" >> RoundWithin(chosen, rounding, self.open_rng)
-        reports = self.shuffled(Reports(cells | "Perturb" >> self.perturb, None, tallies))
+        reports = self.shuffled(
+            Reports(cells | "Perturb" >> Perturb(self.mechanism, self.open_rng), None, tallies)
+        )
         both = self._counted(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
         return self.contents(both, tallies)
 

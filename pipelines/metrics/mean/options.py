@@ -8,7 +8,7 @@ from pydantic import Field
 
 from pipelines.errors import RequestError
 from pipelines.numbers import NumberOptions, read_bounds
-from transforms.encode_numbers import Bounds
+from transforms.encoders.bounds import Bounds
 
 
 class MeanOptions(NumberOptions):

@@ -13,7 +13,7 @@ from mechanisms.mean.group_means import group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.scalar import ScalarMean
 from transforms.collect_counts import Counted
-from transforms.encode_numbers import Bounds
+from transforms.encoders.bounds import Bounds
 from transforms.scout import Chosen
 
 if TYPE_CHECKING:

@@ -33,8 +33,6 @@ from pipelines.metrics.metric import (
     Metric,
     Reports,
     Rounder,
-    bucket_count,
-    columns_of,
     plain,
 )
 from pipelines.metrics.vector_mean import result, view
@@ -42,14 +40,11 @@ from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
 from pipelines.row_attributes import read_attributes
 from pipelines.terms import least_reports, require_proven, target_terms
-from transforms.attributes import Attribute, categorical, numeric, width
 from transforms.blocks import Generator
-from transforms.collect_vector import CountedRows, CountRows
-from transforms.contributions_rows import OneRowPerUser
-from transforms.encode_rows import EncodeRowsDoFn, ReadRowsDoFn, RowBlock
-from transforms.perturb_rows import PerturbMixed, PerturbPicked, PerturbRows
-from transforms.pick_coordinates import PickCoordinatesDoFn, PickedBlock
-from transforms.users import UserDigest
+from transforms.collect_counts import Counted, CountMessages
+from transforms.encoders.attributes import Attribute, categorical, numeric, width
+from transforms.encoders.coordinates import CoordinateEncoder
+from transforms.encoders.rows import RowEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -206,34 +201,16 @@ class AverageRow(Metric):
             words += ": noise drowns every single one; have more reports or fewer coordinates"
         return words
 
-    @property
-    def columns(self) -> frozenset[str]:
-        rows = (column for attribute in self.attributes for column in attribute.columns())
-        return columns_of(self.options.user_column, *rows)
-
-    def encoder(self, users: UserDigest | None, rounding: Rounder = plain) -> ReadRowsDoFn:
+    def encoder(self, rounding: Rounder = plain) -> RowEncoder | CoordinateEncoder:
         # Where a user reports few coordinates, only these are taken from the tables.
         if self.sampled is None:
-            return EncodeRowsDoFn(self.attributes, users)
-        return PickCoordinatesDoFn(self.attributes, self.sampled, users, self.open_rng)
-
-    @property
-    def bound(self) -> beam.PTransform:
-        kind = RowBlock if self.sampled is None else PickedBlock
-        return OneRowPerUser(bucket_count(self.telemetry.rows), self.open_rng, kind)
-
-    @property
-    def perturb(self) -> PerturbPicked | PerturbRows | PerturbMixed:
-        if self.picked is not None:
-            return PerturbPicked(self.picked, self.open_rng)
-        if isinstance(self.rows, MixedRows):
-            return PerturbMixed(self.rows, self.open_rng)
-        return PerturbRows(self.rows, self.radius, self.open_rng)
+            return RowEncoder(self.attributes, self.radius)
+        return CoordinateEncoder(self.attributes, self.sampled)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        return reports.messages | "Count" >> beam.CombineGlobally(CountRows(self.rows))
+        return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
 
-    def content(self, estimate: CountedRows, tallies: Mapping[str, int]) -> Content | None:
+    def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
         if estimate.messages < max(self.min_reports, 2) * self.messages:
             return None
         return super().content(result.estimated(self, estimate), tallies)

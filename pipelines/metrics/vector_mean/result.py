@@ -13,8 +13,8 @@ from mechanisms.postprocess.shrinkage import Shrunk, to_mean, to_prior
 from mechanisms.vector.limits import RowEstimate, estimate_row
 from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
-from transforms.attributes import categorical, numeric
-from transforms.collect_vector import CountedRows
+from transforms.collect_counts import Counted
+from transforms.encoders.attributes import categorical, numeric
 
 if TYPE_CHECKING:
     from pipelines.metrics.vector_mean.metric import AverageRow
@@ -129,7 +129,7 @@ def _nullable(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, pa.Array]
     }
 
 
-def estimated(metric: AverageRow, counted: CountedRows) -> Estimated:
+def estimated(metric: AverageRow, counted: Counted) -> Estimated:
     """What a batch of messages says, on the scale of [-1, 1]."""
     if counted.counts is None:
         raise ValueError("there are no reports")

@@ -17,7 +17,7 @@ from pipelines.console import numbers_table
 from pipelines.metrics.mean.view import interval, number
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.pictures import DARK, frame, picture
-from transforms.perturb_rows import SHORTENED
+from transforms.encoders.rows import SHORTENED
 from transforms.progress import live
 
 if TYPE_CHECKING:

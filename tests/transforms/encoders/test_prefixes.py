@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections import Counter
-from unittest import mock
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,38 +16,17 @@ from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule
 from mechanisms.randomness import SeededRandom
+from tests.oracles.encoders import arrow, dictionary, encode_table
 from tests.oracles.statistics import follows, sample_size, tilted
-from tests.oracles.transforms import arrow, dictionary, fresh_stream, restart, run
-from transforms import encode_prefixes
-from transforms.encode import NULL_USER, NULL_VALUE, CellBlock
-from transforms.encode_prefixes import OUTSIDE_ALPHABET, EncodePrefixesDoFn, accepts
-from transforms.progress import ROWS
-from transforms.users import UserDigest
+from transforms.encoders.encoder import BATCH, NULL_USER, NULL_VALUE
+from transforms.encoders.prefixes import OUTSIDE_ALPHABET, PrefixEncoder, accepts
+from transforms.encoders.users import UserDigest
 
 WIDTH = 1 << 20  # so that distinct prefixes have distinct buckets here
 SCHEDULE = Schedule((2, 1, 2), (1, 2, 1), (1, 1, 2))
 WORDS = Protocol(PrefixCode(alphabet(["abc", "0123456789"]), 5), SCHEDULE, k_ary(1.0, WIDTH), 9)
+ENCODER = PrefixEncoder("value", WORDS)
 TEXT = Protocol(PrefixCode("", 5), SCHEDULE, k_ary(1.0, WIDTH), 9)
-
-
-def outputs(dofn: EncodePrefixesDoFn, table: pa.Table) -> tuple[list[CellBlock], dict[str, int]]:
-    """Blocks and tallies of one table; no name is told twice for one table."""
-    dofn.setup()
-    blocks, tallies = [], Counter()
-    for output in dofn.process(table):
-        if isinstance(output, beam.pvalue.TaggedOutput):
-            assert output.tag == EncodePrefixesDoFn.TALLIES
-            name, amount = output.value
-            assert name not in tallies
-            assert amount > 0
-            tallies[name] = amount
-        else:
-            blocks.append(output)
-    return blocks, dict(tallies)
-
-
-def cells_of(blocks: list[CellBlock]) -> np.ndarray:
-    return np.concatenate([np.empty(0, np.uint32), *(block.cells for block in blocks)])
 
 
 def expected_bucket(protocol: Protocol, text: str, group: int) -> int:
@@ -67,10 +42,6 @@ def check_cells(protocol: Protocol, cells: np.ndarray, texts: list[str]) -> None
     for cell, text in zip(cells.tolist(), texts, strict=True):
         group, bucket = divmod(cell, WIDTH)
         assert bucket == expected_bucket(protocol, text, group)
-
-
-def dofn(protocol: Protocol, users: UserDigest | None = None) -> EncodePrefixesDoFn:
-    return EncodePrefixesDoFn("value", protocol, users, fresh_stream)
 
 
 STRINGS = ["", "a", "ab", "abcab", "abcabc", "0", "17", "x", "é", "abé", "日本語", "abcabé"]
@@ -99,17 +70,15 @@ def tables(draw):
     return pa.concat_tables(chunks), rows
 
 
-@given(tables(), st.booleans(), st.booleans(), st.integers(1, 9))
+@given(tables(), st.booleans(), st.booleans(), st.sampled_from([1, 2, 5, BATCH]))
 @settings(max_examples=150)
-def test_rows_come_out_as_if_taken_one_at_a_time(sample, bounded, text, block) -> None:
+def test_rows_come_out_as_if_taken_one_at_a_time(sample, bounded, text, size) -> None:
     table, rows = sample
     protocol = TEXT if text else WORDS
     users = UserDigest("user", 99) if bounded else None
-    with mock.patch.object(encode_prefixes, "_BLOCK", block):
-        blocks, tallies = outputs(dofn(protocol, users), table)
+    block, rejects = encode_table(PrefixEncoder("value", protocol), table, users, size=size)
     usable, counted = [], Counter()
     for value, user in rows:
-        counted[ROWS] += 1
         if bounded and user is None:
             counted[NULL_USER] += 1
         elif value is None:
@@ -118,14 +87,14 @@ def test_rows_come_out_as_if_taken_one_at_a_time(sample, bounded, text, block) -
             counted[OUTSIDE_ALPHABET] += 1
         else:
             usable.append((value, user))
-    assert tallies == dict(counted)
-    check_cells(protocol, cells_of(blocks), [value for value, _ in usable])
+    assert rejects == dict(counted)
+    check_cells(protocol, block.cells, [value for value, _ in usable])
     if bounded:
-        digests = [u for b in blocks for u in b.users.tolist()]
+        digests = block.users.tolist()
         pairs = set(zip(digests, [user for _, user in usable], strict=True))
         assert len(pairs) == len(set(digests)) == len({user for _, user in usable})
     else:
-        assert all(b.users is None for b in blocks)
+        assert block.users is None
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int64()])
@@ -133,11 +102,11 @@ def test_integers_are_their_decimal_digits(kind) -> None:
     numbers = [0, 7, 12, None, 127]
     for column in (pa.array(numbers, kind), pa.array(numbers, kind).dictionary_encode()):
         assert accepts(column.type)
-        blocks, tallies = outputs(dofn(WORDS), pa.table({"value": column}))
-        check_cells(WORDS, cells_of(blocks), ["0", "7", "12", "127"])
-        assert tallies == {ROWS: 5, NULL_VALUE: 1}
-    blocks, tallies = outputs(dofn(WORDS), pa.table({"value": pa.array([-5, 5], pa.int8())}))
-    assert tallies == {ROWS: 2, OUTSIDE_ALPHABET: 1}
+        block, rejects = encode_table(ENCODER, pa.table({"value": column}))
+        check_cells(WORDS, block.cells, ["0", "7", "12", "127"])
+        assert rejects == {NULL_VALUE: 1}
+    _, rejects = encode_table(ENCODER, pa.table({"value": pa.array([-5, 5], pa.int8())}))
+    assert rejects == {OUTSIDE_ALPHABET: 1}
 
 
 @pytest.mark.parametrize(
@@ -162,12 +131,11 @@ def test_other_types_are_not(kind) -> None:
 
 def test_groups_are_drawn_by_their_shares_whatever_the_value() -> None:
     """The law of the group, for each of two values; another one is told from it."""
-    restart(5)
     law = np.array([1, 1, 1, 2]) / 5
     n = sample_size(law, tilted(law))
     values = ["abc", "0"] * n
-    blocks, _ = outputs(dofn(WORDS), pa.table({"value": values}))
-    groups = cells_of(blocks) // WIDTH
+    block, _ = encode_table(ENCODER, pa.table({"value": values}), rng=SeededRandom(5))
+    groups = block.cells // WIDTH
     for place in range(2):
         counts = np.bincount(groups[place::2], minlength=4)
         assert follows(counts, law)
@@ -177,7 +145,7 @@ def test_groups_are_drawn_by_their_shares_whatever_the_value() -> None:
 def test_only_what_a_group_looks_at_matters() -> None:
     """Strings with a common beginning have one bucket where no more of them is looked at."""
     table = pa.table({"value": ["abcab"] * 400 + ["abcc"] * 400})
-    cells = cells_of(outputs(dofn(WORDS), table)[0])
+    cells = encode_table(ENCODER, table)[0].cells
     groups, buckets = np.divmod(cells, WIDTH)
     first = np.arange(800) < 400
     for group, alike in enumerate([True, True, True, False]):  # lengths 2, 3, 3 and all
@@ -191,40 +159,6 @@ SECRET, USER = "abcacbacbabc", "u-7731-quedlinburg"
 
 def test_neither_values_nor_users_leave() -> None:
     table = pa.table({"value": [SECRET, "x" + SECRET, None], "user": [USER, USER, None]})
-    worker = dofn(WORDS, UserDigest("user", 12345))
-    pickled = pickle.dumps(worker)
-    worker.setup()
-    pickled += pickle.dumps(list(worker.process(table)))
+    pickled = pickle.dumps(encode_table(ENCODER, table, UserDigest("user", 12345)))
     for raw in (SECRET.encode(), SECRET[:5].encode(), USER.encode()):
         assert raw not in pickled
-
-
-def test_tallies_add_up_in_a_pipeline_and_agree_with_its_counters() -> None:
-    """Through Parquet, so that columns are what Parquet makes of them."""
-    buffer = io.BytesIO()
-    column = pa.array(["a", "bb", None, "z"] * 25).dictionary_encode()
-    pq.write_table(pa.table({"value": column}), buffer, row_group_size=7)
-    groups = pq.ParquetFile(io.BytesIO(buffer.getvalue()))
-    parts = [groups.read_row_group(i) for i in range(groups.num_row_groups)]
-
-    def build(pipeline):
-        encoded = (
-            pipeline
-            | beam.Create(parts).with_output_types(pa.Table)
-            | beam.ParDo(dofn(WORDS)).with_outputs(EncodePrefixesDoFn.TALLIES, main="cells")
-        )
-        return encoded[EncodePrefixesDoFn.TALLIES] | beam.CombinePerKey(sum)
-
-    outcome = run(build)
-    assert dict(outcome.elements) == {ROWS: 100, NULL_VALUE: 25, OUTSIDE_ALPHABET: 25}
-    assert outcome.counters == dict(outcome.elements)
-
-
-def test_seeds_are_not_shared_between_workers() -> None:
-    """A generator is opened by each; one that travelled would repeat its draws."""
-    worker = pickle.loads(pickle.dumps(dofn(WORDS)))
-    table = pa.table({"value": ["abc"] * 500})
-    restart(8)
-    first, second = (cells_of(outputs(each, table)[0]) for each in (worker, dofn(WORDS)))
-    assert (first != second).any()
-    assert isinstance(fresh_stream(), SeededRandom)

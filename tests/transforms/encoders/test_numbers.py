@@ -8,7 +8,6 @@ import pickle
 from collections import Counter
 from fractions import Fraction
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,22 +17,20 @@ from hypothesis import strategies as st
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import piecewise
 from mechanisms.randomness import SeededRandom
-from tests.oracles.transforms import arrow, dictionary, fresh_stream, restart, run, source
-from transforms.collect_counts import CountMessages
-from transforms.encode import NULL_USER, NULL_VALUE, CellBlock, IntegerRange
-from transforms.encode_numbers import (
+from tests.oracles.encoders import arrow, dictionary, encode_table
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.columns import as_floats, is_numeric
+from transforms.encoders.domain import IntegerRange
+from transforms.encoders.encoder import NULL_USER, NULL_VALUE
+from transforms.encoders.numbers import (
     INFINITE,
     NOT_A_NUMBER,
     NULL_GROUP,
     OUTSIDE_GROUPS,
-    Bounds,
-    EncodeNumbersDoFn,
     GroupColumn,
-    as_floats,
-    is_numeric,
+    NumberEncoder,
 )
-from transforms.progress import ROWS
-from transforms.users import UserDigest
+from transforms.encoders.users import UserDigest
 
 NUMERIC = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
@@ -59,9 +56,9 @@ def test_numbers_of_every_type_are_read(kind):
     else:
         column = pa.array(values, kind)
     for sliced in (column, pa.concat_arrays([column, column]).slice(5)):
-        found = as_floats(sliced)
-        assert found.dtype == np.float64
-        np.testing.assert_array_equal(found, [0, 1, np.nan, 100, 7])
+        numbers = as_floats(sliced)
+        assert numbers.dtype == np.float64
+        np.testing.assert_array_equal(numbers, [0, 1, np.nan, 100, 7])
 
 
 @pytest.mark.parametrize("kind", OTHERS, ids=str)
@@ -95,28 +92,11 @@ def test_scaling_leaves_its_input_alone():
     assert numbers.tolist() == [1, 50]
 
 
-# ---- the DoFn ------------------------------------------------------------------------------------
+# ---- the encoder ---------------------------------------------------------------------------------
 
 
-def encoder(rounding, bounds=Bounds(-10.0, 10.0), users=None, groups=None) -> EncodeNumbersDoFn:  # noqa: B008
-    dofn = EncodeNumbersDoFn("v", bounds, rounding, users, groups, lambda: SeededRandom(3))
-    dofn.setup()
-    return dofn
-
-
-def outputs(dofn, table) -> tuple[list[CellBlock], dict[str, int]]:
-    blocks, tallies = [], Counter()
-    for output in dofn.process(table):
-        if isinstance(output, beam.pvalue.TaggedOutput):
-            assert output.tag == EncodeNumbersDoFn.TALLIES
-            name, amount = output.value
-            assert name not in tallies
-            assert amount > 0
-            tallies[name] = amount
-        else:
-            assert output.cells.dtype == np.uint32
-            blocks.append(output)
-    return blocks, dict(tallies)
+def encoder(rounding, bounds=Bounds(-10.0, 10.0), groups=None) -> NumberEncoder:  # noqa: B008
+    return NumberEncoder("v", bounds, rounding, groups)
 
 
 @st.composite
@@ -138,7 +118,6 @@ def test_rows_are_encoded_or_counted_under_their_first_reason(content, by_user, 
     groups = GroupColumn("g", IntegerRange(0, 2)) if by_group else None
     expected, tallies = [], Counter()
     for value, group, user in content:
-        tallies[ROWS] += 1
         if by_user and user is None:
             tallies[NULL_USER] += 1
         elif by_group and group is None:
@@ -161,13 +140,13 @@ def test_rows_are_encoded_or_counted_under_their_first_reason(content, by_user, 
             for name, (at, kind) in columns.items()
         }
     )
-    blocks, found = outputs(encoder(rounding, users=users, groups=groups), table)
-    assert [int(c) for block in blocks for c in block.cells] == expected
-    assert found == {name: amount for name, amount in tallies.items() if amount}
-    for block in blocks:
-        assert (block.users is not None) == by_user
-        if by_user:
-            assert block.users.size == block.cells.size
+    block, rejects = encode_table(encoder(rounding, groups=groups), table, users)
+    assert block.cells.dtype == np.uint32
+    assert block.cells.tolist() == expected
+    assert rejects == dict(tallies)
+    assert (block.users is not None) == by_user
+    if by_user:
+        assert block.users.size == block.size
 
 
 @given(
@@ -178,68 +157,34 @@ def test_rows_are_encoded_or_counted_under_their_first_reason(content, by_user, 
 def test_dictionaries_of_numbers(values, hide_nulls, start):
     column = dictionary(values, pa.int32(), [5, 77], hide_nulls).slice(start)
     kept = values[start:]
-    blocks, tallies = outputs(encoder(duchi(1.0, cells=4)), pa.table({"v": column}))
-    wanted = [int((min(v, 10) + 10) / 5) for v in kept if v is not None]
-    assert [int(c) for block in blocks for c in block.cells] == wanted
-    assert tallies.get(NULL_VALUE, 0) == kept.count(None)
-    assert tallies.get(ROWS, 0) == len(kept)
+    block, rejects = encode_table(encoder(duchi(1.0, cells=4)), pa.table({"v": column}))
+    assert block.cells.tolist() == [int((min(v, 10) + 10) / 5) for v in kept if v is not None]
+    assert rejects.get(NULL_VALUE, 0) == kept.count(None)
 
 
 def test_rounding_between_grid_points_is_unbiased():
     """40,000 coins: the mean is within 6.2 standard deviations of the value."""
     value, n = Fraction(7, 3), 40_000
     table = pa.table({"v": pa.array(np.full(n, float(value)))})
-    blocks, _ = outputs(encoder(duchi(1.0, cells=4)), table)
-    cells = np.concatenate([block.cells for block in blocks])
+    cells = encode_table(encoder(duchi(1.0, cells=4)), table, rng=SeededRandom(3))[0].cells
     position = (value + 10) / 5
     assert set(cells.tolist()) == {math.floor(position), math.floor(position) + 1}
     share = float(position - math.floor(position))
     assert abs(cells.mean() - float(position)) < 6.2 * math.sqrt(share * (1 - share) / n)
 
 
-def test_large_tables_are_encoded_by_blocks():
-    table = pa.table({"v": pa.array(np.linspace(-20, 20, 200_000))})
-    blocks, tallies = outputs(encoder(piecewise(1.0, cells=64)), table)
-    assert len(blocks) > 1
-    assert sum(block.cells.size for block in blocks) == tallies[ROWS] == 200_000
-    whole = np.concatenate([block.cells for block in blocks]).astype(int)
-    assert (whole[:50_000] == 0).all()
-    assert (whole[-50_000:] == 64).all()
-    assert (np.diff(whole) >= -1).all()
+def test_it_travels_as_a_few_numbers():
+    whole = pickle.dumps(NumberEncoder("v", Bounds(0.0, 1.0), piecewise(1.0, cells=1 << 16)))
+    assert len(whole) < 2000
 
 
-def test_it_travels_to_workers_without_a_generator():
-    dofn = encoder(piecewise(1.0, cells=64))
-    fresh = EncodeNumbersDoFn("v", Bounds(0.0, 1.0), duchi(1.0), None)
-    assert len(pickle.dumps(fresh)) < 2000
-    assert hasattr(dofn, "_rng")
-    assert not hasattr(fresh, "_rng")
+def test_columns_are_what_is_read():
+    groups = GroupColumn("g", IntegerRange(0, 2))
+    assert encoder(duchi(1.0)).columns == {"v"}
+    assert encoder(duchi(1.0), groups=groups).columns == {"v", "g"}
 
 
 def test_groups_times_cells_must_fit_into_32_bits():
     groups = GroupColumn("g", IntegerRange(1, 5000))
     with pytest.raises(ValueError, match="groups of 1048577 cells each are more"):
-        EncodeNumbersDoFn("v", Bounds(0.0, 1.0), duchi(1.0, cells=1 << 20), None, groups)
-
-
-# ---- counting ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [3, 500])
-def test_codes_are_counted_however_they_are_bundled(size):
-    """Blocks with fewer messages than codes, and with more, and with some that nobody sends."""
-    restart(6)
-    mechanism = piecewise(1.0, cells=40)
-    rng = fresh_stream()
-    blocks = [rng.integers(mechanism.codes + 2, size) for _ in range(7)]
-    counted = run(
-        lambda p: p | source(blocks) | beam.CombineGlobally(CountMessages(mechanism))
-    ).elements[0]
-    everything = np.concatenate(blocks)
-    valid = everything[everything < mechanism.codes]
-    np.testing.assert_array_equal(counted.counts, mechanism.count(valid))
-    assert counted.invalid == everything.size - valid.size
-    empty = run(lambda p: p | source([]) | beam.CombineGlobally(CountMessages(mechanism))).elements[
-        0
-    ]
-    assert empty.counts.sum() == 0
+        NumberEncoder("v", Bounds(0.0, 1.0), duchi(1.0, cells=1 << 20), groups)

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transforms.encode import Domain
-from transforms.encode_numbers import Bounds, as_floats, is_numeric
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.columns import as_floats, is_numeric, null
+from transforms.encoders.domain import Domain
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _BINARIES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
@@ -74,7 +75,7 @@ class Number:
             column: n values of a type that `accepts` admits.
         """
         n = len(column)
-        missing = _null(column)
+        missing = null(column)
         return Spans(as_floats(column), np.arange(n), np.ones(n, np.int64), missing, None)
 
 
@@ -123,11 +124,11 @@ class NumberList:
         Args:
             column: n lists of a type that `accepts` admits.
         """
-        offsets, held = _binary(column) if _is_binary(column) else _lists(column)
+        offsets, flat = _binary(column) if _is_binary(column) else _lists(column)
         first = int(offsets[0]) if len(offsets) else 0
-        held = held.slice(first, int(offsets[-1]) - first)  # of a row group these rows alone
+        flat = flat.slice(first, int(offsets[-1]) - first)  # of a row group these rows alone
         return Spans(
-            _as_numbers(held), offsets[:-1] - first, np.diff(offsets), _null(column), _null(held)
+            _as_numbers(flat), offsets[:-1] - first, np.diff(offsets), null(column), null(flat)
         )
 
 
@@ -162,24 +163,17 @@ Attribute = Number | NumberList | Category
 
 def numeric(attributes: Iterable[Attribute]) -> tuple[Number | NumberList, ...]:
     """Those that are numbers, in declared order."""
-    return tuple(each for each in attributes if not isinstance(each, Category))
+    return tuple(one for one in attributes if not isinstance(one, Category))
 
 
 def categorical(attributes: Iterable[Attribute]) -> tuple[Category, ...]:
     """Those that are categories, in declared order."""
-    return tuple(each for each in attributes if isinstance(each, Category))
+    return tuple(one for one in attributes if isinstance(one, Category))
 
 
 def width(attributes: Iterable[Attribute]) -> int:
     """How many numbers a row has."""
-    return sum(each.width for each in numeric(attributes))
-
-
-def _null(column: pa.Array) -> NDArray[np.bool_] | None:
-    """(n,) which entries are null, or None if none is."""
-    if not column.null_count:
-        return None
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    return sum(attribute.width for attribute in numeric(attributes))
 
 
 def _as_numbers(column: pa.Array) -> NDArray[Any]:
@@ -209,7 +203,7 @@ def _binary(column: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
         data = column.buffers()[1]
     else:
         column = column.cast(pa.large_binary())
-        _, held, data = column.buffers()
-        offsets = np.frombuffer(held, np.int64)[column.offset : column.offset + len(column) + 1]
+        _, ends, data = column.buffers()
+        offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
     length = data.size if data is not None else 0
     return offsets, pa.Array.from_buffers(pa.uint8(), length, [None, data])

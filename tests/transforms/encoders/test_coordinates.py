@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,28 +11,24 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
+from tests.oracles.encoders import encode_table
 from tests.oracles.statistics import follows, sample_size
-from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.attributes import Category, Number, NumberList
-from transforms.collect_vector import CountRows
-from transforms.encode import IntegerRange
-from transforms.encode_numbers import Bounds
-from transforms.perturb_rows import PerturbPicked
-from transforms.pick_coordinates import PickCoordinatesDoFn, PickedBlock
-from transforms.progress import REPORTS, ROWS
+from transforms.encoders.attributes import Category, Number, NumberList
+from transforms.encoders.block import CellBlock
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.coordinates import CoordinateEncoder
+from transforms.encoders.domain import IntegerRange
 
 LIMITS = [Bounds(-1.0, 1.0), Bounds(0.0, 100.0), Bounds(-5.0, 0.0)]
 
 
 def picked(attributes, mechanism, table, seed=1) -> np.ndarray:
     """(n, k) the picked cells."""
-    dofn = PickCoordinatesDoFn(attributes, mechanism, None, lambda: SeededRandom(seed))
-    dofn.setup()
-    blocks = [block for block in dofn.process(table) if isinstance(block, PickedBlock)]
-    for block in blocks:
-        assert block.cells.dtype == np.uint32
-        assert block.users is None
-    return np.concatenate([block.cells for block in blocks])
+    encoder = CoordinateEncoder(attributes, mechanism)
+    block, _ = encode_table(encoder, table, rng=SeededRandom(seed))
+    assert block.cells.dtype == np.uint32
+    assert block.users is None
+    return block.cells
 
 
 def rows_of(n: int, width: int) -> np.ndarray:
@@ -84,27 +79,24 @@ def test_every_coordinate_is_as_likely():
 def test_rejected_rows_leave_no_word():
     table = pa.table({"v": pa.array([[0.0, 1.0], [np.nan, 1.0], None, [1.0], [1.0, 1.0]])})
     mechanism = SampledCoordinates(1.0, 2, 1, duchi(1.0, cells=2))
-    dofn = PickCoordinatesDoFn((NumberList("v", 2, LIMITS[0]),), mechanism, None, fresh_stream)
-    dofn.setup()
+    encoder, rng = CoordinateEncoder((NumberList("v", 2, LIMITS[0]),), mechanism), SeededRandom(1)
     for _ in range(20):
-        block, *tallies = list(dofn.process(table))
-        assert len(block.cells) == 2
-        assert dict(each.value for each in tallies)[ROWS] == 5
+        block, rejects = encode_table(encoder, table, rng=rng)
+        assert block.size == 2
+        assert sum(rejects.values()) == 3
         assert set((block.cells % 3).ravel().tolist()) <= {1, 2}
 
 
 def test_nothing_but_unusable_rows_is_nothing():
     table = pa.table({"v": pa.array([[], None], pa.list_(pa.float64()))})
     mechanism = SampledCoordinates(1.0, 2, 1, duchi(1.0, cells=2))
-    dofn = PickCoordinatesDoFn((NumberList("v", 2, LIMITS[0]),), mechanism, None, fresh_stream)
-    dofn.setup()
-    assert all(not isinstance(each, PickedBlock) for each in dofn.process(table))
+    encoder = CoordinateEncoder((NumberList("v", 2, LIMITS[0]),), mechanism)
+    assert encode_table(encoder, table)[0].cells.shape == (0, 1)
 
 
 @pytest.mark.parametrize("sampled", [1, 2])
 def test_the_road_of_words_is_unbiased(sampled):
     """Different bounds for every coordinate; within 6 standard errors of the mechanism's own."""
-    restart(21)
     n, rng = 60_000, np.random.default_rng(4)
     scaled = np.clip(rng.normal([0.5, -0.2, 0.9], 0.3, (n, 3)), -1, 1)
     columns = {
@@ -112,38 +104,17 @@ def test_the_road_of_words_is_unbiased(sampled):
     }
     attributes = tuple(Number(f"f{i}", bounds) for i, bounds in enumerate(LIMITS))
     mechanism = multi_optimal(2.0, 3, cells=16, sampled=sampled)
-    pick = PickCoordinatesDoFn(attributes, mechanism, None, fresh_stream)
-    inner = PublicGroups(mechanism.mechanism, 3)
-    found = run(
-        lambda p: (
-            p
-            | source([pa.table(columns)], pa.Table)
-            | beam.ParDo(OnlyBlocks(pick)).with_output_types(PickedBlock)
-            | PerturbPicked(inner, fresh_stream)
-            | beam.CombineGlobally(CountRows(mechanism))
-        )
+    cells = picked(attributes, mechanism, pa.table(columns), seed=21)
+    messages = CellBlock(cells, None).perturbed(
+        PublicGroups(mechanism.mechanism, 3), SeededRandom(22)
     )
-    (counted,) = found.elements
-    assert counted.messages == sampled * n
-    assert found.counters[REPORTS] == n
-    estimate = mechanism.estimate(counted.counts)
+    assert messages.size == sampled * n
+    counts = mechanism.count(messages)
+    estimate = mechanism.estimate(counts)
     error = np.sqrt(mechanism.variance(scaled).sum(axis=0)) / n
     assert (np.abs(estimate - scaled.mean(axis=0)) < 6 * error).all()
-    ratio = mechanism.estimated_variance(counted.counts) / error**2
+    ratio = mechanism.estimated_variance(counts) / error**2
     assert ((0.9 < ratio) & (ratio < 1.2)).all()  # the users' spread is in the reports' own
-
-
-class OnlyBlocks(beam.DoFn):
-    """The main output of an encoder."""
-
-    def __init__(self, dofn):
-        self._dofn = dofn
-
-    def setup(self):
-        self._dofn.setup()
-
-    def process(self, table):
-        yield from (each for each in self._dofn.process(table) if isinstance(each, PickedBlock))
 
 
 @pytest.mark.parametrize(
@@ -157,4 +128,4 @@ class OnlyBlocks(beam.DoFn):
 )  # fmt: skip
 def test_refuses_what_does_not_fit(attributes, mechanism, expected):
     with pytest.raises(ValueError, match=expected):
-        PickCoordinatesDoFn(attributes, mechanism, None)
+        CoordinateEncoder(attributes, mechanism)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracles.encoders import arrow, dictionary, digest, mix, unmix
 from tests.oracles.statistics import follows, sample_size, tilted
-from tests.oracles.transforms import arrow, dictionary, digest, mix, unmix
-from transforms.users import UserDigest
+from transforms.encoders.users import UserDigest
 
 KEY = 0x9E3779B97F4A7C15
 DIGEST = UserDigest("user", KEY)

@@ -1,0 +1,124 @@
+"""What encoders make of rows: blocks of thousands of them, which travel from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Messages
+from mechanisms.randomness import RandomSource
+from transforms.encoders.users import Digests
+
+AnyBlock = TypeVar("AnyBlock", bound="Block")
+
+
+class Client(Protocol):
+    """What randomises rows: a mechanism for cells (`perturb`), or one for rows (`report`)."""
+
+    @property
+    def messages(self) -> float:
+        """How many messages a user sends on average."""
+
+
+class Block(Protocol):
+    """A named tuple of arrays with one entry for each row, `users` being the last or None."""
+
+    @property
+    def users(self) -> Digests | None:
+        """(n,) digests of the privacy unit, or None where each row is its own unit."""
+
+    @property
+    def size(self) -> int:
+        """n, how many rows there are."""
+
+    @property
+    def width(self) -> int:
+        """How many cells, numbers or categories a row consists of."""
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        """The client: what a mechanism for such rows makes of them."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+    def _replace(self, *, users: Digests | None) -> Self: ...
+
+
+class CellBlock(NamedTuple):
+    """Usable rows, each as one cell of a mechanism, or as several.
+
+    Attributes:
+        cells: (n,) uint32 cells, or (n, k) where k of them are reported of each row.
+        users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+    """
+
+    cells: NDArray[np.uint32]
+    users: Digests | None
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def width(self) -> int:
+        return 1 if self.cells.ndim == 1 else self.cells.shape[1]
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        messages: Messages = mechanism.perturb(self.cells.reshape(-1), rng)
+        return messages
+
+
+class RowBlock(NamedTuple):
+    """Usable rows, with all that is in them.
+
+    Attributes:
+        numbers: (n, w) floats in [-1, 1]: all numbers side by side, in declared order.
+        categories: (n, c) int32 indices into the domains.
+        users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+    """
+
+    numbers: NDArray[np.floating[Any]]
+    categories: NDArray[np.int32]
+    users: Digests | None
+
+    @property
+    def size(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def width(self) -> int:
+        return self.numbers.shape[1] + self.categories.shape[1]
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        numbers = self.numbers.astype(np.float64, copy=False)
+        # Mechanisms for rows of numbers alone have no place for categories.
+        others = (self.categories,) if self.categories.shape[1] else ()
+        messages: Messages = mechanism.report(numbers, *others, rng)
+        return messages
+
+
+def pieces(block: AnyBlock, size: int) -> Iterator[AnyBlock]:
+    """A block cut into blocks of at most so many rows."""
+    for start in range(0, block.size, size):
+        part = slice(start, start + size)
+        yield type(block)(*(None if array is None else array[part] for array in block))
+
+
+def packed(block: Block) -> NDArray[np.void]:
+    """(n,) the rows of a block as one array, users and all."""
+    parts = {name: part for name, part in block._asdict().items() if part is not None}
+    layout = [(name, part.dtype, part.shape[1:]) for name, part in parts.items()]
+    rows = np.empty(block.size, np.dtype(layout))
+    for name, part in parts.items():
+        rows[name] = part
+    return rows
+
+
+def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
+    """What `packed` was given."""
+    parts = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+    return kind(**{"users": None, **parts})

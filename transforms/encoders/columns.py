@@ -1,0 +1,63 @@
+"""Columns as Arrow holds them, made ready for numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+# Views, which few of Arrow's kernels take, and what holds the same.
+_UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column, without views, or a dictionary that hides nulls or is longer than the column."""
+    column = _unviewed(column)
+    if pa.types.is_dictionary(column.type):
+        dictionary = column.dictionary
+        # An empty one serves a column of nulls alone, and has no entry to stand for them.
+        if dictionary.null_count or not 0 < len(dictionary) <= len(column):
+            return column.dictionary_decode()
+    return column
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """The column without its dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def null(column: pa.Array) -> NDArray[np.bool_] | None:
+    """(n,) which entries are null, or None if none is."""
+    if not column.null_count:
+        return None
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+
+
+def is_numeric(column: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers: integers, floats, decimals; not booleans."""
+    if pa.types.is_dictionary(column):
+        return is_numeric(column.value_type)
+    return any(
+        test(column) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    )
+
+
+def as_floats(column: pa.Array) -> NDArray[np.float64]:
+    """(n,) a column of numbers as doubles, to which nulls are NaN.
+
+    Args:
+        column: of a type that `is_numeric` admits.
+    """
+    column = decoded(column)
+    if not pa.types.is_float64(column.type):
+        # Integers beyond 2^53 go to the nearest double: nobody measures so finely.
+        column = column.cast(pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _unviewed(column: pa.Array) -> pa.Array:
+    """The same in a layout that every kernel takes."""
+    if pa.types.is_dictionary(column.type) and column.type.value_type in _UNVIEWED:
+        return pa.DictionaryArray.from_arrays(column.indices, _unviewed(column.dictionary))
+    kind = _UNVIEWED.get(column.type)
+    return column if kind is None else column.cast(kind)

@@ -1,0 +1,162 @@
+"""The values that a column may hold, declared beforehand, and the index of each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
+
+
+class Domain(ABC):
+    """The values a histogram may contain, declared beforehand: it must not come from the data."""
+
+    other: bool
+
+    @property
+    @abstractmethod
+    def declared(self) -> int:
+        """How many values are declared, the bin for all others not counted."""
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.declared + self.other
+
+    @abstractmethod
+    def labels(self) -> pa.Array:
+        """(declared,) the values in the order of their cells."""
+
+    @abstractmethod
+    def accepts(self, column: pa.DataType) -> bool:
+        """Whether a column of this type can hold the declared values."""
+
+    @abstractmethod
+    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
+        """(n,) the index of each non-null value, or `declared` where it is none of them."""
+
+    def encode(self, column: pa.Array) -> NDArray[np.int64]:
+        """Cells of one column.
+
+        Args:
+            column: n values of a type that `accepts` admits; nulls, if any, outside its dictionary.
+
+        Returns:
+            (n,) int64: a cell, -1 for a null, or -2 for a value outside the domain. With `other`
+            values outside the domain get the last cell instead.
+        """
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        cells = np.full(len(column), -1, np.int64)
+        cells[present] = self._indices(column.drop_null() if column.null_count else column)
+        if not self.other:
+            cells[cells == self.declared] = -2
+        return cells
+
+
+@dataclass(frozen=True)
+class IntegerRange(Domain):
+    """The integers low .. high, both included and both within -2^62 .. 2^62.
+
+    >>> IntegerRange(3, 5).encode(pa.array([3, 5, None, 6])).tolist()
+    [0, 2, -1, -2]
+    """
+
+    low: int
+    high: int
+    other: bool = False
+
+    @property
+    def declared(self) -> int:
+        return self.high - self.low + 1
+
+    def labels(self) -> pa.Array:
+        return pa.array(np.arange(self.low, self.high + 1))
+
+    def accepts(self, column: pa.DataType) -> bool:
+        if pa.types.is_dictionary(column):
+            return self.accepts(column.value_type)
+        return bool(pa.types.is_integer(column))
+
+    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
+        if pa.types.is_dictionary(column.type):
+            return self._indices(column.dictionary)[column.indices.to_numpy()]
+        values = column.to_numpy(zero_copy_only=False)
+        inside = (values >= self.low) & (values <= self.high)
+        if inside.all():
+            return values.astype(np.int64, copy=False) - self.low
+        indices = np.full(len(values), self.declared, np.int64)
+        indices[inside] = values[inside].astype(np.int64) - self.low
+        return indices
+
+
+@dataclass(frozen=True)
+class DeclaredValues(Domain):
+    """A list of values, as text; for an integer column they are read as integers.
+
+    >>> DeclaredValues(("EWR", "JFK"), other=True).encode(pa.array(["JFK", "LGA"])).tolist()
+    [1, 2]
+    """
+
+    values: tuple[str, ...]
+    other: bool = False
+
+    @property
+    def declared(self) -> int:
+        return len(self.values)
+
+    def labels(self) -> pa.Array:
+        return pa.array(self.values, pa.string())
+
+    @cached_property
+    def _integers(self) -> pa.Array | None:
+        """The values as integers, or None if one of them is not, or two are the same one."""
+        try:
+            integers = [int(value) for value in self.values]
+            return pa.array(integers, pa.int64()) if len({*integers}) == len(integers) else None
+        except (ValueError, OverflowError):
+            return None
+
+    def accepts(self, column: pa.DataType) -> bool:
+        if pa.types.is_dictionary(column):
+            return self.accepts(column.value_type)
+        if pa.types.is_integer(column):
+            return self._integers is not None
+        if pa.types.is_boolean(column):
+            return {"true", "false"}.issuperset(self.values)
+        return bool(
+            pa.types.is_string(column)
+            or pa.types.is_large_string(column)
+            or pa.types.is_string_view(column)
+        )
+
+    def _indices(self, column: pa.Array) -> NDArray[np.int64]:
+        if pa.types.is_dictionary(column.type):
+            # Look up each distinct value once, then follow the indices.
+            return self._indices(column.dictionary)[column.indices.to_numpy()]
+        if pa.types.is_integer(column.type):
+            if pa.types.is_uint64(column.type):  # what int64 cannot hold was not declared
+                column = pc.if_else(pc.greater(column, _LARGEST), None, column)
+            column, values = column.cast(pa.int64()), self._integers
+        else:
+            column, values = column.cast(pa.string()), self.labels()
+        indices = pc.fill_null(pc.index_in(column, value_set=values), self.declared)
+        return indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def integer_range(text: str) -> tuple[int, int] | None:
+    """The bounds in "LOW..HIGH", or None if the text is not of that form.
+
+    >>> integer_range("-3..12"), integer_range("airports.txt")
+    ((-3, 12), None)
+    """
+    low, dots, high = text.partition("..")
+    try:
+        return (int(low), int(high)) if dots else None
+    except ValueError:
+        return None

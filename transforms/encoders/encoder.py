@@ -1,0 +1,111 @@
+"""What every encoder is: a pure function from a batch of rows to a block, and to rejects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import Block
+from transforms.encoders.columns import null, plain
+from transforms.encoders.users import UserDigest
+
+NULL_USER = "null user"
+NULL_VALUE = "null value"
+OUTSIDE_DOMAIN = "outside the domain"
+
+BATCH = 1 << 16  # rows encoded at a time: their columns stay in a core's cache
+
+
+class Rows:
+    """Which rows of a batch are used; each of the others is counted under its first reason.
+
+    Attributes:
+        kept: (n,) which rows are used, as far as is known.
+        rejects: reason -> how many rows were rejected for it.
+        notes: what else happened -> to how many rows: for whoever runs the job, never published.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.kept = np.ones(size, np.bool_)
+        self.rejects: Counter[str] = Counter()
+        self.notes: Counter[str] = Counter()
+
+    def reject(self, reason: str, rows: NDArray[np.bool_] | None) -> None:
+        """Drop rows that are not dropped yet; None stands for no row."""
+        amount = 0 if rows is None else int(np.count_nonzero(rows & self.kept))
+        if rows is not None and amount:
+            self.rejects[reason] += amount
+            self.kept &= ~rows
+
+    def of(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The entries of an array that belong to rows that are used."""
+        return array if self.kept.all() else array[self.kept]
+
+
+class Encoder(Protocol):
+    """What takes rows to what a mechanism takes. Encoders are frozen dataclasses.
+
+    Attributes:
+        kind: what blocks it makes.
+        batch_size: how many rows it should be given at a time, at most.
+    """
+
+    @property
+    def kind(self) -> type[Any]: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """What is read of the log; nothing else leaves the files."""
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> Block:
+        """The usable rows of a batch, in their order and without users.
+
+        Args:
+            batch: n rows with the columns.
+            rows: which of them are used; what cannot be is rejected there, under its reason.
+            rng: draws what is random of the encoding.
+        """
+
+
+class Encoded(NamedTuple):
+    """A batch, encoded.
+
+    Attributes:
+        block: its usable rows, of the encoder's kind.
+        rejects: reason -> how many rows cannot be used; each has one reason, the first.
+        notes: what else happened -> to how many rows; never published.
+    """
+
+    block: Any
+    rejects: Counter[str]
+    notes: Counter[str]
+
+
+def encoded(
+    encoder: Encoder, batch: pa.RecordBatch, users: UserDigest | None, rng: RandomSource
+) -> Encoded:
+    """Encode a batch, users and all.
+
+    Args:
+        encoder: of the values.
+        batch: n rows with its columns, and that of the users.
+        users: the privacy unit; None where that is a row.
+        rng: draws what is random of the encoding.
+    """
+    rows, digests = Rows(batch.num_rows), None
+    if users is not None:
+        ids = plain(batch.column(users.column))
+        rows.reject(NULL_USER, null(ids))
+        digests = users(ids)
+    block = encoder.encode(batch, rows, rng)
+    if digests is not None:
+        block = block._replace(users=rows.of(digests))
+    return Encoded(block, rows.rejects, rows.notes)

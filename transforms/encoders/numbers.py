@@ -1,0 +1,98 @@
+"""From numbers to cells: clipped to declared bounds, and rounded to a grid by a coin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import CellBlock
+from transforms.encoders.bounds import Rounding, Scale
+from transforms.encoders.columns import as_floats, decoded, null, plain
+from transforms.encoders.domain import Domain
+from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
+
+NOT_A_NUMBER = "value is not a number"
+INFINITE = "infinite value"
+NULL_GROUP = "null group"
+OUTSIDE_GROUPS = "outside the groups"
+
+LARGEST_CELL = 1 << 32  # cells travel in 32 bits
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """A second column, whose value says which of several means a number belongs to.
+
+    Attributes:
+        column: its name.
+        groups: the declared groups.
+    """
+
+    column: str
+    groups: Domain
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows) -> NDArray[np.int64]:
+        """(n,) groups, below 0 in rejected rows."""
+        groups = self.groups.encode(plain(batch.column(self.column)))
+        rows.reject(NULL_GROUP, groups == -1)
+        rows.reject(OUTSIDE_GROUPS, groups == -2)
+        return groups
+
+
+@dataclass(frozen=True)
+class NumberEncoder:
+    """Each number to a cell, or with groups to group * inputs + cell; coins round it.
+
+    How many numbers were clipped is not counted, for such a count tells of single rows where
+    bounds are chosen to single them out.
+
+    Attributes:
+        column: the name of the column.
+        bounds: what numbers are clipped to.
+        rounding: what takes them to cells.
+        groups: the column that says which mean a number belongs to, or None for one mean.
+
+    Raises:
+        ValueError: groups and cells together are more than 32 bits hold.
+    """
+
+    column: str
+    bounds: Scale
+    rounding: Rounding
+    groups: GroupColumn | None = None
+    kind: ClassVar = CellBlock
+    batch_size: ClassVar = BATCH
+
+    def __post_init__(self) -> None:
+        groups = 1 if self.groups is None else self.groups.groups.size
+        if not groups * self.rounding.inputs <= LARGEST_CELL:
+            raise ValueError(
+                f"{groups} groups of {self.rounding.inputs} cells each are more than {LARGEST_CELL}"
+            )
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column] + ([] if self.groups is None else [self.groups.column]))
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+        groups = None if self.groups is None else self.groups.encode(batch, rows)
+        numbers = self._numbers(batch.column(self.column), rows)
+        cells = self.rounding.encode(self.bounds.scale(rows.of(numbers)), rng)
+        if groups is not None:
+            cells = cells + rows.of(groups).astype(np.uint32) * np.uint32(self.rounding.inputs)
+        return CellBlock(cells, None)
+
+    def _numbers(self, column: pa.Array, rows: Rows) -> NDArray[np.float64]:
+        """(n,) numbers; those of rows that are used are finite."""
+        column = decoded(column)
+        numbers = as_floats(column)
+        rows.reject(NULL_VALUE, null(column))
+        if not np.isfinite(numbers).all():
+            rows.reject(NOT_A_NUMBER, np.isnan(numbers))
+            rows.reject(INFINITE, np.isinf(numbers))
+        return numbers

@@ -1,0 +1,69 @@
+"""From strings that nobody declared to cells: the prefix that a user's group looks at, hashed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.heavy_hitters.prefix_code import Codes
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import CellBlock
+from transforms.encoders.columns import decoded, null, plain
+from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
+
+OUTSIDE_ALPHABET = "outside the alphabet"
+
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def accepts(column: pa.DataType) -> bool:
+    """Whether a column holds strings, or integers, which are taken as their decimal digits."""
+    if pa.types.is_dictionary(column):
+        return accepts(column.value_type)
+    return bool(pa.types.is_integer(column)) or any(test(column) for test in _TEXT)
+
+
+@dataclass(frozen=True)
+class PrefixEncoder:
+    """Each string to the bucket of the prefix that a group, drawn for it, looks at.
+
+    The group is drawn without a look at the value; from here on a string is a bucket. That a
+    string was cut is not counted: the cut string is used, and how many there are would be one more
+    number about the population that no noise protects.
+
+    Attributes:
+        column: the name of the column.
+        protocol: what users run.
+    """
+
+    column: str
+    protocol: Protocol
+    kind: ClassVar = CellBlock
+    batch_size: ClassVar = BATCH
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+        # Integers become their decimal digits.
+        texts = decoded(plain(batch.column(self.column))).cast(pa.large_string())
+        rows.reject(NULL_VALUE, null(texts))
+        usable = rows.kept.copy()
+        codes, inside = codes_of(self.protocol, texts.filter(pa.array(usable)))
+        usable[usable] = ~inside
+        rows.reject(OUTSIDE_ALPHABET, usable)
+        return CellBlock(self.protocol.cells(codes[inside], rng), None)
+
+
+def codes_of(protocol: Protocol, texts: pa.Array) -> tuple[Codes, NDArray[np.bool_]]:
+    """The codes of a column of large strings without nulls, and which of them mean something."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    symbols = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return protocol.code.encode_bytes(symbols, ends)

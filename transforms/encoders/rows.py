@@ -1,0 +1,154 @@
+"""From rows of several columns to blocks of numbers in [-1, 1] and of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.randomness import RandomSource
+from mechanisms.vector.rows import shortened
+from transforms.encoders.attributes import (
+    Attribute,
+    Number,
+    NumberList,
+    Spans,
+    categorical,
+    numeric,
+    width,
+)
+from transforms.encoders.block import RowBlock
+from transforms.encoders.columns import plain
+from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
+from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
+
+WRONG_LENGTH = "list of another length"
+SHORTENED = "longer than the radius, shortened"
+
+_NUMBERS = 1 << 22  # of rows encoded at a time, where all are copied
+
+
+@dataclass(frozen=True)
+class RowEncoder:
+    """Each row to all its numbers, scaled, and all its categories; nothing is drawn.
+
+    A row is used as a whole or not at all.
+
+    Attributes:
+        attributes: what a row consists of.
+        radius: rows that measure more, once they are scaled to [-1, 1], are shortened to it; None
+            leaves all as they are. How many there are is noted and not published: like the number
+            of clipped values it would tell of single rows.
+    """
+
+    attributes: tuple[Attribute, ...]
+    radius: float | None = None
+    kind: ClassVar = RowBlock
+
+    @property
+    def batch_size(self) -> int:
+        return max(1, min(BATCH, _NUMBERS // max(1, width(self.attributes))))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return columns_of(self.attributes)
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
+        numbers = np.empty((batch.num_rows, width(self.attributes)), np.float32)
+        for start, attribute, spans in read_numbers(self.attributes, batch, rows):
+            scaled = attribute.bounds.scale(_dense(spans, attribute.width))
+            numbers[:, start : start + attribute.width] = scaled
+        categories = self._categories(batch, rows)
+        return RowBlock(self._within(rows.of(numbers), rows), rows.of(categories), None)
+
+    def _categories(self, batch: pa.RecordBatch, rows: Rows) -> NDArray[np.int32]:
+        """(n, c) the indices of each category, or below 0 in rejected rows."""
+        columns = categorical(self.attributes)
+        categories = np.empty((batch.num_rows, len(columns)), np.int32)
+        for index, attribute in enumerate(columns):
+            indices = attribute.domain.encode(plain(batch.column(attribute.column)))
+            rows.reject(NULL_VALUE, indices == -1)
+            rows.reject(OUTSIDE_DOMAIN, indices == -2)
+            categories[:, index] = indices
+        return categories
+
+    def _within(self, numbers: NDArray[np.float32], rows: Rows) -> NDArray[np.floating[Any]]:
+        """Rows, the long ones shortened."""
+        if self.radius is None:
+            return numbers
+        # Doubles from here on: rounded to floats, a row may be longer than the radius again.
+        exact = numbers.astype(np.float64)
+        squares = np.einsum("ij,ij->i", exact, exact)
+        rows.notes[SHORTENED] += int(np.count_nonzero(squares > self.radius**2))
+        return shortened(exact, self.radius)
+
+
+def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:
+    """The columns of which rows consist."""
+    return frozenset(column for attribute in attributes for column in attribute.columns())
+
+
+def read_numbers(
+    attributes: tuple[Attribute, ...], batch: pa.RecordBatch, rows: Rows
+) -> Iterator[tuple[int, Number | NumberList, Spans]]:
+    """Each numeric attribute: where its numbers begin in a row, itself, and what it holds.
+
+    Rows with holes are rejected on the way, whether or not the hole would have been reported. One
+    attribute at a time is in memory.
+    """
+    start = 0
+    for attribute in numeric(attributes):
+        spans = attribute.spans(batch.column(attribute.column))
+        _reject(spans, attribute, rows)
+        yield start, attribute, spans
+        start += attribute.width
+
+
+def _reject(spans: Spans, attribute: Number | NumberList, rows: Rows) -> None:
+    """Count the rows that cannot be used for what they hold in one attribute."""
+    rows.reject(NULL_VALUE, spans.missing)
+    if not (spans.lengths == attribute.width).all():
+        rows.reject(WRONG_LENGTH, spans.lengths != attribute.width)
+    if spans.holes is not None:
+        rows.reject(NULL_VALUE, _holding(spans, spans.holes))
+    if not _all_finite(spans.values):
+        rows.reject(NOT_A_NUMBER, _holding(spans, np.isnan(spans.values)))
+        rows.reject(INFINITE, _holding(spans, np.isinf(spans.values)))
+
+
+def _all_finite(values: NDArray[Any]) -> bool:
+    """Whether all numbers surely are finite: their sum is, and most columns need no more."""
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(values, dtype=np.float64)))
+
+
+def _holding(spans: Spans, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(n,) which rows hold a marked number."""
+    before = np.concatenate([[0], np.cumsum(marked)])
+    return np.asarray(before[spans.starts + spans.lengths] > before[spans.starts])
+
+
+def _dense(spans: Spans, size: int) -> NDArray[np.float64]:
+    """(n, size) the numbers of all rows; of rows of another length, any."""
+    n = len(spans.starts)
+    if spans.values.size == n * size and (spans.lengths == size).all():
+        return spans.values.reshape(n, size).astype(np.float64)
+    return looked_up(spans, spans.starts[:, None] + np.arange(size))
+
+
+def looked_up(spans: Spans, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The numbers at some indices, any number beyond the last one: of rows that were rejected.
+
+    Args:
+        spans: rows of numbers.
+        indices: into `spans.values`, of any shape.
+    """
+    if not spans.values.size:
+        return np.zeros(indices.shape)
+    return spans.values[np.minimum(indices, spans.values.size - 1)].astype(np.float64)

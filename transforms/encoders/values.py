@@ -1,0 +1,48 @@
+"""From values of a declared domain to cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import CellBlock
+from transforms.encoders.columns import plain
+from transforms.encoders.domain import Domain
+from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
+
+
+@dataclass(frozen=True)
+class ValueEncoder:
+    """Each value to its index in the domain; nothing is drawn.
+
+    Attributes:
+        column: the name of the column.
+        domain: the declared values.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> from transforms.encoders.domain import IntegerRange
+    >>> batch, rows = pa.record_batch({"hour": [7, None, 99]}), Rows(3)
+    >>> ValueEncoder("hour", IntegerRange(0, 23)).encode(batch, rows, SeededRandom(0)).cells
+    array([7], dtype=uint32)
+    >>> dict(rows.rejects)
+    {'null value': 1, 'outside the domain': 1}
+    """
+
+    column: str
+    domain: Domain
+    kind: ClassVar = CellBlock
+    batch_size: ClassVar = BATCH
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+        cells = self.domain.encode(plain(batch.column(self.column)))
+        rows.reject(NULL_VALUE, cells == -1)
+        rows.reject(OUTSIDE_DOMAIN, cells == -2)
+        return CellBlock(rows.of(cells).astype(np.uint32), None)
