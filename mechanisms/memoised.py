@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Guarantee, Mechanism, Messages, require_integer
+from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import PermanentRandom, Words
 from mechanisms.wire import fingerprint as plans
@@ -39,6 +40,7 @@ SECRET = 32  # bytes
 # Two uses of one secret must never meet in one stream. The number changes with whatever makes an
 # old secret give other messages: then every user's value is randomised, and paid for, once more.
 _MESSAGE, _OFFSET = b"hushbeam memoised message 2", b"hushbeam memoised offset 2"
+_ROW, _COORDINATES = b"hushbeam memoised row 2", b"hushbeam memoised coordinates 2"
 
 
 class _Offset(PermanentRandom):
@@ -131,9 +133,33 @@ class MemoisedClient:
         Raises:
             ValueError: the mechanism is not for numbers, or a value is not one in [-1, 1].
         """
-        if not isinstance(self.mechanism, ScalarMean):
+        if not isinstance(self.mechanism, ScalarMean | Grid):  # others take cells, or whole rows
             raise ValueError("only a mechanism for the mean of numbers rounds them to a grid")
         return self.mechanism.encode(values, _Offset(self._key(_OFFSET, b"")))
+
+    def choose(self) -> NDArray[np.int64]:
+        """(1, k) the coordinates that this user reports of every row, for ever.
+
+        Uniform over users and independent of all values, so estimates stay unbiased; and a row
+        that changes elsewhere changes nothing that is sent.
+        """
+        choice: Any = self.mechanism  # of sampled coordinates
+        chosen: NDArray[np.int64] = choice.choose(1, PermanentRandom(self._key(_COORDINATES, b"")))
+        return chosen
+
+    def report_rows(self, *parts: NDArray[Any]) -> Messages:
+        """The messages of whole rows: an equal row gets equal messages, today and next year.
+
+        Args:
+            parts: arrays with an entry for each row, as the mechanism's `report` takes them.
+        """
+        mechanism: Any = self.mechanism  # of rows
+        sent = [np.empty(0, np.uint64)]
+        for row in range(len(parts[0])):
+            own = [np.ascontiguousarray(part[row : row + 1]) for part in parts]
+            name = b"".join(part.tobytes() for part in own)
+            sent.append(mechanism.report(*own, PermanentRandom(self._key(_ROW, name))))
+        return np.concatenate(sent)
 
     def guarantee(self, distinct: int) -> Guarantee:
         """What holds over all time against whoever links all reports of the user.

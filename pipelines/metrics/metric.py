@@ -8,7 +8,7 @@ read its members. Nothing outside of a kind's own folder is keyed by the kind's 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -45,12 +45,20 @@ _CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
 _BUCKET_ROWS = 1 << 18
 
 
-Rounder = Callable[[Any], Rounding]
+class Coins:
+    """What an encoder draws besides its own rows: here anew for each of them."""
+
+    def rounding(self, usual: Any) -> Rounding:
+        """What takes numbers to cells, by the metric's own rounding."""
+        rounding: Rounding = usual
+        return rounding
+
+    def choice(self, usual: Any) -> Any:
+        """What chooses the coordinates that are reported, by the metric's own choice."""
+        return usual
 
 
-def plain(rounding: Rounding) -> Rounding:
-    """Rounding as it is: with fresh coins."""
-    return rounding
+FRESH = Coins()
 
 
 class Reports(NamedTuple):
@@ -212,7 +220,7 @@ class Metric(ABC):
     @property
     def fresh_only(self) -> str | None:
         """Why the noise of these reports cannot be permanent; None if it can."""
-        if self.mechanism.public_seed:
+        if registrations()[self.designs[0].name].seeded:
             return "its hash is another in each window"
         return None
 
@@ -222,16 +230,16 @@ class Metric(ABC):
         return self.encoder().columns | columns_of(self.options.user_column)
 
     @property
-    def line_type(self) -> pa.DataType:
-        """Of values that come one a line."""
-        return pa.string()
+    def line_types(self) -> dict[str, pa.DataType]:
+        """Column -> type, of values that come one a line."""
+        return {self.options.column: pa.string()}
 
     @abstractmethod
-    def encoder(self, rounding: Rounder = plain) -> Encoder:
+    def encoder(self, coins: Coins = FRESH) -> Encoder:
         """What takes rows to what the mechanism takes.
 
         Args:
-            rounding: makes of the metric's own rounding of numbers the one that is used.
+            coins: what it draws.
         """
 
     def reports(self, tables: beam.PCollection) -> Reports:

@@ -12,15 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.channel import Guarantee, Messages
-from mechanisms.mean.scalar import ScalarMean
 from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import Metric, plain
+from pipelines.metrics.metric import FRESH, Coins, Metric
 from pipelines.parties.split import Split
-from transforms.encoders.bounds import Rounding
-from transforms.encoders.encoder import Encoder, encoded
+from transforms.encoders.encoder import encoded
 from transforms.progress import ROWS
 
 _Cells = NDArray[np.uint32]
@@ -44,6 +42,67 @@ class PermanentRounding:
     def encode(self, values: NDArray[np.float64], rng: RandomSource) -> _Cells:
         """(n,) values in [-1, 1] to (n,) cells; `rng` is not asked."""
         return self.client.encode(values)
+
+
+@dataclass(frozen=True)
+class PermanentChoice:
+    """Coordinates that are chosen once for each user, whatever the rows.
+
+    Attributes:
+        client: whose; its mechanism chooses coordinates.
+        mechanism: rounds the number in one of them.
+    """
+
+    client: MemoisedClient
+    mechanism: PermanentRounding
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a row has."""
+        choice: Any = self.client.mechanism
+        return int(choice.dimension)
+
+    def choose(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
+        """(n, k) the same coordinates for each of n rows; `rng` is not asked."""
+        return np.repeat(self.client.choose(), n, axis=0)
+
+
+@dataclass(frozen=True)
+class PermanentCoins(Coins):
+    """An encoder's coins that one user has thrown for ever.
+
+    Attributes:
+        memoised: a mechanism -> this user's client of it.
+    """
+
+    memoised: Callable[[Any], MemoisedClient]
+
+    def rounding(self, usual: Any) -> PermanentRounding:
+        """By one offset for all of the user's numbers."""
+        return PermanentRounding(self.memoised(usual))
+
+    def choice(self, usual: Any) -> PermanentChoice:
+        """By one choice for all of the user's rows."""
+        return PermanentChoice(self.memoised(usual), self.rounding(usual.mechanism))
+
+
+@dataclass(frozen=True)
+class PermanentNoise:
+    """What randomises cells and rows by noise that one user has drawn for ever; `rng` is not asked.
+
+    Attributes:
+        client: whose.
+    """
+
+    client: MemoisedClient
+
+    def perturb(self, cells: NDArray[Any], rng: RandomSource) -> Messages:
+        """(n,) cells to their messages."""
+        return self.client.report(cells)
+
+    def report(self, *parts: Any) -> Messages:
+        """Rows, in parts before the generator, to their messages."""
+        return self.client.report_rows(*parts[:-1])
 
 
 @dataclass(frozen=True)
@@ -111,36 +170,40 @@ class ClientReports:
             those that could not be used, by reason.
         """
         rng, counted = self.open_rng(), Counter[str]()
-        encoder, draws = self._encoder(), self.open_rng()
-        blocks = [np.empty(0, np.uint32)]
+        draws, blocks = self.open_rng(), list[Any]()
+        encoder = self.metric.encoder(
+            FRESH if self.secret is None else PermanentCoins(self._memoised)
+        )
         for table in tables:
             counted[ROWS] += table.num_rows
             for batch in table.to_batches(max_chunksize=encoder.batch_size):
                 block, rejects, _ = encoded(encoder, batch, None, draws)
                 counted += rejects
-                blocks.append(block.cells)
-        cells = np.concatenate(blocks)
-        if (self.one or self.secret is not None) and cells.size:
-            cells = cells[rng.integers(cells.size, 1).astype(np.int64)]
-        messages = self._perturbed(cells, rng)
-        sent = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)
-        return sent, dict(+counted)
-
-    def _encoder(self) -> Encoder:
-        """What takes rows to cells: the metric's own."""
-        return self.metric.encoder(plain if self.secret is None else self._permanent)
-
-    def _permanent(self, usual: ScalarMean) -> Rounding:
-        """Rounding whose coins are this user's, for ever."""
-        return PermanentRounding(self._memoised(usual))
-
-    def _perturbed(self, cells: _Cells, rng: RandomSource) -> Messages:
-        if self.secret is None:
-            return self._mechanism.perturb(cells, rng)
-        return self._memoised(self._mechanism).report(cells)
+                blocks.append(block)
+        if self.one or self.secret is not None:
+            blocks = _one_row(blocks, rng)
+        client = self._mechanism
+        if self.secret is not None:
+            client = PermanentNoise(self._memoised(client))
+        sent = [np.empty(0, np.uint64), *(block.perturbed(client, rng) for block in blocks)]
+        messages = np.concatenate(sent)
+        reports = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)
+        return reports, dict(+counted)
 
     def _memoised(self, mechanism: Any) -> MemoisedClient:
         if self.secret is None:
             raise ValueError("there is no secret to draw permanent noise from")
         noise = self.parted.noise_fingerprint(self.place)
         return MemoisedClient(self.secret, noise, self.place, mechanism)
+
+
+def _one_row(blocks: list[Any], rng: RandomSource) -> list[Any]:
+    """A uniformly chosen row of some blocks, as a block; none of none."""
+    ends = np.cumsum([block.size for block in blocks], dtype=np.int64)
+    if not (ends.size and ends[-1]):
+        return []
+    row = int(rng.integers(int(ends[-1]), 1)[0])
+    place = int(np.searchsorted(ends, row, side="right"))
+    block = blocks[place]
+    start = row - int(ends[place]) + block.size
+    return [type(block)(*(None if part is None else part[start : start + 1] for part in block))]

@@ -1,10 +1,11 @@
-"""Values that come one a line, as a table of the column that a metric asks for."""
+"""Values that come one a line, as tables of the columns that a metric asks for."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
@@ -17,26 +18,29 @@ _LARGEST_LINE = 1 << 20  # bytes
 
 
 def tables(metric: Metric) -> Iterator[pa.Table]:
-    """The lines of the standard input, in tables of one column.
+    """The lines of the standard input, in tables of the metric's columns.
 
-    A line that is not what the metric asks for becomes a null, and is counted as one.
+    Of a metric of one column of single values a line is a value; of any other it is a JSON object
+    with the columns' names, as in {"seconds": 3.5, "city": "Oslo"}. What is not what the metric
+    asks for becomes a null, and is counted as one.
 
     Args:
         metric: whose values they are.
 
     Raises:
-        RequestError: the metric needs more than one column, or a line is longer than 1 MiB.
+        RequestError: a line is longer than 1 MiB.
     """
-    column = str(metric.options.column)
-    if getattr(metric.options, "group_by", None) is not None:
-        raise RequestError(
-            f"--input: metric {metric.name} needs two columns, {column} and its groups: name a "
-            "Parquet file"
-        )
-    kind = metric.line_type
+    types = metric.line_types
+    one = len(types) == 1 and not any(pa.types.is_list(kind) for kind in types.values())
     for lines in _blocks(sys.stdin.buffer):
         texts = map(_text, lines)
-        yield pa.table({column: pa.array([_value(text, kind) for text in texts], kind)})
+        rows = [dict.fromkeys(types, text) if one else _object(text) for text in texts]
+        yield pa.table(
+            {
+                column: pa.array([_value(row.get(column), kind) for row in rows], kind)
+                for column, kind in types.items()
+            }
+        )
 
 
 def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -65,12 +69,35 @@ def _text(line: bytes) -> str | None:
         return None
 
 
-def _value(text: str | None, kind: pa.DataType) -> str | int | float | None:
-    """A line as a value, or None if it is none of this type."""
-    if text is None or pa.types.is_string(kind):
-        return text
+def _object(text: str | None) -> dict[str, Any]:
+    """A line as a JSON object; empty if it is none."""
     try:
-        value = float(text) if pa.types.is_floating(kind) else int(text)
-    except ValueError:
+        row = json.loads(text or "", parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return {}
+    return row if type(row) is dict else {}
+
+
+def _no_number(name: str) -> NoReturn:
+    """NaN and infinities are no JSON, though Python reads them."""
+    raise ValueError(f"{name} is no JSON")
+
+
+def _value(written: Any, kind: pa.DataType) -> Any:
+    """What was written as a value of a type, or None if it is none."""
+    if pa.types.is_list(kind):
+        if type(written) is not list:
+            return None
+        numbers = [_value(number, kind.value_type) for number in written]
+        return None if None in numbers else numbers
+    if type(written) not in (str, int, float):
         return None
-    return value if pa.types.is_floating(kind) or -(1 << 63) <= value < 1 << 63 else None
+    if pa.types.is_string(kind):
+        return str(written)
+    if pa.types.is_integer(kind) and type(written) is float and not written.is_integer():
+        return None
+    try:
+        number = float(written) if pa.types.is_floating(kind) else int(written)
+    except (ValueError, OverflowError):
+        return None
+    return number if pa.types.is_floating(kind) or -(1 << 63) <= number < 1 << 63 else None

@@ -35,17 +35,14 @@ class Endless(io.RawIOBase):
         return len(buffer)
 
 
-def metric(line_type: pa.DataType | None = None, **options: Any) -> Any:
+def metric(**types: pa.DataType) -> Any:
     """As much of a metric as is asked."""
-    asked = SimpleNamespace(column="city", **options)
-    return SimpleNamespace(name="m", line_type=line_type or pa.string(), options=asked)
+    return SimpleNamespace(name="m", line_types=types or {"city": pa.string()})
 
 
-def read(
-    monkeypatch: pytest.MonkeyPatch, data: bytes, line_type: pa.DataType | None = None
-) -> list[pa.Table]:
+def read(monkeypatch: pytest.MonkeyPatch, data: bytes, **types: pa.DataType) -> list[pa.Table]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    return list(values.tables(metric(line_type)))
+    return list(values.tables(metric(**types)))
 
 
 def test_an_endless_line_is_refused_by_its_number_alone(monkeypatch) -> None:
@@ -77,6 +74,23 @@ def test_long_lines_are_not_gathered_without_bound(monkeypatch) -> None:
 def test_lines_are_values_or_nulls(monkeypatch) -> None:
     (table,) = read(monkeypatch, b"a\r\n\xff\n\nlast")
     assert table["city"].to_pylist() == ["a", None, "", "last"]
-    (table,) = read(monkeypatch, b"1\n2.5\nnan\nx\n", pa.float64())
+    (table,) = read(monkeypatch, b"1\n2.5\nnan\nx\n", city=pa.float64())
     assert [str(value) for value in table["city"].to_pylist()] == ["1.0", "2.5", "nan", "None"]
     assert read(monkeypatch, b"") == []
+
+
+def test_rows_of_several_columns_come_as_json(monkeypatch) -> None:
+    lines = [
+        b'{"x": 1.5, "k": 3, "v": [1, 2.5]}',
+        b'{"k": "4", "x": "2", "v": [], "more": 1}',
+        b'{"x": true, "k": 2.5, "v": [1, null]}',
+        b'{"x": NaN, "k": 1}', b"not json", b"[1]", b"", b'{"k": 9007199254740993, "v": 5}',
+        b'{"k": 1e400, "x": {}}', b"[" * 5000,
+    ]  # fmt: skip
+    types = {"x": pa.float64(), "k": pa.int64(), "v": pa.list_(pa.float64())}
+    (table,) = read(monkeypatch, b"\n".join(lines), **types)
+    assert table["x"].to_pylist() == [1.5, 2.0, *[None] * 8]
+    assert table["k"].to_pylist() == [3, 4, *[None] * 5, 9007199254740993, None, None]
+    assert table["v"].to_pylist() == [[1, 2.5], [], *[None] * 8]
+    (table,) = read(monkeypatch, b'{"v": [3]}', v=pa.list_(pa.float64()))
+    assert table["v"].to_pylist() == [[3.0]]

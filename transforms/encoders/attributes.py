@@ -56,6 +56,11 @@ class Number:
         """How many numbers of a row it is."""
         return 1
 
+    @property
+    def kind(self) -> pa.DataType:
+        """Of values that are written one by one."""
+        return pa.float64()
+
     def columns(self) -> tuple[str, ...]:
         """The columns it needs."""
         return (self.column,)
@@ -100,6 +105,11 @@ class NumberList:
     def width(self) -> int:
         """How many numbers of a row it is."""
         return self.length
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Of values that are written one by one."""
+        return pa.list_(pa.float64())
 
     def columns(self) -> tuple[str, ...]:
         """The columns it needs."""
@@ -148,6 +158,11 @@ class Category:
     def size(self) -> int:
         """How many values there are."""
         return self.domain.size
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Of values that are written one by one."""
+        return self.domain.kind
 
     def columns(self) -> tuple[str, ...]:
         """The columns it needs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from transforms.encoders.users import Digests
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 AnyBlock = TypeVar("AnyBlock", bound="Block")
 

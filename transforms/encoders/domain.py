@@ -33,6 +33,11 @@ class Domain(ABC):
     def labels(self) -> pa.Array:
         """(declared,) the values in the order of their cells."""
 
+    @property
+    def kind(self) -> pa.DataType:
+        """Of values that are written one by one."""
+        return pa.string()
+
     @abstractmethod
     def accepts(self, column: pa.DataType) -> bool:
         """Whether a column of this type can hold the declared values."""
@@ -74,6 +79,10 @@ class IntegerRange(Domain):
     @property
     def declared(self) -> int:
         return self.high - self.low + 1
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.int64()
 
     def labels(self) -> pa.Array:
         return pa.array(np.arange(self.low, self.high + 1))

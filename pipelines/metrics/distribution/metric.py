@@ -25,7 +25,7 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain
+from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports
 from pipelines.numbers import open_numbers, read_bounds
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -114,11 +114,11 @@ class DistributionOfNumbers(Metric):
         return Expected(self.fitted.design.name, error, self.fitted.design.bits)
 
     @property
-    def line_type(self) -> pa.DataType:
-        return pa.float64()
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.options.column: pa.float64()}
 
-    def encoder(self, rounding: Rounder = plain) -> NumberEncoder:
-        return NumberEncoder(self.options.column, self.bounds, rounding(self.fitted.rounding))
+    def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
+        return NumberEncoder(self.options.column, self.bounds, coins.rounding(self.fitted.rounding))
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         confidence = self.options.confidence

@@ -24,7 +24,7 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain, table_of
+from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports, table_of
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -140,7 +140,7 @@ class HeavyHitters(Metric):
     def fresh_only(self) -> str | None:
         return "the level of the tree is drawn anew for each report"
 
-    def encoder(self, rounding: Rounder = plain) -> PrefixEncoder:
+    def encoder(self, coins: Coins = FRESH) -> PrefixEncoder:
         return PrefixEncoder(self.options.column, self.plan.protocol)
 
     def estimated(self, reports: Reports) -> beam.PCollection:

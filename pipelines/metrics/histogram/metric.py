@@ -24,12 +24,12 @@ from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
-from pipelines.metrics.metric import Expected, Metric, Reports, Rounder, plain, table_of
+from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports, table_of
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from pipelines.wording import many_messages
 from transforms.blocks import Generator
 from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
-from transforms.encoders.domain import Domain, IntegerRange
+from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ class Histogram(Metric):
         return Expected(self.design.name, f"share ± {100 * error:.2g} %", bits)
 
     @property
-    def line_type(self) -> pa.DataType:
-        return pa.int64() if isinstance(self.domain, IntegerRange) else pa.string()
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.options.column: self.domain.kind}
 
-    def encoder(self, rounding: Rounder = plain) -> ValueEncoder:
+    def encoder(self, coins: Coins = FRESH) -> ValueEncoder:
         return ValueEncoder(self.options.column, self.domain)
 
     def estimated(self, reports: Reports) -> beam.PCollection:

@@ -31,12 +31,12 @@ from pipelines.errors import RequestError
 from pipelines.metrics.mean import result, view
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import (
+    FRESH,
+    Coins,
     Expected,
     Metric,
     Reports,
-    Rounder,
     bucket_count,
-    plain,
     table_of,
 )
 from pipelines.numbers import open_numbers
@@ -191,13 +191,14 @@ class Mean(Metric):
         return super().undivided
 
     @property
-    def line_type(self) -> pa.DataType:
-        return pa.float64()
+    def line_types(self) -> dict[str, pa.DataType]:
+        groups = {} if self.groups is None else {self.groups.column: self.groups.groups.kind}
+        return {self.options.column: pa.float64()} | groups
 
-    def encoder(self, rounding: Rounder = plain) -> NumberEncoder:
+    def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         if self.bounds is None:  # numbers wait for them as they are
             return NumberEncoder(self.options.column, AsTheyAre(), FloatWords(), self.groups)
-        rounded = rounding(self.inner.rounding)
+        rounded = coins.rounding(self.inner.rounding)
         return NumberEncoder(self.options.column, self.bounds, rounded, self.groups)
 
     @property

@@ -28,12 +28,12 @@ from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import (
+    FRESH,
+    Coins,
     Content,
     Expected,
     Metric,
     Reports,
-    Rounder,
-    plain,
 )
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
@@ -201,11 +201,16 @@ class AverageRow(Metric):
             words += ": noise drowns every single one; have more reports or fewer coordinates"
         return words
 
-    def encoder(self, rounding: Rounder = plain) -> RowEncoder | CoordinateEncoder:
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        parts = self.attributes
+        return {column: part.kind for part in parts for column in part.columns()}
+
+    def encoder(self, coins: Coins = FRESH) -> RowEncoder | CoordinateEncoder:
         # Where a user reports few coordinates, only these are taken from the tables.
         if self.sampled is None:
             return RowEncoder(self.attributes, self.radius)
-        return CoordinateEncoder(self.attributes, self.sampled)
+        return CoordinateEncoder(self.attributes, coins.choice(self.sampled))
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
