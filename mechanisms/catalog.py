@@ -27,6 +27,7 @@ MODULES = (
     "mechanisms.frequency.rappor",
     "mechanisms.frequency.random_projection",
     "mechanisms.frequency.count_sketch",
+    "mechanisms.frequency.count_mean_sketch",
     "mechanisms.frequency.dummies",
     "mechanisms.frequency.correlated_noise",
     "mechanisms.frequency.dump",

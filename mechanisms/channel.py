@@ -11,7 +11,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import permutations
 from typing import Any, ClassVar, Literal
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Messages = NDArray[np.uint64]
 Model = Literal["local", "shuffle", "central", "none"]
+Report = tuple[int, ...]  # the codes of one user's messages
 Kinds = Mapping[tuple[int, int], int]
 
 _BLOCK = 1 << 20  # codes grouped at a time
@@ -182,6 +183,11 @@ class Mechanism(ABC):
         """How many reports there are: as many as codes, where a report is one message."""
         return self.codes
 
+    @property
+    def reports(self) -> Sequence[Report]:
+        """The messages of each report, in the order of `weights`: for tests and audits."""
+        return [(code,) for code in range(self.codes)]
+
     def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
         """How often each report came, of many made of one input: for tests and attacks.
 
@@ -205,7 +211,7 @@ class Mechanism(ABC):
             (reports,) float64 that add up to 1.
         """
         numerators, denominator = self.weights(cell)
-        return numerators / float(denominator)
+        return np.asarray(numerators / float(denominator), np.float64)
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """Two inputs' exact laws, reports that are equally likely under either put together.

@@ -44,7 +44,9 @@ class Registration:
         models: those that it serves: of "local", "shuffle" and "central".
         searched: the models in which "auto" looks at it; papers' systems are there to be named.
         seeded: whether it rests on a public seed, which is then one of its parameters.
-        stands_in: where it cannot, even there, what takes the place of that enumeration.
+        stands_in: where even there too much is sent to be listed, what the contract tests enumerate
+            in its place: "module:name" of what takes the mechanism, as `tests.oracles.stand_ins`
+            has some.
         several: whether a user sends several messages, where the task allows one by default.
         postprocess: what is done with its unbiased estimates by default: "pop" or "none".
         claims_hold: False where it is as published and its paper claims what does not hold.

@@ -145,7 +145,7 @@ class SumOfLaplace:
     models=["central"],
     searched=True,
     small={"epsilon": 1.0, "domain_size": 4},
-    stands_in="no report is noisy; the noise of a count is enumerated",
+    stands_in="tests.oracles.stand_ins:counts",
 )
 @dataclass(frozen=True)
 class LaplaceHistogram(CentralHistogram):
@@ -193,7 +193,7 @@ class LaplaceHistogram(CentralHistogram):
     source="Hay, Rastogi, Miklau, Suciu, VLDB 2010",
     models=["central"],
     small={"epsilon": 1.0, "domain_size": 4},
-    stands_in="no report is noisy; the noise of a node is enumerated",
+    stands_in="tests.oracles.stand_ins:nodes",
 )
 @dataclass(frozen=True)
 class BoostHistogram(CentralHistogram):
@@ -243,7 +243,7 @@ class BoostHistogram(CentralHistogram):
     source="Xu, Zhang, Xiao et al., VLDB Journal 2013",
     models=["central"],
     small={"epsilon": 1.0, "domain_size": 4},
-    stands_in="no report is noisy; the noise of a count is enumerated",
+    stands_in="tests.oracles.stand_ins:merged_counts",
 )
 @dataclass(frozen=True)
 class NoiseFirstHistogram(CentralHistogram):

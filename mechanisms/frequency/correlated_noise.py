@@ -17,11 +17,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Counts, Floats, Report
 from mechanisms.frequency.dummy_batch import Keys, uniform_keys
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.oracle import Noise
-from mechanisms.frequency.several_messages import Report
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.target import Target
 from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance
@@ -53,7 +52,7 @@ def as_many_messages(target: Target[FrequencyTask]) -> CorrelatedNoise:
     several=True,
     postprocess="pop",
     small={"epsilon": 4.0, "delta": 0.2, "n": 3, "domain_size": 2, "honest_share": 0.7},
-    stands_in="clusters have no largest size; the two counters of one bin are convolved",
+    stands_in="tests.oracles.stand_ins:BinCounters",
     rules={"shuffle": lambda target: as_many_messages(target)},
 )
 @dataclass(frozen=True)

@@ -18,13 +18,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Counts, Floats, Report
 from mechanisms.frequency.dummy_batch import Keys, uniform_bags, uniform_keys
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.noise_laws import Binomial, Poisson
 from mechanisms.frequency.oracle import Noise
-from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy import dummies_accounting, published
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
-from mechanisms.frequency.several_messages import Report, SeveralMessages
+from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
+from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy.blanket import require_batch, require_delta
 from mechanisms.randomness import RandomSource
 

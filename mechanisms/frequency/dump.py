@@ -12,13 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee
+from mechanisms.channel import Counts, Floats, Guarantee, Report
 from mechanisms.frequency.dummy_batch import DummyBatch, Keys, uniform_bags, uniform_keys
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.oracle import Noise
-from mechanisms.frequency.several_messages import Report
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.target import Target
 from mechanisms.privacy.binomial_sums import binomial_sum

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Kinds
+from mechanisms.channel import Counts, Floats, Kinds, Report
 from mechanisms.frequency.bloom_filters import BloomFilters
 from mechanisms.frequency.public_seed import PublicSeed
-from mechanisms.frequency.several_messages import Report, SeveralMessages
+from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import SeededRandom
@@ -175,12 +175,13 @@ class NoisyFilters(PublicSeed, SeveralMessages):
                 f"at most {_MOST_REPORTS} reports can be listed, not {self.cohorts} x "
                 f"2^{self.bits}; `kinds` states their law for any size"
             )
-        flip, law = Fraction(self.flip_weight, _WORD), {}
-        for cohort, chosen in itertools.product(range(self.cohorts), self._subsets()):
-            wrong = len(chosen ^ set(self.filters.positions(cohort, value)[0].tolist()))
-            chance = flip**wrong * (1 - flip) ** (self.bits - wrong) / self.cohorts
-            codes = [cohort * self.bits + bit for bit in sorted(chosen)]
-            law[(*codes, self.headers + cohort)] = chance
+        flip, size, law = Fraction(self.flip_weight, _WORD), self.bits, {}
+        chances = [flip**k * (1 - flip) ** (size - k) / self.cohorts for k in range(size + 1)]
+        for cohort in range(self.cohorts):
+            own = set(self.filters.positions(cohort, value)[0].tolist())
+            for chosen in self._subsets():
+                codes = [cohort * size + bit for bit in sorted(chosen)]
+                law[(*codes, self.headers + cohort)] = chances[len(chosen ^ own)]
         return law
 
     def _subsets(self) -> list[set[int]]:

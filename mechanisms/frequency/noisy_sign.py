@@ -188,18 +188,19 @@ class NoisySign(PublicSeed):
             first_pairs.setdefault(self.differing(one, other), (one, other))
         return first_pairs
 
+    @property
+    def farthest(self) -> int:
+        """In how many rows two values may differ: in a domain too large to compare all, in each."""
+        return max(self._apart) if self.domain_size <= _COMPARED else self.height
+
     def shuffle_laws(self) -> ShuffleLaws:
         """What a shuffled batch reveals, in closed form: for the shuffle accountant.
 
-        From above, two values that differ in as many rows as any two do; in a domain too large
-        to compare them all, in every row. From below, two that were compared, all other users
-        holding one of them.
+        From above, two values that differ in as many rows as any two may. From below, two that
+        were compared, all other users holding one of them.
         """
-        apart = max(self._apart)
-        most = apart if self.domain_size <= _COMPARED else self.height
-        return ShuffleLaws(
-            self._laws(most).dominating, self._laws(apart).attained[:2], self.epsilon
-        )
+        attained = self._laws(max(self._apart)).attained[:2]
+        return ShuffleLaws(self._laws(self.farthest).dominating, attained, self.epsilon)
 
     def _laws(self, apart: int) -> ShuffleLaws:
         """The laws of two values that differ in so many rows."""

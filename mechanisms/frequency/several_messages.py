@@ -12,11 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Messages
+from mechanisms.channel import Counts, Floats, Messages, Report
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import RandomSource
-
-Report = tuple[int, ...]  # the codes of one user's messages, ascending
 
 
 class SeveralMessages(FrequencyOracle):
@@ -56,7 +54,7 @@ class SeveralMessages(FrequencyOracle):
 
     @cached_property
     def reports(self) -> list[Report]:
-        """All reports that any input may lead to, in a fixed order: that of `weights`."""
+        """All that any input may lead to, each ascending."""
         return sorted({report for cell in range(self.inputs) for report in self.report_law(cell)})
 
     @property
@@ -64,12 +62,16 @@ class SeveralMessages(FrequencyOracle):
         return len(self.reports)
 
     def tally(self, cell: int, size: int, rng: RandomSource) -> Counts:
+        place = {report: index for index, report in enumerate(self.reports)}
         messages, senders = self.send(np.full(size, cell), rng)
         bags = np.bincount(
             senders * self.codes + messages.astype(np.int64), minlength=size * self.codes
         )
-        distinct, counts = np.unique(bags.reshape(size, -1), axis=0, return_counts=True)
-        place = {report: index for index, report in enumerate(self.reports)}
+        bags = bags.reshape(size, -1)
+        sizes = tuple(bags.max(axis=0) + 1)
+        # Numbered, bags are sorted a hundred times faster than as rows.
+        numbers, counts = np.unique(np.ravel_multi_index(tuple(bags.T), sizes), return_counts=True)
+        distinct = np.transpose(np.unravel_index(numbers, sizes))
         tallied = np.zeros(len(place), np.int64)
         for bag, count in zip(distinct, counts, strict=True):
             tallied[place[tuple(np.repeat(np.arange(self.codes), bag).tolist())]] = count

@@ -18,10 +18,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
+from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
-from mechanisms.frequency.several_messages import Report
 from mechanisms.frequency.subset_counts import subset_counts
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 from mechanisms.randomness import RandomSource, SeededRandom

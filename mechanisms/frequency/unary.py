@@ -17,10 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
+from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
-from mechanisms.frequency.several_messages import Report
 from mechanisms.privacy.bernoulli_bins import unary_delta, unary_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import RandomSource, SeededRandom

@@ -33,9 +33,13 @@ def require_batch(n: int) -> None:
 
 
 def require_delta(delta: float) -> None:
-    """Refuse a delta that is not strictly between 0 and 1 (NaN included)."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    """Refuse a delta that is not a number strictly between 0 and 1 (NaN included)."""
+    try:
+        meant = 0 < delta < 1
+    except TypeError:
+        meant = False
+    if not meant:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta!r}")
 
 
 def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> float:

@@ -128,14 +128,17 @@ class UniformCrowd:
     def lower_delta(self, epsilon: float) -> float:
         """Two batches that exist differ by at least this much.
 
-        Of t messages in the two bins, those not from the user are in either with probability 1/2.
-        The likelihood ratio is linear in the first bin's count, given t: the best test is a
-        threshold. Any threshold gives a lower bound, so rounding does not matter.
+        All others hold a third value, so of t messages in the two bins those not from the user are
+        in either with probability 1/2; true reports may name either bin, too, and only shift. The
+        likelihood ratio is linear in the first bin's count, given t: the best test is a threshold.
+        Any threshold gives a lower bound, so rounding does not matter. Others who lie have no
+        third value among two, and nothing better than 0 is known.
         """
         require_loss(epsilon)
         odds = math.exp(min(epsilon, _STEEPEST))
         gain, loss = self.keep - odds * self.miss, odds * self.keep - self.miss
-        if epsilon > _STEEPEST or not gain > 0:
+        third = self.bins > 2 or not self.miss
+        if epsilon > _STEEPEST or not (third and gain > 0):
             return 0.0
         law = self._landed
         total = law.first + np.arange(law.pmf.size + 1)  # in both bins, with the user's own

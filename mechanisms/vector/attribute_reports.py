@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Counts, Floats, Kinds, Mechanism
+from mechanisms.channel import Counts, Floats, Kinds, Mechanism, Report
 from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
@@ -102,8 +102,14 @@ class AttributeReports(Mechanism):
                 ways[size] += ways[size - 1] * mechanism.codes
         return ways[self.sampled]
 
+    @property
+    def reports(self) -> Sequence[Report]:
+        """Ordered by their attributes, then by their codes."""
+        parts = zip(self.offsets.tolist(), self.attributes, strict=True)
+        of = [range(first, first + mechanism.codes) for first, mechanism in parts]
+        return [report for chosen in combinations(of, self.sampled) for report in product(*chosen)]
+
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
-        """As the contract says; reports are ordered by their attributes, then by their codes."""
         require_listed(self.outcomes)
         laws = [x.weights(c) for x, c in zip(self.attributes, self.row(cell), strict=True)]
         total = math.lcm(*(denominator for _, denominator in laws))

@@ -114,7 +114,7 @@ class VectorMean(Mechanism):
         """What sharing one public seed adds to a coordinate's variance, on average, at most."""
         return 0.0
 
-    def reports(self, counts: Counts, n: int) -> Counts:
+    def reporters(self, counts: Counts, n: int) -> Counts:
         """(d,) how many of n users' reports speak for each coordinate.
 
         Args:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Kinds, Messages, require_epsilon
+from mechanisms.channel import Counts, Floats, Kinds, Messages, Report, require_epsilon
 from mechanisms.counts import checked_counts
 from mechanisms.privacy.coordinate_laws import one_law
 from mechanisms.privacy.pair_law import ShuffleLaws
@@ -158,8 +160,13 @@ class Corners(CubeMean):
 
     # ---- the exact law of a report -----------------------------------------------------------
 
+    @property
+    def reports(self) -> Sequence[Report]:
+        """A report is numbered as the input whose signs it has, the lowest coordinate first."""
+        ends = [(2 * j, 2 * j + 1) for j in reversed(range(self.dimension))]
+        return [corner[::-1] for corner in product(*ends)]
+
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
-        """As the contract says; a report is numbered as the input whose signs it has."""
         require_listed(self.outcomes)
         own = int(np.dot(self.row(cell), 1 << np.arange(self.dimension)))
         apart = np.bitwise_count(np.arange(self.outcomes) ^ own).astype(np.int64)

@@ -31,7 +31,7 @@ class LaplaceVector(SampledCoordinates):
 
     mechanism: Laplace
 
-    def reports(self, counts: Counts, n: int) -> Counts:
+    def reporters(self, counts: Counts, n: int) -> Counts:
         return np.full(self.dimension, n)
 
     def _require_room(self) -> None:

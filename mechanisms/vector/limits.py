@@ -66,7 +66,7 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     """
     if not n > 1:
         raise ValueError("at least two reports are needed to judge an error")
-    reports = mechanism.reports(counts, n)
+    reports = mechanism.reporters(counts, n)
     worst = mechanism.worst_variance / n
     shown = mechanism.estimated_variance(counts)
     # One public seed for all is off by as much again, whatever the number of users.

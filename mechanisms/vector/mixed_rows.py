@@ -221,7 +221,12 @@ class MixedRows(AttributeReports):
         Args:
             counts: (codes,) from `count`.
             n: not needed: every message says its attribute.
+
+        Raises:
+            ValueError: there is no report.
         """
+        if not self.users(counts):
+            raise ValueError("there is no report to estimate from")
         return np.concatenate([np.ravel(x.estimate) for x in self.estimates(counts)])
 
     # ---- its error ---------------------------------------------------------------------------
@@ -239,7 +244,8 @@ class MixedRows(AttributeReports):
     @property
     def log_error(self) -> float:
         """The logarithm of the product of all attributes' variances: their units do not matter."""
-        return float(np.log(self.variances).sum())
+        with np.errstate(divide="ignore"):  # a huge epsilon leaves no variance that a double holds
+            return float(np.log(self.variances).sum())
 
     def _expected(self, mechanism: Attribute) -> float:
         """n times the variance of one attribute, the choice of who reports it included."""

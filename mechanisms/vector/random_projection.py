@@ -8,7 +8,7 @@ any data, and `mechanisms.postprocess.shrinkage` better than that; this is here 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from mechanisms.channel import (
     Guarantee,
     Kinds,
     Messages,
+    Report,
     require_epsilon,
     require_integer,
 )
@@ -168,6 +169,10 @@ class MultiRphm(VectorMean):
     @property
     def outcomes(self) -> int:
         return self.inner.outcomes
+
+    @property
+    def reports(self) -> Sequence[Report]:
+        return self.inner.reports
 
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
         return self.inner.weights(cell)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from mechanisms.channel import (
     Guarantee,
     Kinds,
     Messages,
+    Report,
     require_epsilon,
     require_integer,
 )
@@ -189,8 +190,14 @@ class SampledCoordinates(CubeMean):
     def outcomes(self) -> int:
         return int(math.comb(self.dimension, self.sampled) * self.mechanism.codes**self.sampled)
 
+    @property
+    def reports(self) -> Sequence[Report]:
+        """Ordered by their coordinates, then by their codes."""
+        size = self.mechanism.codes
+        of = [range(j * size, (j + 1) * size) for j in range(self.dimension)]
+        return [report for chosen in combinations(of, self.sampled) for report in product(*chosen)]
+
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
-        """As the contract says; reports are ordered by their coordinates, then by their codes."""
         require_listed(self.outcomes)
         laws: dict[int, NDArray[Any]] = {}
         total = 1
@@ -258,7 +265,7 @@ class SampledCoordinates(CubeMean):
     def reach(self) -> Floats:
         return np.array([self.scale * float(np.abs(self.mechanism.decoded).max()) + 1])
 
-    def reports(self, counts: Counts, n: int) -> Counts:
+    def reporters(self, counts: Counts, n: int) -> Counts:
         return np.asarray(counts.reshape(self.dimension, -1).sum(axis=1))
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:

@@ -305,7 +305,7 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
             read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(road.columns)))
-            return road.found(road.reports(read))
+            return road.estimated(road.reports(read))
 
         (counted,) = run_pipeline(build).elements
         return tables(job, estimated(job, counted))["vector-mean.parquet"].drop(["coordinate"])

@@ -29,7 +29,7 @@ MUTANTS = (
         "mechanisms/frequency/linear_hash.py",
         "return ceiling(Fraction(_WORD) / (lower",
         "return math.floor(Fraction(_WORD) / (lower",
-        ("tests/mechanisms/test_contract.py",),
+        ("tests/mechanisms/contract/test_contract_privacy.py",),
         known_by="privacy",
     ),
     Mutant(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
@@ -11,10 +10,9 @@ from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 
-from mechanisms.channel import Floats
-from mechanisms.frequency.several_messages import Report, SeveralMessages
+from mechanisms.channel import Floats, Report
+from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy.uniform_crowd import UniformCrowd
-from mechanisms.randomness import SeededRandom
 
 
 def hockey_stick(first: Floats, second: Floats, epsilon: float) -> float:
@@ -128,34 +126,12 @@ def exact_batch_delta(
     axes = range(mechanism.codes)
     spectra = [np.fft.rfftn(table, size, axes) for table in tables]
 
+    @lru_cache(maxsize=64)
     def batch(values: tuple[int, ...]) -> Floats:
         product = math.prod(spectra[value] for value in values)
         return np.maximum(np.fft.irfftn(product, size, axes), 0)
 
     if others is not None:
         return hockey_stick(batch((0, *others)), batch((1, *others)), epsilon)
-    return max(
-        hockey_stick(batch(a), batch(b), epsilon) for a, b in neighbours(mechanism.inputs, honest)
-    )
-
-
-def common_reports(
-    mechanism: SeveralMessages, cell: int, least: float = 2e-3
-) -> tuple[list[Report], Floats]:
-    """The reports that are not too rare to be counted, and their law; all others come last."""
-    law = mechanism.report_law(cell)
-    common = [report for report, chance in law.items() if chance >= least]
-    chances = [float(law[report]) for report in common]
-    return common, np.array([*chances, 1 - math.fsum(chances)])
-
-
-def counted_reports(
-    mechanism: SeveralMessages, cell: int, common: list[Report], size: int, rng: SeededRandom
-) -> Floats:
-    """How often each of these reports, and any other, came from so many users."""
-    messages, senders = mechanism.send(np.full(size, cell), rng)
-    order = np.lexsort((messages, senders))
-    ends = np.searchsorted(senders[order], np.arange(1, size))
-    found = Counter(tuple(bag) for bag in map(np.ndarray.tolist, np.split(messages[order], ends)))
-    counts = [found[report] for report in common]
-    return np.array([*counts, size - sum(counts)], float)
+    pairs = (map(tuple, map(sorted, pair)) for pair in neighbours(mechanism.inputs, honest))
+    return max(hockey_stick(batch(a), batch(b), epsilon) for a, b in pairs)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
 from fractions import Fraction
+from functools import lru_cache
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 
-from mechanisms.channel import Mechanism
 from tests.oracles.statistics import follows, sample_size, tilted
 
 VECTORS = json.loads(Path(__file__).parents[1].joinpath("data/vectors.json").read_text())
@@ -47,11 +46,18 @@ def window(cells: int, width: int, margin: int, chance: Fraction, cell: int) -> 
     return [chance / width if hit else (1 - chance) / rest for hit in inside]
 
 
+@lru_cache(maxsize=16)
+def _tables(mechanism) -> tuple[list[np.ndarray], int]:
+    """Every input's weights, as integers of any size, and the denominator that they share."""
+    tables, denominators = zip(*map(mechanism.weights, range(mechanism.inputs)), strict=True)
+    (denominator,) = set(denominators)
+    return [table.astype(object) for table in tables], denominator
+
+
 def _surplus(mechanism, pairs, multiplier: Fraction) -> Fraction:
     """The largest hockey-stick divergence between two inputs' laws of some pairs, exactly."""
     up, down = multiplier.numerator, multiplier.denominator
-    _, denominator = mechanism.weights(0)
-    laws = [mechanism.weights(cell)[0].astype(object) for cell in range(mechanism.inputs)]
+    laws, denominator = _tables(mechanism)
     most = max(np.maximum(laws[i] * down - laws[j] * up, 0).sum() for i, j in pairs)
     return Fraction(most, denominator * down)
 
@@ -66,34 +72,12 @@ def worst_divergence(mechanism, multiplier: Fraction) -> Fraction:
     return _surplus(mechanism, permutations(range(mechanism.inputs), 2), multiplier)
 
 
-def largest_ratio(mechanism) -> float:
-    """The largest probability ratio of any code under any two inputs."""
-    laws = [mechanism.channel(cell) for cell in range(mechanism.inputs)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return max(float(np.nanmax(p / q)) for p in laws for q in laws)
-
-
 def rounding(cells: int, value: Fraction) -> dict[int, Fraction]:
     """The law of the cell that a value is rounded to."""
     position = (value + 1) * cells / 2
     below = math.floor(position)
     share = position - below
     return {below: 1 - share} | ({below + 1: share} if share else {})
-
-
-def moments(mechanism, value: Fraction) -> tuple[float, float]:
-    """Mean and variance of a decoded report of a value: the rounding, then the channel."""
-    chances = rounding(mechanism.cells, value)
-    probabilities = sum(float(chance) * mechanism.channel(cell) for cell, chance in chances.items())
-    mean = float(probabilities @ mechanism.decoded)
-    return mean, float(probabilities @ (mechanism.decoded - mean) ** 2)
-
-
-def with_all_pairs(mechanism):
-    """The same mechanism, save that it does not say which pairs stand for all."""
-    name = f"AllPairs{type(mechanism).__name__}"
-    kind = type(name, (type(mechanism),), {"pairs": Mechanism.pairs, "kinds": Mechanism.kinds})
-    return kind(**{field.name: getattr(mechanism, field.name) for field in fields(mechanism)})
 
 
 def lumped(probabilities: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:

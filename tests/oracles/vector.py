@@ -4,44 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from fractions import Fraction
-from itertools import combinations, product
 from statistics import NormalDist
 
 import numpy as np
 
-from tests.oracles.mean import lumped, rounding
+from tests.oracles.mean import lumped
 from tests.oracles.statistics import follows, sample_size, tilted
-
-
-def sampled_reports(mechanism) -> list[list[int]]:
-    """The messages of every report of sampled coordinates, by their coordinates, then codes."""
-    codes = range(mechanism.mechanism.codes)
-    return [
-        [j * len(codes) + code for j, code in zip(subset, chosen, strict=True)]
-        for subset in combinations(range(mechanism.dimension), mechanism.sampled)
-        for chosen in product(codes, repeat=mechanism.sampled)
-    ]
-
-
-def corner_reports(mechanism) -> list[list[int]]:
-    """The messages of every corner, the first coordinate varying first."""
-    d = mechanism.dimension
-    return [[2 * j + (corner >> j & 1) for j in range(d)] for corner in range(1 << d)]
-
-
-def decoded(mechanism, reports: list[list[int]]) -> np.ndarray:
-    """(reports, dimension) the estimate from each report alone."""
-    return np.array([mechanism.estimate(mechanism.count(np.array(r, np.uint64))) for r in reports])
-
-
-def mixture(mechanism, row: list[Fraction]) -> np.ndarray:
-    """P(report | row of values): every coordinate is rounded by itself, then the channel."""
-    total = np.zeros(mechanism.outcomes)
-    laws = [rounding(mechanism.cells, value) for value in row]
-    for cells in product(*laws):
-        chance = np.prod([float(law[cell]) for law, cell in zip(laws, cells, strict=True)])
-        total += chance * mechanism.channel(mechanism.number(cells))
-    return total
 
 
 def corner_law(dimension: int, own: int, keep: Fraction, closed: bool) -> list[Fraction]:

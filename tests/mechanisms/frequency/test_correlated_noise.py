@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,8 +14,7 @@ from mechanisms.frequency.correlated_noise import CorrelatedNoise
 from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from tests.oracles.dummies import hockey_stick
-from tests.oracles.statistics import follows, sample_size, tilted
+from tests.oracles.statistics import follows
 
 TINY = CorrelatedNoise(4.0, 0.2, n=3, domain_size=2, honest_share=0.7)
 SMALL = CorrelatedNoise(3.0, 1e-3, n=20_000, domain_size=20_000)
@@ -35,24 +33,6 @@ def share_law(mechanism: CorrelatedNoise, users: int) -> np.ndarray:
 
 
 # ---- privacy -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [4.0, 1.5, 0.5])
-def test_batches_by_enumeration(epsilon: float) -> None:
-    """Both bins of a replaced value, over all their counters; with all users and without one."""
-    deltas = []
-    for users in (TINY.honest(3), 3):
-        free = share_law(TINY, users)
-        held = np.roll(free, 1, axis=0)
-        kept = held + free > 3e-6
-        first, second = held[kept], free[kept]
-        deltas.append(hockey_stick(np.outer(first, second), np.outer(second, first), epsilon))
-    lower, upper = TINY.batch_delta(3, epsilon)
-    assert upper == pytest.approx(deltas[0], abs=5e-4)
-    assert upper >= deltas[0] * (1 - 1e-9)
-    assert lower == pytest.approx(deltas[1], abs=5e-4)
-    assert TINY.honest(3) == 2
-    assert TINY.batch_delta(3, TINY.epsilon)[1] <= TINY.delta
 
 
 @pytest.mark.parametrize("mechanism", [TINY, SMALL, LARGE])
@@ -89,26 +69,6 @@ def test_bounds_where_the_law_is_too_large() -> None:
 
 
 # ---- client --------------------------------------------------------------------------------------
-
-
-def test_one_users_share_of_a_bin_follows_its_law_and_no_other() -> None:
-    law = share_law(TINY, 1)[:4, :4]
-    law = np.append(law.ravel(), 1 - law.sum())
-    n = sample_size(law[law > 1e-3], tilted(law[law > 1e-3]))
-    assert n < 10**6
-    for value, bin_ in ((1, 0), (0, 1), (0, 0)):
-        messages, senders = TINY.send(np.full(n, value), SeededRandom(value + 2 * bin_))
-        adding, taking = (
-            np.bincount(senders[messages == c], minlength=n) for c in (bin_, 2 + bin_)
-        )
-        adding -= value == bin_
-        cell = np.where((adding < 4) & (taking < 4), 4 * adding + taking, 16)
-        counts = np.bincount(cell, minlength=17)
-        common = law > 1e-3
-        pooled = np.append(counts[common], counts[~common].sum())
-        chances = np.append(law[common], law[~common].sum())
-        assert follows(pooled, chances)
-        assert not follows(pooled, tilted(chances))
 
 
 def test_shares_of_two_bins_are_independent() -> None:
@@ -209,15 +169,6 @@ def test_a_budget_of_messages_is_kept_and_used() -> None:
         assert budget * 0.98 < mechanism.messages <= budget
         variances.append(mechanism.average_variance(602_325))
     assert variances == sorted(variances, reverse=True)
-
-
-def test_travels_as_its_fields() -> None:
-    for mechanism in (TINY, LARGE, CorrelatedNoise(0.5, 1e-6, 602_325, 915, max_messages=2.0)):
-        parcel = pickle.dumps(mechanism)
-        assert len(parcel) < 500
-        again = pickle.loads(parcel)
-        assert again == mechanism
-        assert again.constants() == mechanism.constants()
 
 
 REFUSED: list[tuple[str, Callable[[], object]]] = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,8 +18,6 @@ from mechanisms.frequency.dummy_batch import DummyBatch
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom
-from tests.oracles.dummies import common_reports, counted_reports, exact_batch_delta
-from tests.oracles.statistics import follows, sample_size, tilted
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 
@@ -49,25 +46,6 @@ large = pytest.mark.parametrize("mechanism", LARGE, ids=lambda m: f"{type(m).__n
 
 
 # ---- privacy -------------------------------------------------------------------------------------
-
-
-@tiny
-def test_batches_by_enumeration(mechanism: DummyBatch) -> None:
-    """The claim holds with the honest users alone, and the lower bound without a dropout."""
-    n, honest = mechanism.n, mechanism.honest(mechanism.n)
-    # True values of others only shift a batch, whoever sends them.
-    lying = isinstance(mechanism, MixDump)
-    for epsilon in (mechanism.epsilon, mechanism.epsilon / 3):
-        lower, upper = mechanism.batch_delta(n, epsilon)
-        worst, full = (
-            exact_batch_delta(mechanism, users, epsilon, None if lying else (0,) * (users - 1))
-            for users in (honest, n)
-        )
-        assert worst <= upper * (1 + 1e-9)
-        assert lower <= full * (1 + 1e-9) + 1e-15
-        if not isinstance(mechanism, MixDump):  # whose blanket is a bound
-            assert upper <= worst * 1.01
-    assert mechanism.batch_delta(n, mechanism.epsilon)[1] <= mechanism.delta
 
 
 @large
@@ -124,16 +102,6 @@ def test_what_protects_a_single_report() -> None:
 
 
 # ---- client --------------------------------------------------------------------------------------
-
-
-@tiny
-def test_reports_follow_their_law_and_no_other(mechanism: DummyBatch) -> None:
-    for cell in (0, mechanism.inputs - 1):
-        common, law = common_reports(mechanism, cell)
-        n = min(sample_size(law, tilted(law)), 400_000)
-        counts = counted_reports(mechanism, cell, common, n, SeededRandom(10 + cell))
-        assert follows(counts, law)
-        assert not follows(counts, tilted(law))
 
 
 @tiny
@@ -257,15 +225,6 @@ def test_variance_keeps_the_shape_of_frequencies() -> None:
 def test_the_number_of_users_must_be_told() -> None:
     with pytest.raises(ValueError, match="n is missing"):
         LARGE[0].estimate(np.zeros(600, np.int64))
-
-
-def test_travels_as_its_fields() -> None:
-    for mechanism in LARGE + TINY:
-        parcel = pickle.dumps(mechanism)
-        assert len(parcel) < 500
-        again = pickle.loads(parcel)
-        assert again == mechanism
-        assert again.constants() == mechanism.constants()
 
 
 # ---- numbers to reach ----------------------------------------------------------------------------

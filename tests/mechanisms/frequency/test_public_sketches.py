@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
-import pickle
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from mechanisms.channel import Mechanism
 from mechanisms.frequency.count_sketch import CountSketch, walsh_hadamard
 from mechanisms.frequency.public_hash import PublicHash, below, most_functions
 from mechanisms.frequency.random_projection import RandomProjection
@@ -20,7 +16,6 @@ from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.privacy.pair_law import ShuffleLaws, grouped
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import FALSE_ALARM, follows, population, sample_size, tilted, zipf
 
 SIGMAS = float(stats.norm.isf(FALSE_ALARM / 2))  # of a two-sided test
@@ -97,36 +92,6 @@ def test_tables_fit_into_memory():
 
 
 # ---- one report ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", SMALL)
-@pytest.mark.parametrize(("epsilon", "domain_size"), [(0.1, 2), (1.0, 10), (2.5, 7), (6.0, 12)])
-def test_privacy_holds_exactly_for_every_pair_and_is_not_wasted(make, epsilon, domain_size):
-    mechanism = make(epsilon, domain_size)
-    largest, _ = exponential_bounds(epsilon)  # a rational below e^epsilon
-    laws = [mechanism.weights(cell) for cell in range(domain_size)]
-    assert {sum(map(int, law)) for law, _ in laws} == {denominator for _, denominator in laws}
-    worst = Fraction(0)
-    for (p, _), (q, _) in itertools.permutations(laws, 2):
-        worst = max(worst, *(Fraction(int(a), int(b)) for a, b in zip(p, q, strict=True)))
-    assert worst <= largest
-    assert math.log(worst) > epsilon * (1 - 1e-6)
-    assert mechanism.guarantee.epsilon == epsilon
-    assert mechanism.guarantee.delta == 0
-
-
-@pytest.mark.parametrize("make", SMALL)
-def test_kinds_in_closed_form_are_those_of_the_table(make):
-    mechanism = make(1.0, 12)
-    declared = []
-    for one, other in mechanism.pairs():
-        kinds, denominators = mechanism.kinds(one, other)
-        table, same = Mechanism.kinds(mechanism, one, other)
-        assert kinds == table
-        assert denominators == same
-        declared.append(kinds)
-    for one, other in itertools.permutations(range(12), 2):
-        assert mechanism.kinds(one, other)[0] in declared
 
 
 @pytest.mark.parametrize("make", SMALL)
@@ -251,26 +216,6 @@ def test_given_a_seed_one_report_expects_the_matrix_times_itself(make):
     np.testing.assert_allclose(np.diag(channels @ decoded), 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("make", SMALL)
-def test_estimates_are_unbiased_over_seeds_with_the_closed_form_variance(make):
-    """2,000 seeds; collisions are more than half of the error, so no formula without them fits."""
-    histogram = np.array([200, 120, 50, 20, 10, 0])
-    n, runs = int(histogram.sum()), 2000
-    cells, truth = np.repeat(np.arange(6), histogram), histogram / n
-    errors = np.empty((runs, 6))
-    for seed in range(runs):
-        mechanism = make(1.0, 6, seed=seed)
-        counts = mechanism.count(mechanism.perturb(cells, SeededRandom(seed)))
-        errors[seed] = mechanism.estimate(counts) - truth
-    assert np.all(np.abs(errors.mean(axis=0)) < SIGMAS * errors.std(axis=0) / math.sqrt(runs))
-    squares = errors**2
-    tolerance = SIGMAS * squares.std(axis=0) / math.sqrt(runs)
-    predicted = make(1.0, 6).variance(truth, n)
-    assert np.all(np.abs(squares.mean(axis=0) - predicted) < tolerance)
-    alone = make(1.0, 6).report_variance(truth) / n
-    assert np.all(np.abs(squares.mean(axis=0) - alone)[1:] > tolerance[1:])
-
-
 @pytest.mark.parametrize("make", DEFAULT)
 def test_measured_error_is_the_predicted_one(make):
     """20 seeds, 600 bins: the ratio's standard deviation is about 1.3 %, so 10 % is 7 of them."""
@@ -327,31 +272,6 @@ def test_shuffling_amplifies(make, domain_size):
 
 
 # ---- what travels, and what is refused -------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", DEFAULT)
-def test_travels_as_its_fields(make):
-    mechanism = make(1.0, 1000, seed=3)
-    assert mechanism.public_seed
-    assert mechanism.estimate(mechanism.count([0, 0])).size == 1000  # fills caches
-    parcel = pickle.dumps(mechanism)
-    assert len(parcel) < 500
-    assert pickle.loads(parcel) == mechanism
-    assert mechanism.constants()["seed"] == 3
-
-
-@pytest.mark.parametrize("make", DEFAULT)
-def test_an_epsilon_beyond_64_bits_is_still_met(make):
-    mechanism = make(700.0, 5)
-    assert mechanism.miss_weight >= 1
-    assert Fraction(mechanism.keep_weight, mechanism.miss_weight) <= exponential_bounds(700.0)[0]
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e-30, "1", None])
-@pytest.mark.parametrize("make", DEFAULT)
-def test_epsilon_that_means_nothing_is_refused(make, epsilon):
-    with pytest.raises(ValueError, match="epsilon"):
-        make(epsilon, 10)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import piecewise
-from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.audit import attack, audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
@@ -54,30 +53,6 @@ def test_a_report_spends_epsilon_on_group_and_value_together(mechanism):
     assert audit(mechanism).holds
     assert mechanism.guarantee.epsilon == mechanism.epsilon
     assert "group" in mechanism.guarantee.how
-
-
-def test_declared_pairs_dominate_also_in_the_batch():
-    mechanism = KeyValue(2.0, groups=2, cells=1)
-    everything = oracle.with_all_pairs(mechanism)
-    for share in (0, 0.3, 0.9):
-        multiplier, _ = exponential_bounds(mechanism.epsilon * share)
-        declared = oracle.declared_divergence(mechanism, multiplier)
-        assert oracle.worst_divergence(mechanism, multiplier) == declared
-    lower, upper = shuffled_delta(mechanism, 50, 0.5)
-    true_lower, true_upper = shuffled_delta(everything, 50, 0.5)
-    assert upper >= true_upper * (1 - 1e-9)
-    assert lower <= true_upper
-    assert true_lower <= upper
-
-
-def test_the_sampler_follows_the_channel_and_no_other(mechanism):
-    for cell in (0, mechanism.codes - 1):
-        rng = SeededRandom(50 + cell)
-
-        def draw(size, cell=cell, rng=rng):
-            return mechanism.perturb(np.full(size, cell), rng).astype(np.int64)
-
-        oracle.sampler_follows(draw, mechanism.channel(cell))
 
 
 def test_an_attack_on_the_sampler_finds_no_more_than_is_claimed():

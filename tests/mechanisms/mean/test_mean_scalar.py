@@ -8,8 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.mean.additive import laplace
+from mechanisms.mean.hybrid import hm, hybrid_optimal
 from mechanisms.mean.scalar import ScalarMean, rise
 from mechanisms.mean.two_point import duchi
+from mechanisms.mean.widths import dct, improved, noise, piecewise, window_optimal
+from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from tests.oracles import mean as oracle
 from tests.oracles.statistics import follows
@@ -122,3 +126,34 @@ def test_growth_is_neither_zero_nor_infinite():
     assert 0 < rise(1e-320) < 1e-29
     assert rise(1.0) == math.expm1(1.0)
     assert math.isfinite(rise(1e5) ** 2)
+
+
+def test_codes_are_decoded_one_by_one_or_refused():
+    mechanism = hm(1.0, cells=8)
+    codes = mechanism.perturb(SeededRandom(1).integers(9, 500), SeededRandom(2))
+    estimate = mechanism.estimate(mechanism.count(codes))
+    assert (estimate.shape, estimate.dtype) == ((), np.float64)
+    np.testing.assert_allclose(estimate, mechanism.decode(codes).mean(), rtol=1e-9)
+    with pytest.raises(ValueError, match="2 of 3 codes"):
+        mechanism.decode(np.array([0, mechanism.codes, 2**64 - 1], np.uint64))
+    with pytest.raises(ValueError, match="codes must be integers"):
+        mechanism.decode([0.5])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [piecewise, noise, improved, window_optimal, dct, duchi, hm, hybrid_optimal],
+    ids=lambda build: build.__name__,
+)
+@pytest.mark.parametrize("cells", [1024, 65536])
+def test_a_fine_grid_is_audited_in_closed_form(build, cells):
+    mechanism = build(1.0, cells=cells)
+    assert 1 - 1e-6 < tight_epsilon(mechanism) <= 1.0
+    kinds, _ = mechanism.kinds(*next(iter(mechanism.pairs())))
+    assert len(kinds) <= 6
+
+
+@pytest.mark.parametrize("build", [piecewise, laplace, hm], ids=lambda build: build.__name__)
+def test_a_grid_finer_than_any_table_is_refused(build):
+    with pytest.raises(ValueError, match="cells"):
+        build(1.0, cells=(1 << 20) + 1)

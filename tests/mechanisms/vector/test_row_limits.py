@@ -109,10 +109,10 @@ def test_reports_of_each_coordinate():
     mechanism = multi_hm(1.0, 3)
     messages = mechanism.report(np.zeros((100, 3)), SeededRandom(2))
     coordinates = messages.astype(np.int64) // mechanism.mechanism.codes
-    found = mechanism.reports(mechanism.count(messages), 100)
+    found = mechanism.reporters(mechanism.count(messages), 100)
     np.testing.assert_array_equal(found, np.bincount(coordinates, minlength=3))
     meanest = built("meanest")
-    assert meanest.reports(np.empty(0), 7).tolist() == [7] * 4
+    assert meanest.reporters(np.empty(0), 7).tolist() == [7] * 4
 
 
 def test_one_report_is_not_enough():

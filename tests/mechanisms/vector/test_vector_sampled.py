@@ -16,6 +16,8 @@ from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.rounding import exponential_bounds
+from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
@@ -110,6 +112,29 @@ def test_delta_adds_up_over_coordinates():
     mechanism = SampledCoordinates(1.0, 10, 2, ndm(0.5, 0.01, cells=4))
     assert Fraction(0.01) * 2 <= Fraction(mechanism.guarantee.delta) < 0.0200001
     assert 0.005 < tight_delta(mechanism, 1.0) <= mechanism.guarantee.delta
+
+
+def test_coordinates_may_spend_less_than_their_share():
+    mechanism = SampledCoordinates(1.0, 4, 3, duchi(0.33, cells=1))
+    largest, _ = exponential_bounds(mechanism.guarantee.epsilon)
+    assert oracles_mean.worst_divergence(mechanism, largest) == 0
+    assert tight_epsilon(mechanism) < 1
+
+
+@pytest.mark.parametrize("mechanism", [multi_hm(1.5, 2, cells=2, sampled=2), Meanest(2.0, 4)])
+def test_inputs_are_numbered_by_their_digits(mechanism):
+    base = mechanism.cells + 1
+    for number in range(mechanism.inputs):
+        row = mechanism.row(number)
+        assert number == sum(int(cell) * base**j for j, cell in enumerate(row))
+        assert mechanism.number(row) == number
+    highest = mechanism.row(mechanism.uniform(mechanism.cells))
+    assert highest.tolist() == [mechanism.cells] * mechanism.dimension
+
+
+def test_rows_of_cells_that_differ_in_length_are_refused():
+    with pytest.raises(ValueError, match="cells must be rows of 2 integers"):
+        multi_hm(1.0, 2, cells=2).perturb([[0, 0], [0, 0, 0]], SeededRandom(1))
 
 
 def test_a_shuffled_batch_hides_more():
