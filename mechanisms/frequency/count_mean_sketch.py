@@ -31,6 +31,7 @@ class _Unsigned(PublicHash):
 @register(
     "hcms",
     task="frequency",
+    sends="one bit of a Hadamard-transformed row of a count mean sketch",
     source="Apple Differential Privacy Team, Learning with Privacy at Scale, 2017",
     seeded=True,
     postprocess="pop",

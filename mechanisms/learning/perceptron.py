@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.learning.objective import Layer, Objective
+from mechanisms.learning.objective import Layer, Objective, by_row
 from mechanisms.learning.scores import CrossEntropy, Numbers, ScoreLoss, Square
 from mechanisms.randomness import RandomSource
 
@@ -96,18 +96,20 @@ class Perceptron(Objective):
         inputs = [rows]
         for matrix in matrices[:-1]:
             inputs.append(self._onward(inputs[-1], matrix))
-        slopes = self.loss.slopes(np.asarray(inputs[-1] @ matrices[-1]), targets)
+        slopes = self.loss.slopes(by_row(inputs[-1], matrices[-1]), targets)
         layers = [Layer(inputs[-1], slopes)]
         for entered, matrix in zip(reversed(inputs[:-1]), reversed(matrices[1:]), strict=True):
             # The constant that was put in has no slope to hand back.
-            back = (layers[-1].slopes @ matrix[:-1].T) * self._steepness(layers[-1].inputs[:, :-1])
+            back = by_row(layers[-1].slopes, matrix[:-1].T) * self._steepness(
+                layers[-1].inputs[:, :-1]
+            )
             layers.append(Layer(entered, back))
         return layers[::-1]
 
     def _onward(self, rows: Numbers, matrix: Numbers) -> Numbers:
         """What a hidden layer hands to the next one, the constant 1 last."""
         out = np.ones((len(rows), matrix.shape[1] + 1), rows.dtype)
-        np.matmul(rows, matrix, out=out[:, :-1])
+        out[:, :-1] = by_row(rows, matrix)
         if self.activation == "tanh":
             np.tanh(out[:, :-1], out=out[:, :-1])
         else:

@@ -48,9 +48,9 @@ def plan(tmp_path: Path) -> Path:
     text = (ROOT / "examples" / "flights.yaml").read_text()
     text = text.replace("examples/", f"{ROOT}/examples/")
     text = text.replace("output: flights-release", f"output: {tmp_path}/release")
-    budget = f"ledger: {tmp_path}/ledger.sqlite\nbudget:\n  epsilon: 1.0\n  delta: 1.0e-6\n"
+    text = text.replace("ledger: flights-ledger.sqlite", f"ledger: {tmp_path}/ledger.sqlite")
     path = tmp_path / "flights.yaml"
-    path.write_text(text.replace("metrics:\n", f"{budget}\nmetrics:\n"))
+    path.write_text(text.replace("budget: {epsilon: 10, delta", "budget: {epsilon: 1, delta"))
     return path
 
 

@@ -55,7 +55,7 @@ def test_private_groups_and_public_ones(job):
     public = job(group_by="g", groups="0..2", groups_public=True, min_reports=5000)
     assert isinstance(public.mechanism, PublicGroups)
     assert public.mechanism.groups == 3
-    assert public.rounding is public.design.mechanism
+    assert public.inner.rounding is public.design.mechanism
     assert public.min_reports == public.design.target.n == 5000
     assert all("group being public" in each.how for each in public.guarantees)
 

@@ -97,7 +97,7 @@ def test_every_kind_has_a_curve_below_its_promise(tmp_path: Path) -> None:
 def test_no_digit_of_a_stored_curve_is_rounded_down(tmp_path: Path, mechanism: str) -> None:
     """Both curves are chains of chords: what holds at all of their corners holds everywhere."""
     job = job_of(tmp_path, CITY.replace("grr", mechanism))
-    curve = release_profile(job.metrics[0].job.design)
+    curve = release_profile(job.metrics[0].design)
     (stored,) = job.profiles
     assert stored != curve  # it has fewer digits
     corners = np.union1d(curve.epsilons, stored.epsilons)

@@ -239,7 +239,7 @@ def test_a_prior_that_is_none_is_refused(job, tmp_path, text, expected):
         ({"category": ("k=0..2",), "radius": 1.0}, "leave --mechanism at auto, and out --radius"),
         ({"user_column": "f0"}, "--user-column: 'f0' holds double"),
         ({"user_column": "u", "model": "shuffle"}, "--min-reports is missing"),
-        ({"mechanism": "magic"}, "unknown mechanism 'magic'; there are: multi_hm"),
+        ({"mechanism": "magic"}, "unknown mechanism 'magic'; there are: multi_optimal"),
         ({"epsilon": None}, "epsilon is missing"),
         ({"delta": 1e-6}, "delta must be 0 in the local model"),
         ({"input": ("none.parquet",)}, "no file matches"),

@@ -20,7 +20,7 @@ def job(mechanism, shrink):
     """What `estimated` asks of a job, the bounds being -1 and 1."""
     options = SimpleNamespace(confidence=0.95, shrink=shrink)
     return SimpleNamespace(
-        mechanism=mechanism, messages=int(mechanism.messages), options=options, prior=None
+        rows=mechanism, messages=int(mechanism.messages), options=options, prior=None
     )
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.catalog import build
-from mechanisms.frequency import linear_hash
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import support_variance
 from mechanisms.randomness import SeededRandom
@@ -172,6 +171,6 @@ def test_impossible_parameters_are_refused_with_the_limit(parameters, message):
 
 
 def test_an_empty_batch_has_no_estimate():
-    mechanism = linear_hash.k_ary(1.0, 5)
+    mechanism = LinearHash(1.0, 5, 5)
     with pytest.raises(ValueError, match="no report"):
         mechanism.estimate(mechanism.count([]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ def test_reference_constants(entry):
 def test_more_lines_come_nearer_to_the_continuous_cap(epsilon):
     limit = best_cap(epsilon, 101).length
     lengths = [PrivUnit(epsilon, 100, 1.0, lines=h, codebooks=1).length for h in (1, 8, 64, 512)]
-    assert sorted(lengths) == lengths
+    assert all(
+        more > less * (1 - 1e-12) for less, more in pairwise(lengths)
+    )  # equal but for rounding
     assert lengths[-1] < limit < 1.035 * lengths[-1]
     assert limit < 1.035 * privunit(epsilon, 100, radius=1.0).length
 
