@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple, Protocol
 
 import apache_beam as beam
@@ -70,8 +70,12 @@ class CountMessages(beam.CombineFn):
     """
 
     def __init__(self, mechanism: Collector, waiting: int = _WAITING) -> None:
-        self._mechanism = mechanism
-        self._enough = max(waiting, mechanism.count(np.empty(0, np.uint64)).size)
+        self._mechanism, self._waiting = mechanism, waiting
+
+    @cached_property
+    def _enough(self) -> int:
+        """As many messages as there are counters; made on workers, not where a job is planned."""
+        return max(self._waiting, self._mechanism.count(np.empty(0, np.uint64)).size)
 
     def create_accumulator(self) -> Counting:
         return Counting()
