@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
 
 from mechanisms import planner
-from mechanisms.catalog import of_task
+from mechanisms.catalog import of_task, published
 from mechanisms.frequency import predictions
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
@@ -14,11 +16,16 @@ from mechanisms.heavy_hitters import fitting
 from mechanisms.heavy_hitters.fitting import Plan
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.schedule import Search
+from mechanisms.mean.scalar import ScalarMean
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search as best_design
 from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.registry import explained
+from mechanisms.randomness import SeededRandom
+from mechanisms.registry import Registration, explained
+from mechanisms.vector.base import VectorMean
+from mechanisms.vector.predictions import Prediction, crossover, predict
+from mechanisms.vector.task import VectorTask
 
 BEST = "best"  # what the planner would choose
 MODELS = ("shuffle", "central", "local")  # a system is shown in the first of them that it serves
@@ -97,3 +104,68 @@ def search(
     # The number of buckets is the search's to choose; a target must name some size.
     what = Target(model=model, delta=shuffled, task=FrequencyTask(2), **target)
     return fitting.fit(what, code, Search(false_strings=false_strings), seed=0, system=name)
+
+
+# ---- means ---------------------------------------------------------------------------------------
+
+MEANS = tuple(of_task("mean"))
+PUBLISHED_MEANS = tuple(published("mean"))
+
+
+def mean_parameters(name: str) -> Sequence[str]:
+    """What the constructor of a mechanism takes."""
+    return list(_mean(name).parameters)
+
+
+def mean_mechanism(name: str, **parameters: Any) -> ScalarMean:
+    """A mechanism, also one as published, whose claims do not hold.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
+    return cast(ScalarMean, _mean(name).constructor(**parameters))
+
+
+def _mean(name: str) -> Registration:
+    return {**of_task("mean"), **published("mean")}[name]
+
+
+# ---- vectors -------------------------------------------------------------------------------------
+
+VECTORS = tuple(of_task("vector"))
+
+VectorTarget = Target[VectorTask]
+
+
+def vector_target(n: int, dimension: int, epsilon: float, radius: float) -> VectorTarget:
+    """What is wanted of every mechanism for n rows of some length at most, in the local model."""
+    task = VectorTask(dimension, radius)
+    return Target("local", epsilon, 0.0, n, task, unit="user", seed=0)
+
+
+def vector_mechanism(name: str, target: VectorTarget) -> VectorMean:
+    """A mechanism for rows.
+
+    Raises:
+        ValueError: it cannot serve such rows, or spend so much.
+    """
+    return best_design(target, name).mechanism
+
+
+def reseeded(name: str, mechanism: Any, rng: SeededRandom) -> Any:
+    """The same mechanism under another public seed, if it rests on one."""
+    if not of_task("vector")[name].seeded:
+        return mechanism
+    return replace(mechanism, seed=int(rng.integers(1 << 63, 1)[0]))
+
+
+@lru_cache(maxsize=256)
+def vector_predictions(
+    target: VectorTarget, mean_square: float, second_moment: float, spread: float
+) -> Mapping[str, Prediction]:
+    """Name -> what is expected to be erred by; see `mechanisms.vector.predictions.predict`."""
+    predictions = predict(target, mean_square, second_moment, spread)
+    return {prediction.name: prediction for prediction in predictions}
+
+
+vector_crossover = crossover

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from pipelines.evaluate import (
-    mean_command,
     train_command,
     vector_mean_command,
 )
@@ -21,6 +20,7 @@ not see this folder either.
 _STUDIES = {
     "histogram": "errors of histograms",
     "heavy-hitters": "what searches for undeclared strings find",
+    "mean": "errors of means, and what one report gives away",
 }
 
 
@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
             allow_abbrev=False,
         )
         kind.set_defaults(module=f"pipelines.evaluate.studies.{name.replace('-', '_')}")
-    for other in (mean_command, train_command, vector_mean_command):
+    for other in (train_command, vector_mean_command):
         other.add_to(kinds)
     for kind in kinds.choices.values():
         if kind.get_default("module") is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,6 @@ from matplotlib.figure import Figure
 from mechanisms.channel import Floats
 from pipelines.evaluate import figures
 from pipelines.evaluate.cells import Cell, Line, Outcome
-from pipelines.evaluate.mean_figures import band
 from pipelines.evaluate.results import Measure, Results
 from pipelines.evaluate.vector_mean_crossing import HM, predicted_crossing
 from pipelines.evaluate.vector_mean_data import Rows
@@ -177,3 +177,13 @@ def _expected(along: Along) -> Floats:
     """(points,) predicted errors; NaN, which is a gap, where there is none."""
     known = [None if one is None else one.known.get("predicted_error") for one in along]
     return np.array([np.nan if each is None else each for each in known])
+
+
+def band(outcome: Outcome | None, measure: Measure) -> tuple[float, float, float]:
+    """Mean, and two standard errors of it either way, though not below the least; or a gap."""
+    values = [] if outcome is None else [run[measure.column] for run in outcome.runs.values()]
+    if not values:
+        return (np.nan, np.nan, np.nan)
+    mean = float(np.mean(values))
+    reach = 2 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return mean, max(mean - reach, min(values)), mean + reach

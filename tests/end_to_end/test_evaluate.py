@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,12 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.catalog import of_task
-from pipelines import cli
 from pipelines.evaluate.papers import hp_sdp
-from pipelines.evaluate.populations.histograms import read_histogram as read
-from pipelines.evaluate.studies.histogram import HistogramOptions
-from pipelines.evaluate.systems.histograms import lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
@@ -216,86 +210,8 @@ def test_a_column_is_read_as_a_histogram_and_nothing_of_it_is_shown(run) -> None
     assert (outcome.code, "the data differ" in outcome.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (["--systems", "nothing"], "unknown system 'nothing'"),
-        (["--epsilons", "0"], "--epsilons must be a number greater than 0"),
-        (["--epsilons", "nan"], "--epsilons must be a"),
-        (["--epsilons", "much"], "--epsilons must be a number"),
-        (["--deltas", "1"], "--deltas must be a number less than 1"),
-        (["--data", "log.csv"], "is not of the form"),
-        (["--repetitions", "0"], "--repetitions must be a number of at least 1"),
-        (["--jobs", "0"], "--jobs must be a number of at least 1"),
-        (["--honest-share", "1.5"], "--honest-share must be a number of at most 1"),
-        (["--seed", "x"], "--seed must be a whole number"),
-        (["--bound", "tight"], "invalid choice"),
-        (["--output", "log.txt/out"], "--output: cannot write"),
-        (["--banana"], "unknown: --banana"),
-    ],
-)
-def test_bad_requests_get_one_line(run, changed, said) -> None:
-    Path("log.txt").write_text("")
-    words = ["--systems", "sh", *SMALL, "--output", "out", *changed]
-    outcome = run([*EVALUATE, *words])
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.count("\n") == 1
-    assert outcome.err.startswith("hushbeam: ")
-    assert said in outcome.err
-    assert not Path("out").exists()
-
-
-def test_what_is_evaluated_has_to_be_said(run) -> None:
-    outcome = run(["evaluate"])
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "WHAT" in outcome.err
-    assert "histogram" in run(["evaluate", "--help"]).out
-
-
-def test_help_explains_every_option_and_gives_examples(run) -> None:
-    outcome = run([*EVALUATE, "--help"])
-    assert (outcome.code, outcome.err) == (0, "")
-    for said in ("--systems", "--bound", "--epsilons", "--deltas", "--data", "--repetitions",
-                 "--seed", "--max-messages", "--honest-share", "--output", "--jobs", "examples:",
-                 "exit codes", "normal:N,D", *of_task("frequency")):  # fmt: skip
-        assert said in outcome.out
-
-
-def test_it_does_not_wait_for_beam(workspace) -> None:
-    script = (
-        "import sys; from pipelines.cli import main;"
-        f"code = main({[*EVALUATE, '--systems', 'sh', *SMALL, '--output', 'out', '--jobs', '1']});"
-        "sys.exit(code or 'apache_beam' in sys.modules)"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
-    assert ran.returncode == 0
-
-
-def asked(command: str) -> HistogramOptions:
-    """The options of a command line."""
-    known, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
-    assert rest == []
-    options = {k: v for k, v in vars(known).items() if k != "command" and v is not None}
-    return HistogramOptions(**options)
-
-
-def test_the_commands_of_the_page_and_of_the_help_can_be_typed(run) -> None:
-    helped = run([*EVALUATE, "--help"]).out
-    shown = PAGE.read_text().replace("\\\n", " ") + helped.replace("\\\n", " ")
-    commands = re.findall(r"^ *(hushbeam evaluate histogram .*)$", shown, re.MULTILINE)
-    assert len(commands) == 7
-    for command in commands:
-        options = asked(command)
-        assert lines(options.systems, options.bound)
-        assert all(read(text) for text in options.data if text.startswith(("normal:", "zipf:")))
-
-
-def test_the_figures_of_the_page_exist_and_are_small() -> None:
-    named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", PAGE.read_text())
-    assert len(named) == 4
-    for name in named:
+def test_the_figures_of_the_page_show_every_system_of_the_paper() -> None:
+    for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", PAGE.read_text()):
         content = (PAGE.parent / name).read_bytes()
-        assert len(content) < 200_000
         for system in hp_sdp.SYSTEMS:
             assert f">{system}".encode() in content

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from pipelines.evaluate.engine.options import add_options
+from pipelines.evaluate.engine.options import Options, add_options
 from pipelines.evaluate.engine.study import Study, evaluate
 from pipelines.requests import no_more, request
 
-_END = """
+_RESUMED = """
 A study that was killed goes on where it stopped when it is started again by the same command. Every
 repetition has a seed of its own, so results do not depend on --jobs, nor on interruptions.
 
-what comes out: results.parquet, refused.json, the journal to go on from, and figures against
-everything of which there is more than one, as .png and .svg ({figures}){more}.
+"""
+_RESULT = (
+    "what comes out: results.parquet, refused.json, the journal to go on from, and figures against "
+    "everything of which there is more than one, as .png and .svg ({figures}){more}."
+)
+_CODES = """
 exit codes: 0 done; 2 the request or its data are wrong; 3 the run failed or was interrupted.
 """
 
 QUANTILES = (
-    "the line is the mean, the band\nreaches from the 10 % to the 90 % quantile over repetitions"
+    "the line is the mean, the band reaches from the 10 % to the 90 % quantile over repetitions"
 )
-ERRORS = "the line is the mean, the band two\nstandard errors of it either way"
+ERRORS = "the line is the mean, the band two standard errors of it either way"
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class Command:
     def describe(self, parser: argparse.ArgumentParser) -> None:
         """Give a parser its words and options."""
         parser.description = self.description
-        parser.epilog = self.about + _END.format(figures=self.figures, more=self.more)
+        result = _RESULT.format(figures=self.figures, more=self.more and f"; {self.more}")
+        parser.epilog = self.about + _RESUMED + textwrap.fill(result, 100) + _CODES
         if len(self.studies) > 1:
             parser.add_argument(
                 "--study", required=True, choices=list(self.studies), help="what is compared"
@@ -55,11 +62,23 @@ class Command:
         add_options(parser, {name: study.options for name, study in self.studies.items()})
         parser.set_defaults(command=partial(_run, self))
 
+    def parsed(self, words: Mapping[str, Any]) -> tuple[str, Study, Options]:
+        """The study that is meant, by its name, and its options.
+
+        Args:
+            words: option -> what was typed.
+
+        Raises:
+            RequestError: an option is malformed, out of range, or another study's.
+        """
+        given = {name: value for name, value in words.items() if name not in ("command", "study")}
+        name = words.get("study", "")
+        study = self.studies[name]
+        return name, study, request(study.options, given)
+
 
 def _run(command: Command, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run one of the studies."""
     no_more(beam_arguments)
-    words = {name: value for name, value in vars(arguments).items() if name != "command"}
-    name = words.pop("study", "")
-    study = command.studies[name]
-    return evaluate(study, request(study.options, words), name)
+    name, study, options = command.parsed(vars(arguments))
+    return evaluate(study, options, name)

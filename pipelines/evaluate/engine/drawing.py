@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,12 @@ _COLUMNS = 2  # panels beside one another
 _PANEL = (5.0, 3.7)  # inches
 _LEGEND_ROW = 0.21  # inches
 _DPI = 110
-STYLE: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
+_STYLE: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
+
+
+def styled() -> AbstractContextManager[None]:
+    """Where figures are made, so that all look alike and equal ones are equal bytes."""
+    return matplotlib.rc_context(_STYLE)
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def draw(panels: Sequence[Panel], x: str, y: str, log: bool, title: str) -> Figu
     Returns:
         A figure that belongs to no window.
     """
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure, axes = canvas(len(panels), _legend_rows(panels))
         for axis, panel in zip(axes, panels, strict=True):
             _fill(axis, panel)
@@ -126,7 +132,7 @@ def draw_points(panels: Sequence[Panel], y: str, log: bool, title: str) -> Figur
         A figure that belongs to no window.
     """
     rows = max(len(panel.curves) for panel in panels)
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure, axes = canvas(len(panels), 0, max(_PANEL[1], 0.22 * rows + 1))
         for axis, panel in zip(axes, panels, strict=True):
             for row, curve in enumerate(panel.curves):
@@ -151,7 +157,7 @@ def rendered(figure: Figure, kind: str) -> bytes:
     """
     buffer = io.BytesIO()
     stamp = {"Date": None} if kind == "svg" else {"Software": None}
-    with matplotlib.rc_context(STYLE):
+    with styled():
         figure.savefig(buffer, format=kind, dpi=_DPI, metadata=stamp)
     return buffer.getvalue()
 
@@ -182,6 +188,15 @@ def frame(axis: Axes, title: str) -> None:
 def colour(system: int) -> str:
     """The colour of a system's lines."""
     return _COLOURS[system % len(_COLOURS)]
+
+
+def legend_of_colours(figure: Figure, labels: Sequence[str]) -> None:
+    """Systems by their colours, below the panels."""
+    handles = [Line2D([], [], color=colour(system)) for system in range(len(labels))]
+    figure.legend(
+        handles, list(labels), loc="lower center", ncols=min(5, len(labels)), frameon=False,
+        fontsize=8.5,
+    )  # fmt: skip
 
 
 def _fill(axis: Axes, panel: Panel) -> None:

@@ -7,7 +7,7 @@ of its cells were put in belongs together: in a file, a panel, a line.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pipelines.evaluate.engine.drawing import Panel
 
 _T = TypeVar("_T")
+
+Drawn = Iterable[tuple[str, "Figure"]]  # (name of the file without its ending, figure)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Along(Sheet):
 
 def figures(
     results: Results, measure: Measure, along: Sequence[Along], alone: Sheet | None
-) -> list[tuple[str, Figure]]:
+) -> Drawn:
     """Every figure of a measure.
 
     Args:
@@ -136,7 +138,7 @@ def figures(
     """
     points = _points(results)
     drawn = [figure for sheet in along for figure in _drawn(sheet, points, measure)]
-    return drawn or ([*_drawn(alone, points, measure)] if alone is not None else [])
+    return drawn or (_drawn(alone, points, measure) if alone is not None else [])
 
 
 def _points(results: Results) -> list[Point]:
@@ -160,7 +162,7 @@ def _points(results: Results) -> list[Point]:
     return points
 
 
-def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Iterator[tuple[str, Figure]]:
+def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Drawn:
     """The figures of a sheet."""
     for name, members in _grouped(points, lambda point: sheet.name.format(**point.columns)):
         panels = [
@@ -199,7 +201,7 @@ def _grouped(items: Iterable[_T], key: Callable[[_T], Any]) -> Iterable[tuple[An
     return groups.items()
 
 
-def write_figures(folder: str, drawn: Iterable[tuple[str, Figure]]) -> None:
+def write_figures(folder: str, drawn: Drawn) -> None:
     """Write figures as .png and .svg."""
     from pipelines.evaluate.engine.drawing import rendered
 

@@ -35,7 +35,6 @@ class Options(BaseModel):
         min_length=1, title="NAME", description="names of systems or of sets of them; see below"
     )
     data: tuple[str, ...] = Field(min_length=1, title="DATA", description="populations; see below")
-    epsilons: Epsilons = Field(title="E", description="privacy losses of {unit}")
     repetitions: Whole = Field(
         10, ge=1, le=1_000_000, title="N", description="simulated releases of each setting"
     )
@@ -47,6 +46,12 @@ class Options(BaseModel):
         None, ge=1, le=1024, exclude=True, title="N",
         description="processes (default: as many as there are cores)",
     )  # fmt: skip
+
+
+class EpsilonOptions(Options):
+    """What studies ask that compare systems along epsilon."""
+
+    epsilons: Epsilons = Field(title="E", description="privacy losses of {unit}")
 
 
 def add_options(parser: Any, studies: Mapping[str, type[Options]]) -> None:

@@ -173,7 +173,7 @@ def _of_column(text: str, ns: Sequence[int]) -> list[Numbers]:
     """A column, taken from its bounds to [-1, 1]; no value of it is shown."""
     name, *bounds = text.rsplit(",", 2)
     path, column = sources.file_and_column(name, FORMS)
-    low, high = sources.numbers(",".join(bounds)) or (0.0, 0.0)
+    low, high = (*sources.numbers(",".join(bounds)), 0.0, 0.0)[:2]
     if not (len(bounds) == 2 and low < high and math.isfinite(high - low)):
         raise RequestError(f"--data: {text} is not of the form {FORMS}, with L below U")
     values, counts = _distinct(path, column)

@@ -19,7 +19,7 @@ from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Cell, Line
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Deltas, Options
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.strings import Strings, read_strings
 from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON
@@ -52,7 +52,7 @@ COLUMNS = pa.schema(
 _MODELS = ("shuffle", "local")
 
 
-class HeavyHittersOptions(Options):
+class HeavyHittersOptions(EpsilonOptions):
     """What a person wants compared."""
 
     systems: tuple[str, ...] = Field(

@@ -21,7 +21,7 @@ from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.figures import Along, Sheet
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Deltas, Options
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import hp_sdp
 from pipelines.evaluate.populations.histograms import read_histograms
@@ -69,7 +69,7 @@ COLUMNS = pa.schema(
 )
 
 
-class HistogramOptions(Options):
+class HistogramOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: Deltas = Field((1e-6,), title="D", description="of the shuffle model")

@@ -1,0 +1,238 @@
+"""`hushbeam evaluate mean`: errors of means, and what mechanisms guarantee in truth."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, cast
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from rich.console import Console
+
+from mechanisms.channel import Counts
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.randomness import SeededRandom
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.command import ERRORS, Command
+from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
+from pipelines.evaluate.engine.measure import Measure
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Once, Sizes
+from pipelines.evaluate.engine.results import Results, say, write_table
+from pipelines.evaluate.engine.study import Study
+from pipelines.evaluate.papers import dct, im
+from pipelines.evaluate.populations.numbers import Numbers, read_numbers
+from pipelines.evaluate.systems.means import ITERATED, MeanSystem, attacked, audit, lines
+
+COLUMNS = pa.schema(
+    [
+        ("data", pa.string()),  # as --data has it, without a folder and the number of users
+        ("low", pa.float64()),  # what -1 stands for
+        ("high", pa.float64()),  # what 1 stands for
+        ("n", pa.int64()),  # users
+        ("system", pa.string()),
+        ("epsilon", pa.float64()),  # wanted of one report
+        ("delta", pa.float64()),  # wanted of one report; some systems spend none
+        ("alpha", pa.float64()),  # of DCT; null where there is none, or the best was taken
+        ("repetition", pa.int64()),
+        ("truth", pa.float64()),  # the mean of the values, on [-1, 1] like all that follows
+        ("estimate", pa.float64()),
+        ("error", pa.float64()),  # estimate - truth
+        ("absolute_error", pa.float64()),
+        ("squared_error", pa.float64()),
+        ("predicted_variance", pa.float64()),  # of the estimate; null for EM, which is biased
+        ("iterations", pa.int64()),  # of EM
+        ("claimed_delta", pa.float64()),  # what the system says that it spends at epsilon
+        ("true_delta", pa.float64()),  # what it spends at epsilon, by enumeration
+        ("true_epsilon", pa.float64()),  # what it spends without a delta; null if nothing bounds it
+        ("guarantee_holds", pa.bool_()),  # true_delta is at most claimed_delta
+        ("seconds", pa.float64()),  # CPU time of the simulated release
+    ]
+)
+
+
+class MeanOptions(EpsilonOptions):
+    """What a person wants compared."""
+
+    unit = "one report"
+
+    deltas: Deltas = Field(
+        (1e-6,), title="D", description="of one report, for systems that spend any"
+    )
+    ns: Sizes = Field(
+        (), title="N",
+        description="numbers of users, in place of those in --data; of a file, as many rows are "
+        "chosen, always the same ones",
+    )  # fmt: skip
+    alphas: Annotated[tuple[str, ...], Once] = Field(
+        (dct.ALPHA,), min_length=1, title="A",
+        description="DCT's parameter; best is the one of least worst-case variance, for dct alone",
+    )  # fmt: skip
+    attack: bool = Field(
+        False, exclude=True,
+        description="also guess users' values from single simulated reports, and measure delta",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MeanRelease:
+    """A mechanism, and the population that reports through it.
+
+    Attributes:
+        system: which, and how its counts become a mean.
+        mechanism: with the parameters of the cell.
+        numbers: the population.
+        claimed_delta: what the system says that it spends.
+    """
+
+    system: MeanSystem
+    mechanism: ScalarMean
+    numbers: Numbers
+    claimed_delta: float
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What the mechanism guarantees and promises."""
+        loss = audit(self.mechanism, self.mechanism.epsilon)
+        return {
+            "predicted_variance": None if self.system.smooth is not None else self._variance,
+            "claimed_delta": self.claimed_delta,
+            "true_delta": loss.delta,
+            "true_epsilon": loss.epsilon if loss.epsilon < math.inf else None,
+            "guarantee_holds": loss.delta <= self.claimed_delta,
+        }
+
+    @property
+    def _variance(self) -> float:
+        """Of the unbiased mean, relative to the population's."""
+        variances = self.mechanism.variance(self.numbers.values)
+        return float(variances @ self.numbers.histogram) / self.numbers.n**2
+
+    def release(self, rng: SeededRandom) -> dict[str, float]:
+        """The error of one release."""
+        columns = self._estimate(self._counts(rng))
+        error = columns["estimate"] - self.numbers.mean
+        return {**columns, "error": error, "absolute_error": abs(error), "squared_error": error**2}
+
+    def _counts(self, rng: SeededRandom) -> Counts:
+        """Let everybody report, some at a time, and count the reports."""
+        mechanism, counts = self.mechanism, np.zeros(self.mechanism.codes, np.int64)
+        for values in self.numbers.blocks():
+            counts += mechanism.count(mechanism.perturb(mechanism.encode(values, rng), rng))
+        return counts
+
+    def _estimate(self, counts: Counts) -> dict[str, float]:
+        """The mean, from the counts alone."""
+        if self.system.smooth is None:
+            return {"estimate": float(self.mechanism.estimate(counts))}
+        return im.iterated_mean(self.mechanism, counts, self.numbers.n, self.system.smooth)
+
+
+def fit(options: MeanOptions, cell: Cell, population: Numbers) -> MeanRelease:
+    """The mechanism of a cell."""
+    system = cast(MeanSystem, cell.line)
+    mechanism = system.build(cell.epsilon, cell.delta)
+    return MeanRelease(system, mechanism, population, system.claimed_delta(cell.delta))
+
+
+def attack(options: MeanOptions, results: Results) -> None:
+    """Show what single reports give away, and what the published claims are worth."""
+    if not options.attack:
+        return
+    systems = cast(list[MeanSystem], results.lines)
+    mechanisms = list(attacked(systems, options.epsilons, options.deltas))
+    data = cast(Sequence[Numbers], results.data)
+    guesses = list(dct.attack(data, mechanisms, options.seed))
+    deltas = list(im.attack(mechanisms, options.seed))
+    write_figures(options.output, [*dct.figures(guesses, systems), *im.figures(deltas, systems)])
+    write_table(options.output, dct.TABLE, [guess.row for guess in guesses], dct.COLUMNS)
+    write_table(options.output, im.TABLE, [delta.row for delta in deltas], im.COLUMNS)
+    near: list[dct.Guesses | im.MeasuredDelta] = [one for one in guesses if one.radius < 1]
+    for shown in [*near, *deltas]:
+        if shown.attacked.system.published:
+            say(Console(), str(shown))
+
+
+SETS = {
+    "all": (*catalogue.MEANS, *ITERATED),
+    "dct-paper": dct.SYSTEMS,
+    "im-paper": im.SYSTEMS,
+}
+
+_BOTH = "epsilon = {epsilon:g}, delta = {delta:g}"
+_FIXED = "-epsilon-{epsilon:g}-delta-{delta:g}"
+
+STUDY = Study(
+    options=MeanOptions,
+    lines=lambda options: lines(options.systems, options.alphas, SETS),
+    data=lambda options: read_numbers(options.data, options.ns),
+    fit=fit,
+    columns=COLUMNS,
+    measures=[
+        Measure("absolute_error", "absolute error of the mean, on [-1, 1]", errors=True),
+        Measure("squared_error", "squared error of the mean, on [-1, 1]", errors=True),
+    ],
+    along=[
+        Along(
+            name="-by-epsilon-delta-{delta:g}{size}",
+            title="delta = {delta:g}",
+            axis="epsilon of one report (nats)",
+        ),
+        Along(
+            name="-by-delta-epsilon-{epsilon:g}{size}",
+            title="epsilon = {epsilon:g}",
+            x="delta",
+            axis="delta of one report (a probability)",
+        ),
+        Along(name="-by-n" + _FIXED, title=_BOTH, panel="{data}", x="n", axis="users"),
+        Along(
+            name="-by-alpha" + _FIXED + "{size}",
+            title=_BOTH,
+            curve="{family}",
+            x="alpha",
+            axis="alpha of DCT",
+        ),
+    ],
+    alone=Sheet(name=_FIXED, title=_BOTH),
+    sequel=attack,
+)
+
+_NAMES = textwrap.fill(", ".join(catalogue.MEANS), 90)
+
+COMMAND = Command(
+    description="""\
+Errors of estimated means, mechanism by mechanism, over repeated simulated releases, beside what one
+report guarantees in truth: a tidy table, figures, and what could not be served and why.
+""",
+    about=f"""\
+systems:
+  {textwrap.indent(_NAMES, "  ").strip()}
+  {", ".join(ITERATED)}: expectation maximisation over nm's reports, the second smoothed; biased
+  {", ".join(catalogue.PUBLISHED_MEANS)}: as their papers have them, whose claims do not hold
+  all: all but these two
+  dct-paper: {", ".join(dct.SYSTEMS)}, as the paper of DCT compares them
+  im-paper: {", ".join(im.SYSTEMS)}, as that of IM does
+
+data, clipped to [-1, 1]:
+  gauss:N,MEAN,SD   exponential:N,RATE   uniform:N   beta:N,A,B   spike:N,X
+                   N users who hold the quantiles of a law; beta is stretched to [-1, 1], in a spike
+                   all hold X
+  FILE.parquet:COLUMN,L,U   a row a user, clipped to [L, U], which is taken to [-1, 1]
+
+examples:
+  hushbeam evaluate mean --systems dct-paper optimal --epsilons 0.5 1 2 4 \\
+      --data gauss:100000,0,0.25 examples/flights.parquet:distance,0,5000 --output dct
+  hushbeam evaluate mean --systems im-paper --epsilons 1 --deltas 1e-8 1e-6 1e-4 1e-2 \\
+      --data beta:100000,2,5 --ns 1000 10000 100000 --output im
+  hushbeam evaluate mean --systems dct_published dct duchi --epsilons 1 --data uniform:10000 \\
+      --alphas 2 5 10 --attack --output attack
+""",
+    figures=ERRORS,
+    more="and with --attack attack-*.png, attack-guesses.parquet and attack-delta.parquet",
+    studies={"": STUDY},
+)

@@ -1,0 +1,195 @@
+"""Mechanisms for means, and how each turns its counts into a mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.privacy.divergence import Spectrum
+from mechanisms.randomness import SeededRandom
+from pipelines.errors import RequestError
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.cells import Cell, Line
+
+BEST = "best"  # the alpha of least worst-case variance
+
+ITERATED = {"nm-em": False, "nm-ems": True}
+"""Name -> whether expectation maximisation over the reports of NM is smoothed."""
+
+NAMES = (*catalogue.MEANS, *ITERATED, *catalogue.PUBLISHED_MEANS)
+
+
+class Audit(NamedTuple):
+    """What one report is certain to reveal at most, by enumeration of the channel.
+
+    Attributes:
+        epsilon: the least one for which the report is private with delta 0; may be infinite.
+        delta: the least one for which it is private at the epsilon that is wanted.
+    """
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class MeanSystem(Line):
+    """A mechanism by name, with the parameters that are not privacy's.
+
+    Attributes:
+        name: one of `NAMES`.
+        alpha: DCT's; None for its best, and for mechanisms that have none.
+    """
+
+    name: str = ""
+    alpha: float | None = None
+
+    @property
+    def published(self) -> bool:
+        """Whether its claim is its paper's, and does not hold."""
+        return self.bound == "published"
+
+    @property
+    def smooth(self) -> bool | None:
+        """Whether expectation maximisation smooths; None if there is none, but decoding."""
+        return ITERATED.get(self.name)
+
+    def columns(self, cell: Cell) -> dict[str, Any]:
+        family = str(self) if self.alpha is None else self.name
+        return {
+            **super().columns(cell), "system": self.name, "alpha": self.alpha, "family": family
+        }  # fmt: skip
+
+    def claimed_delta(self, delta: float) -> float:
+        """What the system says it spends, of what is allowed: 0 where it takes no delta."""
+        return delta if "delta" in _parameters(self.name) else 0.0
+
+    def build(self, epsilon: float, delta: float) -> ScalarMean:
+        """The mechanism.
+
+        Raises:
+            ValueError: a parameter is out of its range.
+        """
+        known = {"epsilon": epsilon, "delta": delta, "alpha": self.alpha}
+        taken = {key: value for key, value in known.items() if key in _parameters(self.name)}
+        return catalogue.mean_mechanism(_reports(self.name), **taken)
+
+
+@lru_cache(maxsize=64)
+def audit(mechanism: ScalarMean, epsilon: float) -> Audit:
+    """What a mechanism guarantees in truth, exactly."""
+    spectrum = Spectrum.of(mechanism)
+    return Audit(spectrum.epsilon, spectrum.worst(epsilon)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """A mechanism whose reports somebody looks at.
+
+    Attributes:
+        system: which.
+        epsilon: wanted of one report, in nats.
+        delta: that the system claims.
+        mechanism: with these parameters.
+    """
+
+    system: MeanSystem
+    epsilon: float
+    delta: float
+    mechanism: ScalarMean
+
+    def rng(self, name: str, seed: int) -> SeededRandom:
+        """What its reports are drawn with, in an attack of some name."""
+        return SeededRandom(Cell(name, self.system, self.epsilon, self.delta).seed(seed, 0))
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What tables say of it."""
+        return {
+            "system": self.system.name, "alpha": self.system.alpha, "epsilon": self.epsilon
+        }  # fmt: skip
+
+
+def attacked(
+    systems: Sequence[MeanSystem], epsilons: Sequence[float], deltas: Sequence[float]
+) -> Iterator[Attacked]:
+    """Every mechanism that can be had; a delta that a system does not take changes nothing."""
+    for system, epsilon in product(systems, epsilons):
+        for delta in sorted({system.claimed_delta(delta) for delta in deltas}):
+            with suppress(ValueError):  # refused.json says why
+                yield Attacked(system, epsilon, delta, system.build(epsilon, delta))
+
+
+def lines(
+    names: Sequence[str], alphas: Sequence[str], sets: Mapping[str, Sequence[str]]
+) -> tuple[MeanSystem, ...]:
+    """The lines of a request.
+
+    Args:
+        names: of systems or of sets.
+        alphas: numbers, or "best", for each DCT among them; as published it has no best.
+        sets: name -> systems.
+
+    Returns:
+        Each line once, in the order of the request.
+
+    Raises:
+        RequestError: a name or an alpha is none, or a system is left without any.
+
+    >>> [str(line) for line in lines(["a"], ["2", "best"], {"a": ["duchi", "dct"]})]
+    ['duchi', 'dct, alpha 2', 'dct, best alpha']
+    """
+    wanted = dict.fromkeys(member for name in names for member in sets.get(name, (name,)))
+    for name in wanted:
+        if name not in NAMES:
+            known = ", ".join([*sets, *NAMES])
+            raise RequestError(f"--systems: unknown system {name!r}; there are: {known}")
+    numbers = list(dict.fromkeys(_alpha(text) for text in alphas))
+    return tuple(system for name in wanted for system in _variants(name, numbers))
+
+
+def _variants(name: str, alphas: Sequence[float | None]) -> list[MeanSystem]:
+    """A system for each alpha that it can take; legends leave out what goes without saying."""
+    published = name in catalogue.PUBLISHED_MEANS
+    bound = "published" if published else "exact"
+    if "alpha" not in _parameters(name):
+        return [MeanSystem(name, bound, name=name)]
+    able = [alpha for alpha in alphas if alpha is not None or not published]
+    if not able:
+        raise RequestError(f"--alphas: {name} needs a number; {BEST} is for dct")
+    if len(able) == 1 and able[0] is not None:
+        return [MeanSystem(f"{name}:{able[0]:g}", bound, name=name, alpha=able[0], label=name)]
+    words = [BEST if alpha is None else f"{alpha:g}" for alpha in able]
+    labels = [f"{BEST} alpha" if word == BEST else f"alpha {word}" for word in words]
+    return [
+        MeanSystem(f"{name}:{word}", bound, name=name, alpha=alpha, label=f"{name}, {label}")
+        for alpha, word, label in zip(able, words, labels, strict=True)
+    ]
+
+
+def _alpha(text: str) -> float | None:
+    """A number, or None for the best."""
+    if text == BEST:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise RequestError(f"--alphas must be positive, finite numbers or {BEST}, not {text!r}")
+    return number
+
+
+def _reports(name: str) -> str:
+    """The mechanism whose reports a system collects."""
+    return "nm" if name in ITERATED else name
+
+
+def _parameters(name: str) -> Sequence[str]:
+    """What can be chosen of a system."""
+    return catalogue.mean_parameters(_reports(name))

@@ -1,0 +1,224 @@
+"""What all studies have in common: help, requests, refusals, pages, and a way to go on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import cli
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.command import Command
+from pipelines.evaluate.engine.options import flag
+from pipelines.evaluate.studies import mean
+from pipelines.evaluate.systems import histograms
+
+DOCS = Path(__file__).parents[3] / "docs"
+ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
+
+STUDIES = ["histogram", "heavy-hitters", "mean"]
+MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
+COMMANDS: dict[str, Command] = {
+    name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
+}
+
+NAMES = {
+    "histogram": [*catalogue.HISTOGRAM_SYSTEMS, *histograms.SETS, "normal:N,D"],
+    "heavy-hitters": catalogue.SEARCHES,
+    "mean": [*catalogue.MEANS, *catalogue.PUBLISHED_MEANS, *mean.SETS, "nm-em", "nm-ems"],
+}
+
+# Page -> study, the least number of its commands, and how its figures are called.
+PAGES = {
+    "reproduction.md": ("histogram", 5, "reproduction-", 4),
+    "reproduction-means.md": ("mean", 6, "means-", 5),
+}
+
+
+def rows(folder: str) -> list[dict[str, Any]]:
+    """The results, without the one column that is not repeatable, in an order of their own."""
+    table = pq.read_table(f"{folder}/results.parquet").drop_columns(["seconds"]).to_pylist()
+    return sorted(table, key=lambda row: repr([row[name] for name in sorted(row)]))
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is drawn, which takes seconds; other tests look at figures."""
+    monkeypatch.setattr("pipelines.evaluate.engine.study.figures", lambda *arguments: ())
+
+
+# ---- help and pages ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_help_explains_every_option_and_gives_examples(run, name) -> None:
+    outcome = run(["evaluate", name, "--help"])
+    assert (outcome.code, outcome.err) == (0, "")
+    options = {option for study in COMMANDS[name].studies.values()
+               for option in study.options.model_fields}  # fmt: skip
+    for said in (*map(flag, options), *NAMES[name], "--debug", "examples:", "exit codes"):
+        assert said in outcome.out
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a page or a help text, a line each."""
+    return re.findall(r"^ *(hushbeam evaluate .*)$", text.replace("\\\n", " "), re.MULTILINE)
+
+
+def can_be_typed(command: str) -> None:
+    """Whether a command is understood, but for files that are not here."""
+    known, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
+    assert rest == []
+    words = vars(known)
+    _, study, options = COMMANDS[shlex.split(command)[2]].parsed(words)
+    assert study.lines(options)
+    made = tuple(text for text in options.data if ".parquet" not in text)
+    few = {"ns": (1000,), "dimensions": (3,)}  # making many rows takes long
+    changed = {key: value for key, value in few.items() if getattr(options, key, ())}
+    assert len(study.data(options.model_copy(update={"data": made, **changed}))) >= len(made)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_examples_can_be_typed(run, name) -> None:
+    examples = commands(run(["evaluate", name, "--help"]).out)
+    assert len(examples) >= 2
+    for command in examples:
+        can_be_typed(command)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_pages_can_be_typed(page) -> None:
+    _, least, _, _ = PAGES[page]
+    shown = commands((DOCS / page).read_text())
+    assert len(shown) >= least
+    for command in shown:
+        can_be_typed(command)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_of_pages_exist_and_are_small(page) -> None:
+    _, _, prefix, least = PAGES[page]
+    named = re.findall(rf"!\[[^\]]+\]\((figures/{prefix}[^)]+)\)", (DOCS / page).read_text())
+    assert len(named) >= least
+    for name in named:
+        assert len((DOCS / name).read_bytes()) < 250_000
+
+
+def test_what_is_evaluated_has_to_be_said(run) -> None:
+    outcome = run(["evaluate"])
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "WHAT" in outcome.err
+    overview = run(["evaluate", "--help"]).out
+    assert all(name in overview for name in STUDIES)
+
+
+def test_nobody_waits_for_beam_nor_for_pictures_before_there_are_any(workspace) -> None:
+    words = ["evaluate", "histogram", "--systems", "laplace", "--output", "out", *ONE_JOB]
+    more = ["--epsilons", "1", "--data", "zipf:100,5,1", "--repetitions", "1"]
+    script = (
+        f"import sys, importlib; [importlib.import_module(name) for name in {MODULES}];"
+        "early = 'matplotlib' in sys.modules; from pipelines.cli import main;"
+        f"sys.exit(early or main({words + more}) or 'apache_beam' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+# ---- going on ------------------------------------------------------------------------------------
+
+BEGUN = {
+    "histogram": (
+        "--systems grr@local laplace --data zipf:1000,5,1 --epsilons 0.5 1 --repetitions 2",
+        ["--seed 1", "--honest-share 1", "--deltas 1e-7", "--max-messages 2"],
+    ),
+    "heavy-hitters": (
+        "--systems pem@local --epsilons 6 --top 5 --data zipf:2000,5,1.2 --repetitions 2 "
+        "--alphabet digits abcdef --max-length 4",
+        ["--top 6", "--max-length 5", "--alphabet lower digits"],
+    ),
+    "mean": (
+        "--systems duchi dct dct_published --data uniform:10 spike:10,0.5 --epsilons 0.5 1 "
+        "--deltas 1e-6 1e-2 --ns 20 200 --alphas 2 best --repetitions 2",
+        ["--alphas 2", "--ns 20", "--seed 1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_an_interrupted_study_goes_on_and_ends_alike(run, unseen, name) -> None:
+    words, others = BEGUN[name]
+    command = ["evaluate", *name.split(), *words.split(), *ONE_JOB, "--output"]
+    assert run([*command, "whole"]).code == 0
+    journal = Path("whole/journal.jsonl").read_bytes()
+    Path("killed").mkdir()
+    entries = journal.splitlines(keepends=True)
+    Path("killed/journal.jsonl").write_bytes(b"".join(entries[::3]) + entries[-1][:40])
+    Path("killed/request.json").write_bytes(Path("whole/request.json").read_bytes())
+    assert run([*command, "killed"]).code == 0
+    assert rows("killed") == rows("whole")
+    assert run([*command, "whole"]).code == 0  # nothing is left to do
+    assert Path("whole/journal.jsonl").read_bytes() == journal
+    for other in others:
+        outcome = run([*command, "whole", *other.split()])
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert "another request" in outcome.err
+        assert other.split()[0] in outcome.err
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+GOOD = {
+    "histogram": "--systems sh --data zipf:1000,20,1 --epsilons 1",
+    "heavy-hitters": "--epsilons 1 --data zipf:1000,10",
+    "mean": "--systems pm --epsilons 1 --data uniform:100 --ns 10",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "said"),
+    [
+        ("histogram", "--systems nothing", "unknown system 'nothing'"),
+        ("histogram", "--epsilons 0", "--epsilons must be a number greater than 0"),
+        ("histogram", "--epsilons nan", "--epsilons must be a"),
+        ("histogram", "--epsilons much", "--epsilons must be a number"),
+        ("histogram", "--deltas 1", "--deltas must be a number less than 1"),
+        ("histogram", "--data log.csv", "is not of the form"),
+        ("histogram", "--repetitions 0", "--repetitions must be a number of at least 1"),
+        ("histogram", "--jobs 0", "--jobs must be a number of at least 1"),
+        ("histogram", "--honest-share 1.5", "--honest-share must be a number of at most 1"),
+        ("histogram", "--seed x", "--seed must be a whole number"),
+        ("histogram", "--bound tight", "invalid choice"),
+        ("histogram", "--output log.txt/out", "--output: cannot write"),
+        ("histogram", "--banana", "unknown: --banana"),
+        ("heavy-hitters", "--alphabet é", "--alphabet: an alphabet is made of ASCII"),
+        ("heavy-hitters", "--top 0", "--top must be a number of at least 1"),
+        ("heavy-hitters", "--max-length 1000", "--max-length must be a number of at most 256"),
+        ("heavy-hitters", "--systems grr", "is not of the form NAME"),
+        ("heavy-hitters", "--data nowhere.parquet:x", "there is no file"),
+        ("mean", "--systems grr", "unknown system 'grr'"),
+        ("mean", "--alphas 0", "--alphas must be positive"),
+        ("mean", "--data normal:100,10", "is not of the form"),
+        ("mean", "--data nowhere.parquet:x,0,1", "there is no file"),
+        ("mean", "--data uniform:10 uniform:20", "two data sets are called"),
+        ("mean", "--ns many", "--ns must be a whole number"),
+        ("mean", "--ns 0", "has 0 users"),
+        ("mean", "--banana", "unknown: --banana"),
+    ],
+)
+def test_bad_requests_get_one_line(run, name, changed, said) -> None:
+    Path("log.txt").write_text("")
+    words = [*GOOD[name].split(), "--output", "out", *ONE_JOB, *changed.split()]
+    outcome = run(["evaluate", *name.split(), *words])
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("hushbeam: ")
+    assert said in outcome.err
+    assert not Path("out").exists()
