@@ -1,11 +1,19 @@
-"""The options on the command line that publishing commands share."""
+"""A command that publishes, made from the class of its options."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import Any
+import textwrap
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
+from pipelines.metrics.options import MetricOptions
+from pipelines.options import PROMISE, RESULT, SUBJECT, description, flag
+
+_WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
 exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
@@ -15,152 +23,73 @@ exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 Run = Callable[[argparse.Namespace, list[str]], int]
 
 
-def command(
-    commands: Any,
-    name: str,
-    brief: str,
-    description: str,
-    more: str,
-    withheld: str = "too few reports",
-    failed: str = "",
-) -> argparse.ArgumentParser:
-    """A command that publishes.
+def add_command(commands: Any, name: str, options: type[MetricOptions], run: Run) -> None:
+    """Add a command.
 
     Args:
         commands: where it is added.
         name: as it is typed.
-        brief: for the list of commands.
-        description: for its own page.
-        more: examples, at the end of the page.
-        withheld: what exit code 1 means besides.
-        failed: what exit code 3 means besides, after a comma.
+        options: what may be asked of it.
+        run: what it does.
     """
-    parser: argparse.ArgumentParser = commands.add_parser(
+    codes = _END.format(withheld=options.withheld, failed=options.failed)
+    parser = commands.add_parser(
         name,
-        help=brief,
-        description=description,
-        epilog=more + _END.format(withheld=withheld, failed=failed),
+        description=textwrap.fill(options.description, _WIDTH),
+        epilog=options.examples + codes,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    return parser
+    fields = options.model_fields
+    for title in _titles(options):
+        group = parser.add_argument_group(title or options.subject)
+        for field in (name for name in fields if description(fields[name]).group == title):
+            group.add_argument(flag(field), **_argument(fields[field]))
+    parser.set_defaults(command=run)
 
 
-def publishing(kind: str) -> Run:
-    """What a command does that publishes one metric.
-
-    Args:
-        kind: of metric, see `kinds`.
-    """
-
-    def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
-        # Beam takes a second to import, and warns while it does: other commands need not wait, and
-        # by now logs are silent.
-        from pipelines.single import publish_one
-
-        return publish_one(kind, asked(arguments), beam_arguments)
-
-    return run
-
-
-def asked(arguments: argparse.Namespace) -> dict[str, Any]:
+def typed(arguments: argparse.Namespace) -> dict[str, Any]:
     """What was typed, by option."""
     return {name: value for name, value in vars(arguments).items() if name != "command"}
 
 
-def add_input(group: Any) -> None:
-    """Where rows come from: --input."""
-    group.add_argument(
-        "--input", nargs="+", required=True, metavar="FILE",
-        help="Parquet files or globs, local or gs://",
-    )  # fmt: skip
+def _titles(options: type[MetricOptions]) -> Iterator[str]:
+    """The headings: first those that every command has, at the end what comes out."""
+    own = dict.fromkeys(description(field).group for field in options.model_fields.values())
+    yield from (SUBJECT, PROMISE)
+    yield from (title for title in own if title not in (SUBJECT, PROMISE, RESULT))
+    yield RESULT
 
 
-def add_users(group: Any, what: str = "value") -> None:
-    """Whose contribution is protected: --user-column.
-
-    Args:
-        group: of arguments.
-        what: of a user is used.
-    """
-    group.add_argument(
-        "--user-column", metavar="COLUMN",
-        help=f"protect users, not rows: one uniformly chosen {what} of each user is used",
-    )  # fmt: skip
-
-
-def add_column(group: Any, bounds_required: bool = True) -> None:
-    """A column of numbers: --input, --column, --bounds, --user-column."""
-    add_input(group)
-    group.add_argument("--column", required=True, help="the column of numbers")
-    group.add_argument(
-        "--bounds", required=bounds_required, metavar="L,U",
-        help="the least and the largest value (--bounds=-5,5, with an equals sign, if L is below "
-        "0); values beyond are clipped, uncounted. They must be public knowledge, not taken from "
-        "the data; narrow ones give a small error",
-    )  # fmt: skip
-    add_users(group)
+def _argument(field: FieldInfo) -> dict[str, Any]:
+    """What argparse is told of an option; what nobody types is left to the options' class."""
+    about, (kind, values) = description(field), _type_of(field)
+    argument: dict[str, Any] = {"default": None, "help": _help(field)}
+    if kind is bool:
+        return argument | {"action": "store_true"}
+    argument["required"] = field.is_required()
+    if kind is Literal:
+        return argument | {"choices": values}
+    if kind is tuple:
+        argument |= {"action": "append"} if about.repeated else {"nargs": "+"}
+    return argument | {"metavar": about.metavar}
 
 
-def add_privacy(
-    group: Any,
-    models: Sequence[str] = ("local", "shuffle"),
-    model: str | None = "shuffle",
-    gain: str = "at a far smaller error",
-    least: str = "",
-) -> None:
-    """What is promised: --model, --epsilon, --delta, --epsilon-local, --min-reports.
-
-    Args:
-        group: of arguments.
-        models: that can be asked for.
-        model: the default; None for what the mechanism serves.
-        gain: what the shuffle model is good for.
-        least: what min_reports is besides.
-    """
-    central = "central: the collector counts raw values and the release is epsilon-private "
-    group.add_argument(
-        "--model", choices=models, default=model,
-        help="local: every report alone is epsilon-private. shuffle: the release is "
-        f"(epsilon, delta)-private, {gain}. " + (central if "central" in models else "")
-        + f"(default: {model or 'shuffle, or what --mechanism serves'})",
-    )  # fmt: skip
-    add_loss(group)
-    group.add_argument(
-        "--epsilon-local", metavar="E",
-        help="shuffle model: the most that one report may reveal to the shuffler; without "
-        "--epsilon it is what each report spends",
-    )  # fmt: skip
-    group.add_argument(
-        "--min-reports", metavar="N",
-        help=f"withhold the release if fewer reports come{least} (default: nine tenths of the rows "
-        "in the shuffle model; needed there with --user-column)",
-    )  # fmt: skip
+def _type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
+    """The type of an option's values, and of what it is made; that it may be None is left out."""
+    annotation = field.annotation
+    if NoneType in get_args(annotation):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    return get_origin(annotation) or annotation, get_args(annotation)
 
 
-def add_loss(group: Any) -> None:
-    """How much may be lost: --epsilon, --delta."""
-    group.add_argument(
-        "--epsilon", help="the privacy loss of the release; 1 is a common choice, less is safer"
-    )
-    group.add_argument(
-        "--delta",
-        help="the probability that epsilon may fail (default: in the shuffle model 1e-6, less for "
-        "batches of a million and more; in the local model 0)",
-    )  # fmt: skip
-
-
-def add_output(group: Any, holds: str) -> None:
-    """What comes out: --output, --confidence.
-
-    Args:
-        group: of arguments.
-        holds: the files of the release.
-    """
-    group.add_argument(
-        "--output", required=True, metavar="FOLDER",
-        help=f"a new folder, local or gs://: {holds}",
-    )  # fmt: skip
-    group.add_argument(
-        "--confidence", default="0.95", help="of the intervals (default: %(default)s)"
-    )
+def _help(field: FieldInfo) -> str:
+    """The text of an option with all that there is to say on a command line."""
+    about = description(field)
+    text = f"{about} ({about.hint})" if about.hint else str(about)
+    if about.repeated:
+        text += ". As often as needed"
+    if not field.is_required() and field.default not in (None, False, ()):
+        default = field.default
+        text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
+    return text.replace("%", "%%")

@@ -50,7 +50,6 @@ def add_to(commands: Any) -> None:
     """Add the command and its options."""
     parser = commands.add_parser(
         "audit",
-        help="check a mechanism's privacy claim by enumeration and by attack",
         description=__doc__,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
-from pipelines import audit_command, plan_command
+from pipelines.commands import add_commands
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
@@ -26,17 +26,6 @@ from pipelines.errors import (
     RequestError,
     WithheldError,
 )
-from pipelines.evaluate import command as evaluate_command
-from pipelines.ledger import command as ledger_command
-from pipelines.metrics.distribution import command as distribution_command
-from pipelines.metrics.heavy_hitters import command as heavy_hitters_command
-from pipelines.metrics.histogram import command as histogram_command
-from pipelines.metrics.mean import command as mean_command
-from pipelines.metrics.vector_mean import command as vector_mean_command
-from pipelines.parties import command as parties_command
-from pipelines.plan import command as plan_file_command
-from pipelines.stream import command as stream_command
-from pipelines.train import command as train_command
 
 # True however a run ends, also one that published and then failed to show what.
 _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
@@ -64,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = False
     try:
-        parser = _parser()
+        parser = parser_of(arguments)
         known, rest = parser.parse_known_args(arguments)
         if "command" not in known:
             parser.print_help()
@@ -126,7 +115,12 @@ def _stop(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _parser() -> Parser:
+def parser_of(words: Sequence[str]) -> Parser:
+    """A parser of a command line, which knows the options of the command that is typed there.
+
+    Args:
+        words: of the command line.
+    """
     parser = Parser(
         prog="hushbeam",
         allow_abbrev=False,
@@ -134,24 +128,9 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for command in (
-        histogram_command,
-        heavy_hitters_command,
-        mean_command,
-        distribution_command,
-        vector_mean_command,
-        train_command,
-        plan_file_command,
-        plan_command,
-        audit_command,
-        evaluate_command,
-        ledger_command,
-        parties_command,
-        stream_command,
-    ):
-        command.add_to(commands)
-    for each in (parser, *commands.choices.values()):
-        each.add_argument(
+    add_commands(commands, next((word for word in words if not word.startswith("-")), None))
+    for part in (parser, *commands.choices.values()):
+        part.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS,
             help="show Beam's log and tracebacks",
         )  # fmt: skip

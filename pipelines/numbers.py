@@ -1,45 +1,14 @@
-"""What the jobs about a column of numbers share: options, checks, and the way to cells."""
+"""What the jobs about a column of numbers share: checks, and the way to cells."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.requests import Whole
+from pipelines.metrics.options import NumberOptions
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import is_numeric
-
-_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
-_PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
-
-
-class NumberOptions(BaseModel):
-    """What a person asks of a column of numbers; checked before anything is read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    input: tuple[str, ...] = Field(min_length=1)
-    column: str
-    output: str = Field(min_length=1)
-    bounds: str | None = None
-    user_column: str | None = None
-    model: Literal["local", "shuffle"] = "shuffle"
-    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
-    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    min_reports: Whole | None = Field(None, ge=1)
-    mechanism: str = "auto"
-    cells: Whole | None = Field(None, ge=1)
-    confidence: float = Field(0.95, gt=0, lt=1)
-
-    @property
-    def unit(self) -> str:
-        """Whose value is protected."""
-        return "row" if self.user_column is None else "user"
 
 
 def read_bounds(text: str | None) -> Bounds:

@@ -53,7 +53,6 @@ def add_to(commands: Any) -> None:
     """Add the command and its options."""
     parser = commands.add_parser(
         "plan",
-        help="compare mechanisms for a privacy target, before data is touched",
         description=__doc__,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.options import flag
 
-# A whole number, also as people type large ones: 1e6.
-Whole = Annotated[int, BeforeValidator(lambda text: _whole(text))]
+LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
+
+Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON)]
+Delta = Annotated[float, Field(ge=0, lt=1)]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
+
+# Whole numbers, also as people type large ones: 1e6. A schema shows limits that stand before this.
+AS_TYPED = BeforeValidator(lambda text: _whole(text))
+
+Whole = Annotated[int, AS_TYPED]
+Count = Annotated[int, Field(ge=1), AS_TYPED]
 
 # What is wrong, by pydantic's name for it, in plainer words than pydantic's.
 _MUST = {
@@ -29,25 +39,25 @@ _MUST = {
 _Options = TypeVar("_Options", bound=BaseModel)
 
 
-def request(kind: type[_Options], asked: Mapping[str, Any]) -> _Options:
+def request(options: type[_Options], typed: Mapping[str, Any]) -> _Options:
     """Validated options, or the first thing that is wrong with them in one line.
 
     Args:
-        kind: the options' class.
-        asked: option -> what was typed; None for what was not.
+        options: their class.
+        typed: option -> what was typed; None for what was not.
 
     Raises:
         RequestError: an option is malformed or out of range.
     """
-    given = {name: value for name, value in asked.items() if value is not None}
     try:
-        return kind(**given)
+        return options(**{name: value for name, value in typed.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        flag = "--" + str(first["loc"][0]).replace("_", "-")
-        limit = must(first)
-        told = f"{flag} must be {limit}" if limit else f"{flag}: {first['msg']}"
-        raise RequestError(f"{told}, not {first['input']!r}") from None
+        name, limit = flag(str(first["loc"][0])), must(first)
+        if first["type"] == "missing":  # in place of a value it shows the whole request
+            raise RequestError(f"{name} is missing") from None
+        complaint = f"{name} must be {limit}" if limit else f"{name}: {first['msg']}"
+        raise RequestError(f"{complaint}, not {first['input']!r}") from None
 
 
 def must(error: Any) -> str:

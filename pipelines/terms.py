@@ -5,37 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from mechanisms.channel import Guarantee
 from mechanisms.planner.target import default_delta
 from pipelines.errors import RequestError
-from pipelines.requests import Whole
 from pipelines.wording import factor, large_delta, upward
 
 _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
-LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
-
-
-class ReleaseOptions(BaseModel):
-    """What a person asks of any column; every number is checked before anything is read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    input: tuple[str, ...] = Field(min_length=1)
-    column: str
-    output: str = Field(min_length=1)
-    user_column: str | None = None
-    epsilon: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
-    epsilon_local: float | None = Field(None, gt=0, le=LARGEST_EPSILON)
-    min_reports: Whole | None = Field(None, ge=1)
-    confidence: float = Field(0.95, gt=0, lt=1)
-
-    @property
-    def unit(self) -> str:
-        """Whose value is protected."""
-        return "row" if self.user_column is None else "user"
 
 
 class Losses(Protocol):

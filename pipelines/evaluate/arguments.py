@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from pipelines.arguments import asked
+from pipelines.arguments import typed
 
 _RESUMED = """
 An evaluation that was killed goes on where it stopped when it is started again by the same command.
@@ -50,7 +50,7 @@ def _run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) ->
     from pipelines.requests import no_more
 
     no_more(beam_arguments)
-    return int(import_module(f"pipelines.evaluate.{name}").run(asked(arguments)))
+    return int(import_module(f"pipelines.evaluate.{name}").run(typed(arguments)))
 
 
 def add_systems(parser: argparse.ArgumentParser, what: str, required: bool = True) -> None:

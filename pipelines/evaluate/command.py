@@ -28,7 +28,6 @@ def add_to(commands: Any) -> None:
     """Add the command and what can be evaluated."""
     parser = commands.add_parser(
         "evaluate",
-        help="compare systems on simulated releases whose truth is known",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -24,7 +24,6 @@ def add_to(commands: Any) -> None:
     """Add the command and what can be done with it."""
     parser = commands.add_parser(
         "ledger",
-        help="show, explain and settle what was spent of a privacy budget",
         description=_DOC,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -44,19 +44,16 @@ def add_to(commands: Any) -> None:
     _add_client(commands)
     _add_shuffle(commands)
     _add_collect(commands)
-    keys = commands.add_parser(
-        "keys", help="keys for sealed reports", description=_KEYS, allow_abbrev=False
-    )
+    keys = commands.add_parser("keys", description=_KEYS, allow_abbrev=False)
     keys.add_argument("what", choices=["new"], help="make a pair")
     keys.add_argument("folder", metavar="FOLDER", help="where: readable by the collector alone")
     keys.set_defaults(command=new_key)
 
 
-def _party(commands: Any, name: str, brief: str, description: str, more: str = "") -> Any:
+def _party(commands: Any, name: str, description: str, more: str = "") -> Any:
     """What all three parties are told: the plan, its window, and their input."""
     parser = commands.add_parser(
         name,
-        help=brief,
         description=description,
         epilog=f"{more}\n{_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,9 +68,7 @@ def _party(commands: Any, name: str, brief: str, description: str, more: str = "
 
 
 def _add_client(commands: Any) -> None:
-    parser = _party(
-        commands, "client", "values to randomised reports, on the device", _CLIENT, _MORE_CLIENT
-    )
+    parser = _party(commands, "client", _CLIENT, _MORE_CLIENT)
     parser.add_argument(
         "--output", required=True, metavar="FILE",
         help="Parquet if its name ends in .parquet, binary if not",
@@ -91,7 +86,7 @@ def _add_client(commands: Any) -> None:
 
 
 def _add_shuffle(commands: Any) -> None:
-    parser = _party(commands, "shuffle", "reports to shuffled reports", _SHUFFLE)
+    parser = _party(commands, "shuffle", _SHUFFLE)
     parser.add_argument("--output", required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
         "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
@@ -101,7 +96,7 @@ def _add_shuffle(commands: Any) -> None:
 
 
 def _add_collect(commands: Any) -> None:
-    parser = _party(commands, "collect", "shuffled reports to a release", _COLLECT)
+    parser = _party(commands, "collect", _COLLECT)
     parser.add_argument(
         "--output", metavar="FOLDER", help="of the release (default: what the plan says)"
     )

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from rich.table import Table
 
 from pipelines.console import Screen
 from pipelines.errors import DONE, WITHHELD
 from pipelines.ledger.accounting import fits, further
-from pipelines.metrics.registry import NAMES, find
 from pipelines.plan.described import described
-from pipelines.plan.document import OF_PLAN, Plan
 from pipelines.plan.job import PlanJob, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -100,32 +97,3 @@ def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
     more = " or more" if windows == _MOST_WINDOWS else ""
     line = f"{budget} covers {windows:,} windows{more}, as the ledger composes them"
     return None, [f"{line}; `hushbeam ledger show` tells what is left"]
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of plans, for editors.
-
-    A metric's own options are those of its kind.
-    """
-    described = Plan.model_json_schema()
-    inner = described["$defs"]["MetricRequest"]
-    kinds = []
-    for name in NAMES:
-        asked = find(name).Options.model_json_schema()
-        own = {field: value for field, value in asked["properties"].items() if field not in OF_PLAN}
-        described["$defs"] |= asked.get("$defs", {})
-        kinds.append(
-            {
-                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
-                "then": {"properties": inner["properties"] | own, "additionalProperties": False},
-            }
-        )
-    inner.pop("additionalProperties", None)
-    inner["allOf"] = kinds
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
-
-
-def print_schema() -> int:
-    """The schema on the standard output."""
-    print(json.dumps(schema(), indent=2))
-    return DONE

@@ -32,7 +32,6 @@ def add_to(commands: Any) -> None:
     """Add both commands and their options."""
     runner = commands.add_parser(
         "run",
-        help="all metrics of a plan, within its budget",
         description=_RUN,
         epilog=_MORE_RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -46,7 +45,6 @@ def add_to(commands: Any) -> None:
     runner.set_defaults(command=run)
     checker = commands.add_parser(
         "check",
-        help="what a plan promises, costs and can know, without data",
         description=_CHECK,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -77,7 +75,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Validate a plan, or print the schema of plans."""
     from pipelines.plan.check import check as validate
-    from pipelines.plan.check import print_schema
+    from pipelines.plan.schema import print_schema
     from pipelines.requests import no_more
 
     no_more(rest)

@@ -5,20 +5,44 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
-from pipelines.metrics.registry import NAMES, find
+from pipelines.metrics import registry
+from pipelines.metrics.options import MetricOptions
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
+from pipelines.requests import Delta, Epsilon
 
 WINDOW = "{window}"
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+
+def _require_kind(name: str) -> str:
+    """Refuse a kind of metric that nobody has registered."""
+    if name not in registry.names():
+        raise ValueError(f"there are {', '.join(registry.names())}; not {name!r}")
+    return name
+
+
+def _list_kinds(schema: dict[str, Any]) -> None:
+    """Offer the kinds to whoever writes a plan."""
+    schema["enum"] = list(registry.names())
+
+
+_Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
 
 
 class _Part(BaseModel):
@@ -28,8 +52,8 @@ class _Part(BaseModel):
 class Budget(_Part):
     """The most that all releases of the collection may reveal together, as its ledger counts."""
 
-    epsilon: float = Field(gt=0, le=_LARGEST_EPSILON, description="in nats")
-    delta: float = Field(1e-6, ge=0, lt=1)
+    epsilon: Epsilon = Field(description="in nats")
+    delta: Delta = 1e-6
 
 
 class Stream(_Part):
@@ -88,7 +112,7 @@ class MetricRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
     name: _Name
-    kind: Literal[NAMES]  # type: ignore[valid-type]
+    kind: _Kind
     share: float | None = Field(None, gt=0, le=1, description="of the plan's epsilon and delta")
 
     @property
@@ -136,11 +160,11 @@ class Plan(_Part):
     output: str = Field(min_length=1)
     ledger: str | None = Field(None, min_length=1)
     budget: Budget | None = None
-    epsilon: float = Field(gt=0, le=_LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
+    epsilon: Epsilon
+    delta: Delta | None = None
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: int | None = Field(None, ge=1)
-    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
+    epsilon_local: Epsilon | None = None
     schedule: str | None = None
     merge_small: bool = False
     stream: Stream | None = None
@@ -200,13 +224,13 @@ class Plan(_Part):
         """Whether input or output depend on a window."""
         return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
 
-    def options(self, metric: MetricRequest, window: str) -> BaseModel:
+    def options(self, metric: MetricRequest, window: str) -> MetricOptions:
         """What a metric's own command would be asked.
 
         Raises:
             ValidationError: the metric's kind does not understand it.
         """
-        kind, share = find(metric.kind).Options, self.shares[metric.name]
+        kind, share = registry.options(metric.kind), self.shares[metric.name]
         common = {
             "model": self.model,
             "min_reports": self.min_reports,

@@ -15,9 +15,10 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
+from pipelines.options import undashed
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.metrics import mark, resolve, undashed
+from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.profiles import profile_of
 from pipelines.terms import next_to_nothing
 from pipelines.wording import RAW_ROWS, meaning

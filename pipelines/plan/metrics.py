@@ -16,10 +16,9 @@ from pipelines.errors import RequestError
 from pipelines.inputs import Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.registry import find
+from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
 
-_OPERATIONAL = {"input", "output", "user_column"}  # where, not what
-_FLAG = re.compile(r"--[a-z][a-z-]*")
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -49,11 +48,6 @@ def _resolved(plan: Plan, place: int, window: str, source: Source) -> Metric:
         where = plan.where("metrics", place, *_about(request, refusal))
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
     return replace(metric, name=request.name)
-
-
-def undashed(text: str) -> str:
-    """A refusal of a command as a plan would say it: in a plan, options have no dashes."""
-    return _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), text)
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
@@ -111,9 +105,8 @@ def _said(plan: Plan, metric: MetricRequest) -> dict[str, Any]:
         options = plan.options(metric, "")
     except ValidationError:
         raise RequestError(f"metric {metric.name}: its kind does not understand it") from None
-    said = options.model_dump(mode="json", exclude=_OPERATIONAL)
     digests = [_digest(file) for file in kind.declared_files(options)]
-    return {"name": metric.name, "kind": metric.kind, "asked": said, "declared": digests}
+    return {"name": metric.name, "kind": metric.kind, "asked": options.meaning, "declared": digests}
 
 
 def _digest(file: str) -> str | None:

@@ -27,7 +27,6 @@ def add_to(commands: Any) -> None:
     """Add the command and its options."""
     parser = commands.add_parser(
         "stream",
-        help="a plan for as long as files land, one release a window",
         description=_ABOUT,
         epilog=_MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -12,8 +12,8 @@ from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredErro
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
-from pipelines.attribute_arguments import read_attributes
 from pipelines.errors import FailedError, RequestError
+from pipelines.row_attributes import read_attributes
 from pipelines.train.curator import plan_curator
 from pipelines.train.local_plan import plan_local
 from pipelines.train.options import TrainOptions, require_sense

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from mechanisms import catalog
+from mechanisms.catalog import of_task
 from pipelines.errors import RequestError
-from pipelines.requests import Whole
+from pipelines.metrics.options import RowOptions, published
+from pipelines.options import PROMISE, RESULT, flag, option
+from pipelines.requests import AS_TYPED, Count, Delta, Epsilon
 
-_LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 MOST_STEPS = 100  # each is a dozen transforms of a pipeline that is written out beforehand
 
-METHODS = ("local", "dp-sgd", "dssgd")
-LOSSES = ("linear", "ridge", "logistic", "svm", "perceptron")
-
+_LOCAL, _CURATOR, _AMONG = "--method local", "--method dp-sgd", "--method dssgd"
 
 # Which options only some methods know.
 _OWN = {
@@ -27,52 +26,130 @@ _OWN = {
     ),
 }  # fmt: skip
 
+_MORE = """\
+methods:
+  local     every user computes the gradient of the own row once, randomises it and sends it; nobody
+            needs to be trusted (--model local), or a shuffler (--model shuffle)
+  dp-sgd    a curator holds all rows, clips gradients and adds noise to their sums
+  dssgd     participants hold rows of their own and exchange some of what they learn, with noise
 
-class TrainOptions(BaseModel):
+examples:
+  hushbeam train --input 'census/*.parquet' --number age=0,100 --number 'f*=-1,1' \\
+      --category city=cities.txt --target income=0,200000 --epsilon 1 --model local --output model
+  hushbeam train --input 'images/*.parquet' --vector pixels=784:0,255 --target label=0..9 \\
+      --loss perceptron --method dp-sgd --epsilon 8 --delta 1e-5 --output digits
+"""
+
+
+class TrainOptions(RowOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    description: ClassVar[str] = (
+        "Fit a model to rows that nobody sees, and publish it with its guarantee."
+    )
+    examples: ClassVar[str] = _MORE
+    subject: ClassVar[str] = "what is learnt, and from what"
+    withheld: ClassVar[str] = "too few users"
+    failed: ClassVar[str] = ", or diverged"
 
-    input: tuple[str, ...] = Field(min_length=1)
-    number: tuple[str, ...] = ()
-    vector: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    target: str = Field(min_length=1)
-    output: str = Field(min_length=1)
-    user_column: str | None = None
-    loss: Literal["linear", "ridge", "logistic", "svm", "perceptron"] = "linear"
-    penalty: float | None = Field(None, ge=0)
-    hidden: Whole | None = Field(None, ge=1, le=4096)
-    method: Literal["local", "dp-sgd", "dssgd"] = "local"
-    learning_rate: float | None = Field(None, gt=0)
-    epsilon: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    delta: float | None = Field(None, ge=0, lt=1)
-    min_reports: Whole | None = Field(None, ge=1)
-    validation: tuple[str, ...] | None = None
-    confidence: float = Field(0.95, gt=0, lt=1)
-    # of the local method
-    model: Literal["local", "shuffle"] | None = None
-    epsilon_local: float | None = Field(None, gt=0, le=_LARGEST_EPSILON)
-    steps: Whole | None = Field(None, ge=1, le=MOST_STEPS)
-    mechanism: str | None = None
-    hold_back: float | None = Field(None, gt=0, lt=1)
-    # of a curator with all rows in one place
-    lot: Whole | None = Field(None, ge=1)
-    epochs: Whole | None = Field(None, ge=1)
-    clip: float | None = Field(None, gt=0)
-    # of participants with rows of their own
-    participants: Whole | None = Field(None, ge=1)
-    upload_share: float | None = Field(None, gt=0, le=1)
-    download_share: float | None = Field(None, gt=0, le=1)
-    selection: Literal["largest", "random"] | None = None
-    exchange: Literal["round-robin", "random", "asynchronous"] | None = None
-    bound: float | None = Field(None, gt=0)
-    threshold: float | None = Field(None, ge=0)
-
-    @property
-    def unit(self) -> str:
-        """Whose row is protected."""
-        return "row" if self.user_column is None else "user"
+    target: str = option(
+        "what the model tells: a number with its bounds (income=0,200000), or a class with all "
+        "that it can be: a range (label=0..9), a list (sex=m,f) or a text file with one a line",
+        metavar="COLUMN=SPEC", min_length=1,
+    )  # fmt: skip
+    loss: Literal["linear", "ridge", "logistic", "svm", "perceptron"] = option(
+        "linear and ridge tell numbers, logistic and svm classes, perceptron either", "linear"
+    )
+    penalty: float | None = option(
+        "lambda of the penalty lambda/2 |weights|^2 (default: 0.001 for ridge, else 0)",
+        None, metavar="L", ge=0,
+    )  # fmt: skip
+    hidden: Annotated[int, Field(ge=1, le=4096), AS_TYPED] | None = option(
+        "units of the perceptron (default: 32)", None, metavar="N"
+    )
+    learning_rate: float | None = option(
+        "the size of steps (default: from what is declared)", None, metavar="R", gt=0
+    )
+    clip: float | None = option(
+        "where gradients are cut: local, each coordinate of them (default: 0.5, or what the spread "
+        "of the targets calls for, which the users of an opening report; a number overrules it, "
+        "and there is no opening); dp-sgd, their length (default: 1)",
+        None, metavar="C", gt=0,
+    )  # fmt: skip
+    method: Literal["local", "dp-sgd", "dssgd"] = option("see below", "local", group=PROMISE)
+    delta: Delta | None = option(
+        "the probability that epsilon may fail (default: local 0, else 1e-6)", None, group=PROMISE
+    )
+    min_reports: Count | None = option(
+        "local: skip a step with fewer users (default: in the shuffle model what groups surely "
+        "have). Else: withhold a release of fewer, and lay the run out for N (default: the number "
+        "of rows; with --user-column name one near the number of users)",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    # None: the other methods have no model to choose.
+    model: Literal["local", "shuffle"] | None = option(  # type: ignore[assignment]
+        "local: every report alone is epsilon-private. shuffle: each step's batch is (epsilon, "
+        "delta)-private, at a smaller error (default: shuffle)",
+        None, group=_LOCAL,
+    )  # fmt: skip
+    epsilon_local: Epsilon | None = option(
+        "shuffle model: the most that one report may reveal", None, group=_LOCAL, metavar="E"
+    )
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS), AS_TYPED] | None = option(
+        "of gradient descent, each by users of its own (default: as many as noise allows)",
+        None, group=_LOCAL, metavar="N",
+    )  # fmt: skip
+    mechanism: str | None = option(
+        lambda: "auto takes the one with the least error (default: auto); or one of: "
+        + ", ".join(name for name, one in of_task("vector").items() if not one.biased),
+        None, group=_LOCAL, metavar="NAME",
+    )  # fmt: skip
+    hold_back: float | None = option(
+        "so many users train nothing and tell privately how wrong the model is, under the same "
+        "promise: a learning curve with error bars",
+        None, group=_LOCAL, metavar="SHARE", gt=0, lt=1,
+    )  # fmt: skip
+    lot: Count | None = option(
+        "rows of a step, on average (default: a quarter of all)",
+        None, group=_CURATOR, metavar="N",
+    )  # fmt: skip
+    epochs: Count | None = option(
+        "how often each row is seen, on average (default: 25)",
+        None, group=_CURATOR, metavar="N",
+    )  # fmt: skip
+    participants: Count | None = option(
+        "among whom rows are dealt out (default: 30)", None, group=_AMONG, metavar="N"
+    )
+    upload_share: float | None = option(
+        "of the parameters that are uploaded (default: 0.1)",
+        None, group=_AMONG, metavar="S", gt=0, le=1,
+    )  # fmt: skip
+    download_share: float | None = option(
+        "of the parameters that are fetched (default: 1)",
+        None, group=_AMONG, metavar="S", gt=0, le=1,
+    )  # fmt: skip
+    selection: Literal["largest", "random"] | None = option(
+        "which are uploaded: those found large under noise, or any (default: random, for the "
+        "choice costs privacy too)",
+        None, group=_AMONG,
+    )  # fmt: skip
+    exchange: Literal["round-robin", "random", "asynchronous"] | None = option(
+        "in which order participants exchange (default: round-robin)", None, group=_AMONG
+    )
+    bound: float | None = option(
+        "gamma: what is uploaded is cut to it (default: 0.001)",
+        None, group=_AMONG, metavar="G", gt=0,
+    )  # fmt: skip
+    threshold: float | None = option(
+        "tau: what a large change exceeds (default: 0.0001)",
+        None, group=_AMONG, metavar="T", ge=0,
+    )  # fmt: skip
+    output: str = published("model.json", "model.joblib", "curve.parquet")
+    validation: tuple[str, ...] | None = option(
+        "Parquet files of public rows with the same columns: how well the model does on them is "
+        "published as it is, after every step",
+        None, group=RESULT, metavar="FILE",
+    )  # fmt: skip
 
     @property
     def shuffled(self) -> bool:
@@ -100,8 +177,9 @@ def require_sense(options: TrainOptions) -> None:
     for method, names in _OWN.items():
         for name in names:
             if name not in own and getattr(options, name) is not None:
-                flag = "--" + name.replace("_", "-")
-                raise RequestError(f"{flag} belongs to --method {method}, not {options.method}")
+                raise RequestError(
+                    f"{flag(name)} belongs to --method {method}, not {options.method}"
+                )
     if options.validation is not None and options.hold_back is not None:
         raise RequestError(
             "--validation and --hold-back exclude each other: a public file gives the exact "
@@ -111,7 +189,7 @@ def require_sense(options: TrainOptions) -> None:
         raise RequestError("--hidden is a number of units, which only --loss perceptron has")
     if options.penalty is not None and options.loss == "linear":
         raise RequestError("--penalty makes it --loss ridge; --loss linear has none")
-    chosen = catalog.of_task("vector").get(options.mechanism or "")
+    chosen = of_task("vector").get(options.mechanism or "")
     if chosen is not None and chosen.biased:  # errors of steps would add up
         raise RequestError(
             f"--mechanism: {options.mechanism} estimates what is left of a gradient after a "

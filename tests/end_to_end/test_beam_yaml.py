@@ -14,7 +14,7 @@ from apache_beam.yaml.yaml_transform import expand_pipeline
 
 from pipelines.beam_yaml import steps
 from pipelines.errors import RequestError
-from pipelines.metrics.registry import NAMES
+from pipelines.metrics import registry
 from tests.fakes import canaries
 
 LISTING = str(Path(__file__).parents[2] / "deploy" / "beam-yaml" / "providers.yaml")
@@ -36,7 +36,7 @@ def test_the_listing_names_every_kind() -> None:
     assert (provider["type"], more) == ("python", [])
     transforms = provider["transforms"]
     classes = [getattr(steps, path.rpartition(".")[2]) for path in transforms.values()]
-    assert sorted(each.KIND for each in classes) == sorted(NAMES)
+    assert sorted(each.KIND for each in classes) == sorted(registry.names())
     assert list(transforms) == [f"Hushbeam{each.__name__}" for each in classes]
 
 
@@ -119,7 +119,7 @@ def test_a_runner_that_is_known_to_be_wrong_is_refused(workspace: Path) -> None:
     class DaskRunner(type(beam.Pipeline("FnApiRunner").runner)):  # by its name alone
         pass
 
-    step = steps.Mean("out", 1.0, LEAST, column="real", bounds="0,300")
+    step = steps.Mean(output="out", epsilon=1.0, min_reports=LEAST, column="real", bounds="0,300")
     rows = beam.Pipeline(DaskRunner()) | beam.Create([beam.Row(real=1.0)])
     with pytest.raises(RequestError, match="DaskRunner loses"):
         rows | step

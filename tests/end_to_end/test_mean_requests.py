@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -146,7 +141,7 @@ def test_help_says_that_values_are_clipped_and_not_counted(run) -> None:
     outcome = run(["mean", "--help"])
     assert outcome.code == 0
     assert "clipped" in outcome.out
-    assert re.search(r"how many were is\s+not published", outcome.out)
+    assert "how many were is not published" in " ".join(outcome.out.split())
 
 
 # ---- too little to publish -----------------------------------------------------------------------
@@ -271,10 +266,3 @@ def test_nothing_leaks_into_a_log_that_keeps_everything(run, log, workspace) -> 
         assert not canaries.found(outcome.err + outcome.log, declared=False)
     kept = [path for path in (workspace / "tmp").rglob("*") if path.is_file()]
     assert not canaries.found(" ".join(path.read_bytes().decode("latin-1") for path in kept))
-
-
-def test_the_command_is_declared_without_beam() -> None:
-    probe = "import sys, pipelines.metrics.mean.command; sys.exit('apache_beam' in sys.modules)"
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    assert subprocess.run([sys.executable, "-c", probe], env=environment).returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import re
@@ -15,21 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
-from pipelines.metrics.histogram.options import HistogramOptions
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-
-
-def options_of(command: str) -> dict[str, argparse.Action]:
-    """The options of a command, as its parser has them."""
-    parser = cli._parser()
-    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    actions = commands.choices[command]._actions
-    return {name: action for action in actions for name in action.option_strings}
 
 
 def test_help_names_the_commands(run) -> None:
@@ -50,30 +39,6 @@ def test_without_a_command_there_is_help_and_a_wrong_request(run) -> None:
 def test_version(run) -> None:
     outcome = run(["--version"])
     assert (outcome.code, outcome.out) == (0, f"hushbeam {version('hushbeam')}\n")
-
-
-def test_help_explains_every_option(run) -> None:
-    outcome = run(["histogram", "--help"])
-    assert outcome.code == 0
-    assert outcome.err == ""
-    for name, action in options_of("histogram").items():
-        assert name in outcome.out
-        assert action.help
-        for choice in action.choices or ():
-            assert choice in outcome.out
-    asked = {f"--{name.replace('_', '-')}" for name in HistogramOptions.model_fields}
-    assert asked <= options_of("histogram").keys()
-    for promised in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
-        assert promised in outcome.out
-    assert "goes to Beam" in outcome.out
-
-
-def test_the_defaults_of_help_are_those_of_the_options() -> None:
-    defaults = {n: f.default for n, f in HistogramOptions.model_fields.items()}
-    for name, action in options_of("histogram").items():
-        field = name.removeprefix("--").replace("-", "_")
-        if field in defaults and action.default is not None:
-            assert str(defaults[field]) == str(action.default)
 
 
 def test_the_example_of_help_runs_as_it_stands(run, workspace, monkeypatch) -> None:

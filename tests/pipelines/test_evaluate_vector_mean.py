@@ -525,7 +525,8 @@ def test_the_commands_of_the_page_and_of_the_help_can_be_typed(run) -> None:
     commands = re.findall(r"^ *(hushbeam evaluate vector-mean .*)$", shown, re.MULTILINE)
     assert len(commands) >= 8
     for command in commands:
-        known, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
+        words = shlex.split(command)[1:]
+        known, rest = cli.parser_of(words).parse_known_args(words)
         assert rest == []
         given = {k: v for k, v in vars(known).items() if k != "command" and v is not None}
         options = VectorMeanEvaluation(**given)

@@ -229,9 +229,6 @@ def test_a_prior_that_is_none_is_refused(job, tmp_path, text, expected):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({"column": "f0"}, "--column is no option here"),
-        ({"bounds": "0,1"}, "--bounds is no option here"),
-        ({"cells": 5}, "--cells is no option here"),
         ({"shrink": "prior"}, "--shrink prior and --prior go together"),
         ({"prior": "p.txt"}, "--shrink prior and --prior go together"),
         ({"vector": (), "category": ("k=0..2",)}, "categories alone are what `hushbeam histogram`"),

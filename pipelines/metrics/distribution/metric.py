@@ -52,7 +52,7 @@ class DistributionOfNumbers(Metric):
 
     kind = "distribution"
     Options = DistributionOptions
-    unstated = frozenset({"cells", "quantiles"})
+    unstated = frozenset({"quantiles"})
 
     options: DistributionOptions
     bounds: Bounds

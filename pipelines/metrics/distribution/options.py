@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any, ClassVar
 
-from mechanisms.distribution import fitting
-from pipelines.numbers import NumberOptions
-from pipelines.requests import Whole
+from mechanisms.catalog import of_task
+from mechanisms.planner import AUTO
+from pipelines.metrics.options import NumberOptions, declared_bounds, published
+from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import Count
+
+
+def _about_mechanisms() -> str:
+    """What the option `mechanism` is."""
+    # Planners take a second to import: who does not ask for this text need not wait.
+    from mechanisms.distribution.fitting import oracles
+
+    return (
+        "auto takes the square wave, nm, whose quantiles came nearest wherever they were compared; "
+        f"or one of: {', '.join((*of_task('mean'), *oracles()))}; those whose reports do not "
+        "determine a distribution are refused"
+    )
 
 
 class DistributionOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    bins: Whole | None = Field(None, ge=fitting.LEAST_BINS, le=fitting.MOST_BINS)
-    quantiles: str | None = Field(None, min_length=1)
-    smooth: bool = False
+    metric: ClassVar[str] = "pipelines.metrics.distribution.metric:DistributionOfNumbers"
+    brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
+    description: ClassVar[str] = (
+        "The histogram, the quantiles and the mean of a column of numbers, from one report of each "
+        "user. Numbers are clipped to --bounds; how many were is not published."
+    )
+    examples: ClassVar[str] = """\
+example:
+  hushbeam distribution --input 'logs/*.parquet' --column seconds --bounds 0,600 \\
+      --epsilon 1 --output seconds-distribution
+"""
+
+    bounds: str = declared_bounds()
+    mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
+    output: str = published("distribution.parquet", "quantiles.parquet")
+    bins: Count | None = option(
+        "how many bins lie between the bounds (default: about the square root of the number of "
+        "reports, a power of two from 8 to 512)",
+        None, group=RESULT, metavar="B",
+    )  # fmt: skip
+    quantiles: str | None = option(
+        "which quantiles are published (default: 0.01,0.05,0.1,0.25,0.5,0.75,0.9,0.95,0.99)",
+        None, group=RESULT, metavar="P,P,...", min_length=1,
+    )  # fmt: skip
+    smooth: bool = option(
+        "smooth the estimated shares (EMS): closer where the distribution is smooth, biased and "
+        "far off where it has spikes; intervals, unbiased shares and the mean stay as they are",
+        False, group=RESULT,
+    )  # fmt: skip
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """As elsewhere, with an option that meant nothing and is covered since plans are."""
+        return super().meaning | {"cells": None}

@@ -2,22 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from mechanisms.planner import AUTO
-from pipelines.requests import Whole
-from pipelines.terms import ReleaseOptions
+from pipelines.metrics.options import MetricOptions, published
+from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import AS_TYPED, Count
+
+_SEARCH = "how it is searched"
 
 
-class HeavyHittersOptions(ReleaseOptions):
+class HeavyHittersOptions(MetricOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    alphabet: tuple[str, ...] | None = None
-    max_length: Whole | None = Field(None, ge=1)
-    model: Literal["local", "shuffle"] = "shuffle"
-    system: Literal["pem", "treehist"] = "pem"
-    oracle: str = AUTO
-    top: Whole | None = Field(None, ge=1, le=10_000)
-    false_strings: float = Field(0.01, gt=0, le=1000)
+    metric: ClassVar[str] = "pipelines.metrics.heavy_hitters.metric:HeavyHitters"
+    brief: ClassVar[str] = "the frequent strings, of which none was declared"
+    description: ClassVar[str] = (
+        "The frequent strings of a telemetry log, of which none was declared: addresses, versions, "
+        "queries, words. No list of candidates is needed; a string that few hold stays unknown to "
+        "everybody."
+    )
+    examples: ClassVar[str] = """\
+how it works: each user looks at a beginning of its string, of a length that dice choose, and
+reports in which of some 100,000 buckets a public hash puts it, randomised. Afterwards the
+collector builds strings up from their beginnings, and follows those whose buckets hold more than
+chance explains. Each length is looked at under several hashes, so that strings which share a
+bucket by chance are told apart.
+
+what is found: before the run a line tells which share of the users must hold a string for it to
+be found. It falls with more users, a larger epsilon, the shuffle model, a smaller --alphabet and
+a shorter --max-length. Strings longer than that are published by their beginning, and marked.
+
+example, with the files of the repository:
+  hushbeam heavy-hitters --input examples/flights.parquet --column destination \\
+      --alphabet upper --max-length 3 --epsilon 1 --output flights-destinations
+"""
+    subject: ClassVar[str] = "what is looked for"
+
+    column: str = option(
+        "the column whose strings are looked for; integers are taken as their digits"
+    )
+    alphabet: tuple[str, ...] | None = option(
+        "which characters a string may hold: bytes (all text), printable, digits, lower, upper, or "
+        "characters as they are, as in: lower digits ./-_ ; rows with others are dropped and "
+        "counted (default: bytes, or digits for integers). It must be public knowledge",
+        None, metavar="SET",
+    )  # fmt: skip
+    max_length: Count | None = option(
+        "how many characters (of all text: bytes) are looked at (default: 32, or 10 for integers)",
+        None, metavar="L",
+    )  # fmt: skip
+    model: Literal["local", "shuffle"] = option(
+        "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "
+        "delta)-private, and finds far rarer strings",
+        "shuffle", group=PROMISE,
+    )  # fmt: skip
+    min_reports: Count | None = option(
+        "withhold the release if fewer reports come; the search is planned for so many (default: "
+        "nine tenths of the rows in the shuffle model; needed there with --user-column)",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    system: Literal["pem", "treehist"] = option(
+        "pem: several characters a level, as finds the rarest strings. treehist: one character a "
+        "level, with one-bit reports",
+        "pem", group=_SEARCH,
+    )  # fmt: skip
+    oracle: str = option(
+        "what reports the buckets: grr, olh, srr, hadamard, projective, or auto for the one that "
+        "finds the rarest strings",
+        AUTO, group=_SEARCH, metavar="NAME",
+    )  # fmt: skip
+    output: str = published("heavy_hitters.parquet")
+    top: Annotated[int, Field(ge=1, le=10_000), AS_TYPED] | None = option(
+        "the K most frequent only (default: all that stand out)",
+        None, group=RESULT, metavar="K",
+    )  # fmt: skip
+    false_strings: float = option(
+        "how many strings that nobody holds may be in the release on average; below 1 it bounds "
+        "the probability that there is any. More lets rarer strings in",
+        0.01, group=RESULT, metavar="F", gt=0, le=1000,
+    )  # fmt: skip

@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
+from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
-from pipelines.terms import ReleaseOptions
+from pipelines.metrics.options import LOCAL_OR_SHUFFLE, MetricOptions, published
+from pipelines.options import PROMISE, RESULT, option
 
 
-class HistogramOptions(ReleaseOptions):
+class HistogramOptions(MetricOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    domain: str = Field(min_length=1)
-    model: Literal["local", "shuffle", "central"] | None = None
-    mechanism: str = AUTO
-    max_messages: float = Field(1.0, ge=1)
-    honest_share: float = Field(0.9, gt=0, le=1)
-    bound: Literal["exact", "published"] = "exact"
-    out_of_domain: Literal["drop", "other"] = "drop"
-    postprocess: Literal["pop", "none"] | None = None
+    metric: ClassVar[str] = "pipelines.metrics.histogram.metric:Histogram"
+    brief: ClassVar[str] = "how often each value of a declared domain occurs"
+    description: ClassVar[str] = (
+        "How often each value of a declared domain occurs in a telemetry log."
+    )
+    examples: ClassVar[str] = """\
+example, with the files of the repository:
+  hushbeam histogram --input examples/flights.parquet --column destination \\
+      --domain examples/airports.txt --epsilon 1 --output flights-histogram
+"""
+    subject: ClassVar[str] = "what is counted"
+
+    column: str = option("the column whose values are counted")
+    domain: str = option(
+        "the values that may occur: a text file with one a line, or a range of integers. It must "
+        "be public knowledge, not taken from the data",
+        metavar="FILE|LOW..HIGH", min_length=1,
+        hint="--domain=-60..60, with an equals sign, if it starts below 0",
+    )  # fmt: skip
+    out_of_domain: Literal["drop", "other"] = option(
+        "values outside the domain are dropped and counted, or share one more bin", "drop"
+    )
+    # Wider than elsewhere: only of a histogram can raw values be counted.
+    model: Literal["local", "shuffle", "central"] | None = option(  # type: ignore[assignment]
+        f"{LOCAL_OR_SHUFFLE}. central: the collector counts raw values and the release is "
+        "epsilon-private (default: shuffle, or what --mechanism serves)",
+        None, group=PROMISE,
+    )  # fmt: skip
+    mechanism: str = option(
+        lambda: "auto takes the one with the least predicted error; or one of: "
+        + ", ".join(of_task("frequency")),
+        AUTO, group=PROMISE, metavar="NAME",
+    )  # fmt: skip
+    max_messages: float = option(
+        "shuffle model: how many messages a user may send on average, for auto; more than 1 lets "
+        "users hide their values among dummies",
+        1.0, group=PROMISE, metavar="M", ge=1,
+    )  # fmt: skip
+    honest_share: float = option(
+        "the share of users whose dummies the guarantee counts on: what the others leave out "
+        "weakens nothing",
+        0.9, group=PROMISE, metavar="H", gt=0, le=1,
+    )  # fmt: skip
+    bound: Literal["exact", "published"] = option(
+        "published: choose parameters by the closed form of the system's own paper, to reproduce "
+        "it; the statement tells the exact loss",
+        "exact", group=PROMISE,
+    )  # fmt: skip
+    output: str = published("histogram.parquet")
+    postprocess: Literal["pop", "none"] | None = option(
+        "pop: the nearest histogram whose shares are nonnegative and add up to 1; the unbiased "
+        "estimates are published either way (default: pop, or as a named system's paper has it)",
+        None, group=RESULT,
+    )  # fmt: skip

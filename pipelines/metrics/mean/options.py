@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
-
+from mechanisms.catalog import of_task
+from mechanisms.planner import AUTO
 from pipelines.errors import RequestError
-from pipelines.numbers import NumberOptions, read_bounds
-from transforms.encoders.bounds import Bounds
+from pipelines.metrics.options import NumberOptions, published
+from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import Count
+
+if TYPE_CHECKING:
+    from transforms.encoders.bounds import Bounds
+
+
+def _about_cells() -> str:
+    """What the option `cells` is."""
+    # Planners take a second to import: who does not ask for this text need not wait.
+    from mechanisms.mean.task import LOCAL_CELLS, SHUFFLE_CELLS
+
+    return (
+        "into how many cells the range between the bounds is cut; values are rounded to their ends "
+        f"by a coin (default: {LOCAL_CELLS} in the local model, {SHUFFLE_CELLS} in the shuffle "
+        "model, what is best for private groups)"
+    )
 
 
 class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    group_by: str | None = None
-    groups: str | None = Field(None, min_length=1)
-    groups_public: bool = False
-    choose_bounds: bool = False
-    interval: Literal["plug-in", "worst"] = "plug-in"
+    metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
+    brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
+    description: ClassVar[str] = (
+        "The average of a column of numbers, or of each group of rows. Numbers are clipped to "
+        "--bounds; how many were is not published."
+    )
+    examples: ClassVar[str] = """\
+examples:
+  hushbeam mean --input 'logs/*.parquet' --column seconds --bounds 0,600 \\
+      --epsilon 1 --output seconds-mean
+  hushbeam mean --input 'logs/*.parquet' --column seconds --bounds 0,600 --user-column user \\
+      --min-reports 100000 --group-by city --groups cities.txt --epsilon 1 --output seconds-by-city
+"""
+    subject: ClassVar[str] = "what is averaged"
+
+    choose_bounds: bool = option(
+        "let one user in ten tell privately how large numbers are, choose powers of two that hold "
+        "all but 0.1 % of them (or all but what noise hides), and average the numbers of the "
+        "others; --bounds is then not needed",
+        False,
+    )  # fmt: skip
+    group_by: str | None = option(
+        "one mean for each value of this column; which group a user is in stays as private as the "
+        "number",
+        None, metavar="COLUMN",
+    )  # fmt: skip
+    groups: str | None = option(
+        "the groups: a text file with one a line, or a range of integers; public knowledge, not "
+        "taken from the data",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+    )  # fmt: skip
+    groups_public: bool = option(
+        "everybody may know who is in which group: reports say it in the clear, which makes errors "
+        "far smaller; --min-reports is then the least of each group",
+        False,
+    )  # fmt: skip
+    mechanism: str = option(
+        lambda: "auto takes the one with the least worst-case variance; or one of: "
+        f"{', '.join(of_task('mean'))}; of private groups only {', '.join(of_task('group means'))}",
+        AUTO, group=PROMISE, metavar="NAME",
+    )  # fmt: skip
+    cells: Count | None = option(_about_cells, None, group=PROMISE, metavar="N")
+    output: str = published("mean.parquet")
+    interval: Literal["plug-in", "worst"] = option(
+        "plug-in: as wide as the reports show it must be. worst: wide enough for any values",
+        "plug-in", group=RESULT,
+    )  # fmt: skip
 
 
 def require_sense(options: MeanOptions) -> None:
@@ -48,6 +106,9 @@ def bounds_of(options: MeanOptions) -> Bounds | None:
         RequestError: both are asked for, or bounds are none.
     """
     if not options.choose_bounds:
+        # Beam takes a second to import: a page of help need not wait.
+        from pipelines.numbers import read_bounds
+
         return read_bounds(options.bounds)
     if options.bounds is not None:
         raise RequestError("--bounds and --choose-bounds exclude each other")

@@ -68,7 +68,7 @@ class AverageRow(Metric):
 
     kind = "vector-mean"
     Options = VectorMeanOptions
-    unstated = frozenset({"column", "bounds", "cells", "prior"})
+    unstated = frozenset({"prior"})
 
     options: VectorMeanOptions
     attributes: tuple[Attribute, ...]
@@ -259,10 +259,7 @@ class AverageRow(Metric):
 
 
 def _require_sense(options: VectorMeanOptions) -> None:
-    """Refuse options that do not go together, or that belong to one column of numbers."""
-    for name in ("column", "bounds", "cells"):
-        if getattr(options, name):
-            raise RequestError(f"--{name} is no option here; say --number or --vector with bounds")
+    """Refuse options that do not go together."""
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
             "--shrink prior and --prior go together: name the file that holds a number for each "

@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from mechanisms.catalog import of_task
+from mechanisms.planner import AUTO
+from pipelines.metrics.options import RowOptions, published
+from pipelines.options import PROMISE, RESULT, option
 
-from pipelines.numbers import NumberOptions
 
-
-class VectorMeanOptions(NumberOptions):
+class VectorMeanOptions(RowOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    column: str = ""  # rows have several: see the three below
-    number: tuple[str, ...] = ()
-    vector: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
-    radius: float | None = Field(None, gt=0)
-    shrink: Literal["none", "zero", "grand-mean", "prior"] = "grand-mean"
-    prior: str | None = Field(None, min_length=1)
+    metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
+    brief: ClassVar[str] = (
+        "the average of many numbers at once: of columns, or of a column of lists"
+    )
+    description: ClassVar[str] = (
+        "The average row of a log whose rows hold many numbers: columns, or a column of lists, up "
+        "to 100,000 and more of them. A user reports one number of the row, or a few, chosen at "
+        "random. Numbers are clipped to their bounds; how many were is not published."
+    )
+    examples: ClassVar[str] = """\
+examples:
+  hushbeam vector-mean --input 'logs/*.parquet' --number 'f*=0,1' --epsilon 1 --output features
+  hushbeam vector-mean --input 'logs/*.parquet' --vector pixels=784:0,255 --user-column user \\
+      --min-reports 100000 --epsilon 1 --output average-image
+"""
+    subject: ClassVar[str] = "what is averaged"
+
+    radius: float | None = option(
+        "the length (l2 norm) that rows have at the most, once every number is scaled from its "
+        "bounds to [-1, 1]; lets auto consider privunit, which shortens longer rows and counts "
+        "them on the screen",
+        None, metavar="R", gt=0,
+    )  # fmt: skip
+    mechanism: str = option(
+        lambda: "auto takes the one with the least worst-case variance; or one of: "
+        + ", ".join(of_task("vector")),
+        AUTO, group=PROMISE, metavar="NAME",
+    )  # fmt: skip
+    output: str = published("vector-mean.parquet")
+    shrink: Literal["none", "zero", "grand-mean", "prior"] = option(
+        "a second estimate, moved towards the middle of the bounds, the mean of all coordinates or "
+        "the row in --prior, by as much as the noise suggests (James and Stein): nearer to the "
+        "truth in all, biased in each; the unbiased one stays beside it",
+        "grand-mean", group=RESULT,
+    )  # fmt: skip
+    prior: str | None = option(
+        "a text file with a number for each coordinate, one a line, in the units of the bounds; "
+        "public knowledge, not taken from the data",
+        None, group=RESULT, metavar="FILE", min_length=1,
+    )  # fmt: skip
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """As elsewhere, with options that meant nothing and are covered since plans are."""
+        return super().meaning | {"column": "", "bounds": None, "cells": None}

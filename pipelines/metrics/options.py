@@ -1,0 +1,128 @@
+"""What is asked of every release, and of every release of numbers or of rows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import Confidence, Count, Delta, Epsilon
+
+LOCAL_OR_SHUFFLE = (
+    "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "
+    "delta)-private, at a far smaller error"
+)
+
+_WHERE = {"input", "output", "user_column"}  # and not what
+
+
+def published(*tables: str) -> Any:
+    """The option `output` of a release that holds these files beside those that all hold."""
+    files = ", ".join((*tables, "statement.json", "report.html"))
+    return option(
+        f"a new folder, local or gs://: {files}", group=RESULT, metavar="FOLDER", min_length=1
+    )
+
+
+class MetricOptions(BaseModel):
+    """What a person asks of any release; every number is checked before anything is read.
+
+    A kind's own class adds what else it asks, each by `option`, which describes it too. From these
+    follow its command, its part of the schema of plans, and its step for Beam YAML.
+
+    Attributes:
+        metric: where that is which answers, as "module:name"; it is imported when it is needed.
+        brief: what it publishes, for lists of commands.
+        description: for the command's own page.
+        examples: at the end of that page, with whatever needs room to be explained.
+        subject: the heading over what the release is about.
+        withheld: what the exit code 1 of the command means.
+        failed: what its exit code 3 means beside a run that failed, after a comma.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    metric: ClassVar[str]
+    brief: ClassVar[str]
+    description: ClassVar[str]
+    examples: ClassVar[str] = ""
+    subject: ClassVar[str] = "what is looked at"
+    withheld: ClassVar[str] = "too few reports"
+    failed: ClassVar[str] = ""
+
+    input: tuple[str, ...] = option(
+        "Parquet files or globs, local or gs://", metavar="FILE", min_length=1
+    )
+    user_column: str | None = option(
+        "protect users, not rows: one uniformly chosen row of each user is used",
+        None, group=PROMISE, metavar="COLUMN",
+    )  # fmt: skip
+    model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)
+    epsilon: Epsilon | None = option(
+        "the privacy loss of the release; 1 is a common choice, less is safer", None, group=PROMISE
+    )
+    delta: Delta | None = option(
+        "the probability that epsilon may fail (default: in the shuffle model 1e-6, less for "
+        "batches of a million and more; in the local model 0)",
+        None, group=PROMISE,
+    )  # fmt: skip
+    epsilon_local: Epsilon | None = option(
+        "shuffle model: the most that one report may reveal to the shuffler; without --epsilon it "
+        "is what each report spends",
+        None, group=PROMISE, metavar="E",
+    )  # fmt: skip
+    min_reports: Count | None = option(
+        "withhold the release if fewer reports come (default: nine tenths of the rows in the "
+        "shuffle model; needed there with --user-column)",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    output: str = published()
+    confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
+
+    @property
+    def unit(self) -> str:
+        """Whose contribution is protected."""
+        return "row" if self.user_column is None else "user"
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What reports mean that answer this, in JSON: a plan's fingerprint covers it."""
+        return self.model_dump(mode="json", exclude=_WHERE)
+
+
+def declared_bounds(default: Any = ...) -> Any:
+    """The option `bounds`, required unless a default says what else there is."""
+    return option(
+        "the least and the largest value; values beyond are clipped, uncounted. They must be "
+        "public knowledge, not taken from the data; narrow ones give a small error",
+        default, metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+    )  # fmt: skip
+
+
+class NumberOptions(MetricOptions):
+    """What a person asks of a column of numbers."""
+
+    column: str = option("the column of numbers")
+    bounds: str | None = declared_bounds(None)
+
+
+class RowOptions(MetricOptions):
+    """What a person says of rows of many values."""
+
+    number: tuple[str, ...] = option(
+        "a column of numbers, or several by a glob such as 'f*', and the least and the largest "
+        "value; values beyond are clipped, uncounted. Bounds must be public knowledge, not taken "
+        "from the data",
+        (), metavar="COLUMN=L,U", repeated=True,
+    )  # fmt: skip
+    vector: tuple[str, ...] = option(
+        "a column of lists of LENGTH numbers, or of as many bytes, and the bounds of all of them; "
+        "rows of another length are rejected and counted",
+        (), metavar="COLUMN=LENGTH:L,U", repeated=True,
+    )  # fmt: skip
+    category: tuple[str, ...] = option(
+        "a column of categories and what they are: a text file with one a line, or a range of "
+        "integers; public knowledge, not taken from the data",
+        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True,
+    )  # fmt: skip

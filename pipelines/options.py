@@ -1,0 +1,95 @@
+"""How an option is described: once, for the command's page, the schema of plans and Beam YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+# The headings of a command's page. What its subject is called is the command's own affair.
+SUBJECT, PROMISE, RESULT = "", "what is promised", "what comes out"
+
+_FLAG = re.compile(r"--[a-z][a-z-]*")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What people read about an option.
+
+    Attributes:
+        text: what it is, flags written as on the command line. A function where the text would take
+            long to import; it is called when somebody reads it.
+        group: the heading that it stands under.
+        metavar: what its value is called; by default the option's name.
+        hint: what to mind on a command line alone.
+        repeated: whether several values are several options, and not several words of one.
+    """
+
+    text: str | Callable[[], str]
+    group: str = SUBJECT
+    metavar: str | None = None
+    hint: str = ""
+    repeated: bool = False
+
+    def __str__(self) -> str:
+        return self.text if isinstance(self.text, str) else self.text()
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        """Describe the option in a JSON Schema: pydantic asks for this when it makes one."""
+        schema["description"] = undashed(str(self))
+
+
+def option(
+    text: str | Callable[[], str],
+    default: Any | EllipsisType = ...,
+    *,
+    group: str = SUBJECT,
+    metavar: str | None = None,
+    hint: str = "",
+    repeated: bool = False,
+    **limits: Any,
+) -> Any:
+    """A field of an options class.
+
+    Args:
+        text: as all up to `repeated`, see `Description`.
+        default: where nobody says anything; without one the option is required.
+        limits: what pydantic's `Field` takes: gt, le, min_length and so on.
+    """
+    described = Description(text, group, metavar, hint, repeated)
+    return Field(default, json_schema_extra=described, **limits)
+
+
+def description(field: FieldInfo) -> Description:
+    """What `option` was told of a field.
+
+    Raises:
+        TypeError: the field was made by pydantic's `Field`, and nobody knows what it is for.
+    """
+    extra: object = field.json_schema_extra
+    if not isinstance(extra, Description):
+        raise TypeError(f"an option without a description: {field!r}")
+    return extra
+
+
+def flag(name: str) -> str:
+    """An option as it is typed.
+
+    >>> flag("min_reports")
+    '--min-reports'
+    """
+    return "--" + name.replace("_", "-")
+
+
+def undashed(text: str) -> str:
+    """What is said of options on a command line, as a YAML file spells them.
+
+    >>> undashed("--min-reports is missing")
+    'min_reports is missing'
+    """
+    return _FLAG.sub(lambda found: found[0][2:].replace("-", "_"), text)

@@ -1,0 +1,287 @@
+"""One contract for the options of every registered metric, wherever they are asked for."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli
+from pipelines.beam_yaml import steps
+from pipelines.errors import RequestError
+from pipelines.metrics import registry
+from pipelines.metrics.options import MetricOptions
+from pipelines.options import description, flag, undashed
+from pipelines.plan.document import OF_PLAN
+from pipelines.plan.schema import schema
+from pipelines.requests import LARGEST_EPSILON, request
+from pipelines.train.options import TrainOptions
+
+ROOT = Path(__file__).parents[2]
+COMMANDS: dict[str, type[MetricOptions]] = {
+    **{name: registry.options(name) for name in registry.names()},
+    "train": TrainOptions,
+}
+# What must be there, as it is typed.
+REQUIRED = {"input": "log.parquet", "output": "out", "column": "v", "bounds": "0,1",
+            "domain": "0..3", "target": "y=0,1"}  # fmt: skip
+
+every_command = pytest.mark.parametrize("name", COMMANDS)
+every_metric = pytest.mark.parametrize("name", registry.names())
+
+
+def subparser(name: str) -> argparse.ArgumentParser:
+    """What knows a command's own options."""
+    parser = cli.parser_of([name])
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return commands.choices[name]
+
+
+def actions(name: str) -> dict[str, argparse.Action]:
+    """Options of a command by field."""
+    own = subparser(name)._actions
+    return {action.dest: action for action in own if action.dest not in ("help", "debug")}
+
+
+def required(options: type[MetricOptions]) -> dict[str, str]:
+    """The least that can be typed."""
+    return {n: REQUIRED[n] for n, f in options.model_fields.items() if f.is_required()}
+
+
+def typed(name: str, words: dict[str, object]) -> MetricOptions:
+    """Options, the way from the command line."""
+    line = [word for key, value in words.items() for word in (flag(key), str(value))]
+    known = subparser(name).parse_args(line)
+    values = {key: value for key, value in vars(known).items() if key != "command"}
+    return request(COMMANDS[name], values)
+
+
+def test_what_another_distribution_lists_is_checked_here_too() -> None:
+    assert COMMANDS.keys() >= {"histogram", "heavy-hitters", "mean", "distribution", "vector-mean"}
+
+
+@every_metric
+def test_the_registered_options_are_those_of_the_metric_they_name(name: str) -> None:
+    metric = registry.find(name)
+    assert (metric.kind, metric.Options) == (name, registry.options(name))
+
+
+# ---- on the command line -------------------------------------------------------------------------
+
+
+@every_command
+def test_the_command_has_every_option_with_its_text(name: str) -> None:
+    offered, fields = actions(name), COMMANDS[name].model_fields
+    assert offered.keys() == fields.keys()
+    for key, action in offered.items():
+        assert action.option_strings == [flag(key)]
+        assert (action.help or "").replace("%%", "%").startswith(str(description(fields[key])))
+        assert len(str(description(fields[key]))) > 5
+        assert action.required == fields[key].is_required()
+
+
+@every_command
+def test_what_is_not_typed_is_as_the_options_have_it(name: str) -> None:
+    options = COMMANDS[name]
+    least = typed(name, required(options))
+    for key, field in options.model_fields.items():
+        if not field.is_required():
+            assert getattr(least, key) == field.default
+
+
+@every_command
+def test_the_page_shows_options_choices_and_defaults(name: str, run) -> None:
+    outcome = run([name, "--help"])
+    assert (outcome.code, outcome.err) == (0, "")
+    page = " ".join(outcome.out.split())
+    for key, action in actions(name).items():
+        assert all(choice in page for choice in (flag(key), *(action.choices or ())))
+        default = COMMANDS[name].model_fields[key].default
+        if isinstance(default, str):
+            assert f"(default: {default})" in page
+    headings = [line[:-1] for line in outcome.out.splitlines() if line.endswith(":")]
+    assert headings[:3] == ["options", COMMANDS[name].subject, "what is promised"]
+    for promise in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
+        assert promise in page
+    assert "goes to Beam" in page
+
+
+@every_command
+def test_what_is_required_is_asked_for(name: str, run) -> None:
+    outcome = run([name, "--epsilon", "1"])
+    assert outcome.code == 2
+    assert all(flag(key) in outcome.err for key in required(COMMANDS[name]))
+
+
+@every_command
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"epsilon": "nan"}, "--epsilon must be a finite number, not 'nan'"),
+        ({"epsilon": "0"}, "--epsilon must be a number greater than 0"),
+        ({"epsilon_local": 2 * LARGEST_EPSILON}, "--epsilon-local must be a number of at most"),
+        ({"delta": "1"}, "--delta must be a number less than 1"),
+        ({"min_reports": "0"}, "--min-reports must be a number of at least 1"),
+        ({"min_reports": "1.5"}, "--min-reports must be a whole number"),
+        ({"confidence": "1"}, "--confidence must be a number less than 1"),
+        ({"output": ""}, "--output must be at least 1 character long"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(
+    name: str, changes: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(RequestError, match=complaint):
+        typed(name, required(COMMANDS[name]) | changes)
+
+
+@every_command
+@pytest.mark.parametrize("changes", [{"colour": "red"}, {"input": ()}, {"delta": math.inf}])
+def test_what_no_option_can_be_is_refused(name: str, changes: dict[str, object]) -> None:
+    with pytest.raises(RequestError, match=flag(*changes)):
+        request(COMMANDS[name], required(COMMANDS[name]) | {"input": ("a",)} | changes)
+
+
+@every_command
+def test_users_are_protected_where_a_column_tells_them_apart(name: str) -> None:
+    least = required(COMMANDS[name])
+    assert typed(name, least).unit == "row"
+    assert typed(name, least | {"user_column": "u"}).unit == "user"
+
+
+# ---- in plans and in Beam YAML -------------------------------------------------------------------
+
+
+@every_metric
+def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
+    options = registry.options(name)
+    (kind,) = (
+        part["then"]
+        for part in schema()["$defs"]["MetricRequest"]["allOf"]
+        if part["if"]["properties"]["kind"]["const"] == name
+    )
+    own = options.model_fields.keys() - OF_PLAN
+    assert kind["properties"].keys() == own | {"name", "kind", "share"}
+    assert set(kind["required"]) == required(options).keys() - OF_PLAN
+    for key in own:
+        text = kind["properties"][key]["description"]
+        assert text == undashed(str(description(options.model_fields[key])))
+        assert "--" not in text
+
+
+@every_metric
+def test_a_step_of_beam_yaml_has_every_option_with_its_text(name: str) -> None:
+    step, options = getattr(steps, steps.class_name(name)), registry.options(name)
+    assert (step.KIND, step) == (name, getattr(steps, step.__name__))
+    words = inspect.signature(step.__init__).parameters
+    assert words.keys() == {"self", *options.model_fields}
+    for key, field in options.model_fields.items():
+        assert f"    {key}: {undashed(str(description(field)))}" in step.__doc__.splitlines()
+
+
+def test_an_unknown_step_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Median"):
+        steps.Median  # noqa: B018
+
+
+@every_metric
+def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
+    least = required(registry.options(name))
+    here = typed(name, least)
+    there = typed(name, least | {"input": "b", "output": "c", "user_column": "u"})
+    assert here.meaning == there.meaning
+    assert here.meaning != typed(name, least | {"epsilon": "1"}).meaning
+
+
+# ---- of another distribution ---------------------------------------------------------------------
+
+_SHARE = '''
+"""The share of even numbers."""
+from typing import ClassVar
+from pipelines.metrics.options import NumberOptions
+from pipelines.options import option
+
+class ShareOptions(NumberOptions):
+    metric: ClassVar[str] = "even.metric:Share"
+    brief: ClassVar[str] = "the share of even numbers"
+    description: ClassVar[str] = "The share of even numbers in a column."
+    rounding: str = option("where to fractions go", "down")
+'''
+_POINTS = """
+[hushbeam.metrics]
+even-share = even.options:ShareOptions
+broken = even.nowhere:Options
+mean = even.options:ShareOptions
+"""
+
+
+@pytest.fixture
+def even(tmp_path: Path) -> Path:
+    """A folder with another distribution: a metric, a broken one, and one of a name of ours."""
+    for path, text in {
+        "even/__init__.py": "", "even/options.py": _SHARE,
+        "even-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: even\nVersion: 1.0\n",
+        "even-1.0.dist-info/entry_points.txt": _POINTS,
+    }.items():  # fmt: skip
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def process(words: list[str], *paths: Path) -> subprocess.CompletedProcess[str]:
+    """Python, with these folders on its path."""
+    path = os.pathsep.join(map(str, (ROOT, *paths)))
+    return subprocess.run(
+        [sys.executable, *words], env=os.environ | {"PYTHONPATH": path, "COLUMNS": "100"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_metric_of_another_distribution_is_a_command(even: Path) -> None:
+    listed = process(["-m", "pipelines.cli", "--help"], even)
+    assert listed.returncode == 0
+    assert "even-share   the share of even numbers" in listed.stdout
+    assert "metric broken (even.nowhere:Options) cannot be imported" in listed.stdout
+    assert "the average of a column of numbers" in listed.stdout
+    page = process(["-m", "pipelines.cli", "even-share", "--help"], even)
+    assert page.returncode == 0
+    assert "--rounding ROUNDING   where to fractions go (default: down)" in page.stdout
+    refused = process(["-m", "pipelines.cli", "broken", "--help"], even)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "metric broken (even.nowhere:Options) cannot be imported" in refused.stderr
+
+
+def test_a_metric_of_another_distribution_is_in_the_schema(even: Path) -> None:
+    (even / "even-1.0.dist-info/entry_points.txt").write_text(
+        "[hushbeam.metrics]\neven-share = even.options:ShareOptions\n"
+    )
+    printed = process(["-m", "pipelines.cli", "check", "--schema"], even)
+    assert printed.returncode == 0
+    assert '"const": "even-share"' in printed.stdout
+    assert "where to fractions go" in printed.stdout
+
+
+# ---- what it costs to ask ------------------------------------------------------------------------
+
+_HEAVY = ("apache_beam", "matplotlib", "pyarrow", "scipy.stats", "sklearn")
+_ASK = f"""
+import contextlib, sys
+from pipelines import cli
+for words in sys.argv[1].split(","):
+    with contextlib.suppress(SystemExit):
+        cli.main(words.split())
+sys.exit(", ".join(name for name in {_HEAVY} if name in sys.modules) or None)
+"""
+
+
+@pytest.mark.parametrize(
+    "lines", ["--help", ",".join(f"{name} --help" for name in COMMANDS)], ids=["list", "pages"]
+)
+def test_help_imports_nothing_that_takes_long(lines: str) -> None:
+    done = process(["-c", _ASK, lines])
+    assert (done.returncode, done.stderr) == (0, "")
