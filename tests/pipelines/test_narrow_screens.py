@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,14 +16,11 @@ from pipelines import console
 from pipelines.errors import Caution
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
-from pipelines.metrics.heavy_hitters import kind as heavy_hitters
-from pipelines.metrics.mean import kind as mean
-from pipelines.metrics.vector_mean import kind as vector_mean
+from pipelines.metrics.heavy_hitters import view as heavy_hitters
+from pipelines.metrics.mean import view as mean
+from pipelines.metrics.vector_mean import view as vector_mean
 from pipelines.train import run as train
 from tests.fakes.ledger_rivals import request
-from transforms.encoders.attributes import Category, NumberList
-from transforms.encoders.bounds import Bounds
-from transforms.encoders.domain import IntegerRange
 
 WIDE = 80
 LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2
@@ -145,7 +141,7 @@ def test_means_fit() -> None:
 
 def test_heavy_hitters_fit() -> None:
     table = columns({"value": "v" * 40, "whole": True}, SHARES)
-    text = shown(heavy_hitters.show_top, table, 0.95)
+    text = shown(heavy_hitters.show, table, 0.95)
     assert cells(text, 0) == "v" * 40
     assert "100.000 to 100.000" in text
 
@@ -156,14 +152,15 @@ def test_a_histogram_fits() -> None:
     assert "100.000 to 100.000" in text
 
 
-def test_rows_of_numbers_fit() -> None:
-    text = shown(vector_mean.show, columns({"coordinate": LONG}, NUMBERS), 0.95)
+def test_rows_of_numbers_fit(workspace) -> None:
+    pq.write_table(columns({"coordinate": LONG}, NUMBERS), workspace / "vector-mean.parquet")
+    text = shown(vector_mean.show, str(workspace), False, 0.95)
     assert cells(text, 0) == LONG
     assert cells(text, 1) == "-123457"
     assert cells(text, 4) == "-1.23457e-10"
 
 
-def test_the_largest_shares_of_categories_are_shown_and_where_all_are() -> None:
+def test_the_largest_shares_of_categories_are_shown_and_where_all_are(workspace) -> None:
     parts = [("city", place, share) for place, share in enumerate((0.1, 0.4, 0.05, 0.2, 0.15, 0.1))]
     parts += [(LONG, 7, None), ("[b]kind[/b]", 8, 1.0)]
     table = pa.table(
@@ -171,7 +168,11 @@ def test_the_largest_shares_of_categories_are_shown_and_where_all_are() -> None:
         | {name: [part[2] for part in parts]
            for name in ("estimate", "standard_error", "lower", "upper")}
     )  # fmt: skip
-    text = shown(vector_mean.show_shares, table, 0.95, f"out/{LONG}frequencies.parquet")
+    folder = workspace / ("long" * WIDE)[:WIDE]
+    folder.mkdir()
+    pq.write_table(columns({"coordinate": "f"}, NUMBERS), folder / "vector-mean.parquet")
+    pq.write_table(table, folder / "frequencies.parquet")
+    text = shown(vector_mean.show, str(folder), True, 0.95)
     assert "the 5 largest shares in each of 3 of 3 categories" in text
     lines = text.splitlines()
     places = [next(at for at, line in enumerate(lines) if f" {v} " in line) for v in ("v1", "v3")]
@@ -180,21 +181,17 @@ def test_the_largest_shares_of_categories_are_shown_and_where_all_are() -> None:
     assert "40 to 40" in text
     assert "[b]kind" in text
     assert any(" v7 " in line and "—" in line and "withheld" in line for line in lines)
-    assert f"all 8 shares: out/{LONG}frequencies.parquet" in text  # in one line, to be copied
+    assert f"all 8 shares: {folder}/frequencies.parquet" in text  # in one line, to be copied
 
 
-@pytest.mark.parametrize("category", [(), (Category("city", IntegerRange(1, 2)),)])
-def test_a_release_shows_its_shares_if_it_has_any(workspace, category) -> None:
-    job = SimpleNamespace(
-        options=SimpleNamespace(output=str(workspace), confidence=0.95),
-        attributes=(NumberList("f", 1, Bounds(0.0, 1.0)), *category),
-    )
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_release_shows_its_shares_if_it_has_any(workspace, shares) -> None:
     pq.write_table(columns({"coordinate": "f"}, NUMBERS), workspace / "vector-mean.parquet")
-    shares = columns({"attribute": "city", "value": "1"}, SHARES)
-    pq.write_table(shares, workspace / "frequencies.parquet")
-    text = shown(vector_mean.show_release, job)
+    table = columns({"attribute": "city", "value": "1"}, SHARES)
+    pq.write_table(table, workspace / "frequencies.parquet")
+    text = shown(vector_mean.show, str(workspace), shares, 0.95)
     assert "1 of 1 coordinates" in text
-    assert (f"all 1 shares: {workspace}/frequencies.parquet" in text) == bool(category)
+    assert (f"all 1 shares: {workspace}/frequencies.parquet" in text) == shares
 
 
 def test_a_model_is_told_in_lines_that_are_not_cut() -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines import facts
-from pipelines.metrics.histogram import report
+from pipelines.metrics.histogram import view
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -102,7 +102,7 @@ def statement(**asked: object) -> dict[str, object]:
 def nasty() -> bytes:
     """A page about values that nobody should have declared, of a column that nobody should have."""
     shares = np.linspace(0.2, 0.01, len(NASTY))
-    return report.page(table(NASTY, shares), statement(column="<b>$city</b>"))
+    return view.page(table(NASTY, shares), statement(column="<b>$city</b>"))
 
 
 def test_the_page_needs_nothing_from_elsewhere(nasty: bytes) -> None:
@@ -128,7 +128,7 @@ def test_values_are_text_wherever_they_stand(nasty: bytes) -> None:
     assert "<img" not in source.lower()
     for value in NASTY:
         assert value in text  # in the table, whole
-        label = html.escape(facts.shortened(value, report._WIDE), quote=False)
+        label = html.escape(facts.shortened(value, view._WIDE), quote=False)
         assert re.sub(r"\s", " ", label) in re.sub(r"\s", " ", source)  # beside its bar
     assert "<b>$city</b>" in text
     assert "It is <promised> & proven." in text
@@ -157,7 +157,7 @@ def arms(page: bytes) -> list[tuple[float, float]]:
 def test_error_bars_are_the_intervals() -> None:
     # Beyond 1 and below 0 an estimate lies outside of its own interval, which is cut to [0, 1].
     shares = np.array([1.1, 0.5, 0.3, 0.01])
-    drawn = arms(report.page(table(list("abcd"), shares, reach=0.2), statement()))
+    drawn = arms(view.page(table(list("abcd"), shares, reach=0.2), statement()))
     assert len(drawn) == 4
     lengths = [end - start for start, end in drawn]
     # of the arms only what the interval covers: 0.9..1.1 (its dot), 0.3..0.7, 0.1..0.5, 0..0.21
@@ -169,7 +169,7 @@ def test_error_bars_are_the_intervals() -> None:
 
 def test_the_largest_stand_first_and_the_rest_is_counted() -> None:
     shares = np.linspace(0.001, 0.02, 80)
-    source = report.page(table([f"v{k}" for k in range(80)], shares), statement()).decode()
+    source = view.page(table([f"v{k}" for k in range(80)], shares), statement()).decode()
     rows = re.findall(r"<tr><th>(v\d+)</th><td>", source)
     assert rows == [f"v{79 - k}" for k in range(50)]
     assert "The 30 largest of 80 values" in source
@@ -177,7 +177,7 @@ def test_the_largest_stand_first_and_the_rest_is_counted() -> None:
 
 
 def test_the_bin_of_all_others_has_a_name() -> None:
-    assert "(any other value)" in report.page(
+    assert "(any other value)" in view.page(
         table(["a", None], np.array([0.7, 0.3])), statement()
     ).decode()  # fmt: skip
 
@@ -185,12 +185,12 @@ def test_the_bin_of_all_others_has_a_name() -> None:
 @pytest.mark.parametrize("postprocess", ["pop", "none"])
 def test_the_advice_fits_the_estimate(postprocess: str) -> None:
     shares = np.array([0.6, 0.5, -0.1])
-    page = report.page(table(list("abc"), shares), statement(postprocess=postprocess)).decode()
+    page = view.page(table(list("abc"), shares), statement(postprocess=postprocess)).decode()
     assert ("(POP)" in page) == (postprocess == "pop")
     assert ("some may lie below 0" in page) == (postprocess == "none")
 
 
 def test_equal_releases_give_equal_pages() -> None:
     shares = np.array([0.6, 0.4])
-    pages = {report.page(table(["a", "b"], shares), statement()) for _ in range(2)}
+    pages = {view.page(table(["a", "b"], shares), statement()) for _ in range(2)}
     assert len(pages) == 1

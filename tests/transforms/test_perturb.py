@@ -10,7 +10,7 @@ import pytest
 from apache_beam.transforms.window import FixedWindows
 
 from mechanisms import catalog
-from mechanisms.frequency.linear_hash import k_ary
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.meanest import Meanest
