@@ -8,6 +8,7 @@ from typing import Any
 
 from mechanisms.catalog import of_task
 from mechanisms.channel import require_integer
+from mechanisms.distribution import LEAST_BINS, MOST_BINS
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.ramps import best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
@@ -22,7 +23,6 @@ from mechanisms.planner.target import Target
 from mechanisms.postprocess.expectation_maximisation import bins_for
 from mechanisms.registry import Registration
 
-LEAST_BINS, MOST_BINS = 2, 1024
 _FEWEST, _MOST = 8, 512  # where nobody says
 
 

@@ -122,7 +122,7 @@ MANY = [
 # Runs the command until its journal has three entries, and sends itself a signal then: from outside
 # a fast machine would be done before the signal came.
 STOPPED = """
-import os, sys
+import os, signal, sys
 from pipelines import cli
 from pipelines.evaluate.engine.journal import Journal
 
@@ -135,6 +135,7 @@ def stop_after_three(self, entry):
         os.kill(os.getpid(), number)
 
 Journal.append = stop_after_three
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 cli.entry()
 """
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mechanisms.catalog import of_task
+from mechanisms.distribution import LEAST_BINS, MOST_BINS
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import NumberOptions, declared_bounds, published
 from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Count
+from pipelines.requests import Whole
 
 
 def _about_mechanisms() -> str:
@@ -41,10 +42,10 @@ example:
     bounds: str = declared_bounds()
     mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
     output: str = published("distribution.parquet", "quantiles.parquet")
-    bins: Count | None = option(
+    bins: Whole | None = option(
         "how many bins lie between the bounds (default: about the square root of the number of "
         "reports, a power of two from 8 to 512)",
-        None, group=RESULT, metavar="B",
+        None, group=RESULT, metavar="B", ge=LEAST_BINS, le=MOST_BINS,
     )  # fmt: skip
     quantiles: str | None = option(
         "which quantiles are published (default: 0.01,0.05,0.1,0.25,0.5,0.75,0.9,0.95,0.99)",
