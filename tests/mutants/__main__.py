@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutants import accounting, mechanisms, randomness, transforms
+from tests.mutants import accounting, mechanisms, planted, randomness, transforms
 from tests.mutants.mutant import AnchorError, Mutant
 from tests.mutants.trial import Verdict, tried
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 MUTANTS: tuple[Mutant, ...] = (
     *randomness.MUTANTS,
     *mechanisms.MUTANTS,
+    *planted.MUTANTS,
     *accounting.MUTANTS,
     *transforms.MUTANTS,
 )
