@@ -10,14 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import pyarrow as pa
-from apache_beam.metrics import MetricsFilter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
-from pipelines.metrics.histogram.view import labels
 from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, SETTLED, WITHHELD, live
 
 _NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED)
@@ -42,6 +38,9 @@ class Screen(Console):
 
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""
+    # Beam takes a second to import: who shows a ledger need not wait.
+    from apache_beam.metrics import MetricsFilter
+
     counted = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     totals: Counter[str] = Counter()  # a name is counted by every step that has it
     for entry in counted:
@@ -112,21 +111,3 @@ def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | Non
     for heading in numbers:
         table.add_column(heading, justify="right", overflow="fold")
     return table
-
-
-def show_top(console: Console, table: pa.Table, rows: int, confidence: float) -> None:
-    """The largest estimates, as a table."""
-    headings = ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval")
-    title = f"the {min(rows, len(table))} largest of {len(table):,} values"
-    shown = numbers_table(("value",), headings, title)
-    order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
-    top = order.slice(0, rows)
-    for label, row in zip(labels(top), top.to_pylist(), strict=True):
-        shown.add_row(
-            Text(label),  # a plain string would be read as markup
-            f"{100 * row['estimate']:.3f}",
-            f"{100 * row['unbiased']:.3f}",  # the interval is around this one
-            f"{100 * row['standard_error']:.3f}",
-            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
-        )
-    console.print(shown)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import Screen
 from pipelines.errors import DONE
+from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.registry import find
 from pipelines.metrics.release import Release
 from pipelines.publishing import carry_out, conclude
-from pipelines.requests import request
 from pipelines.run import beam_options
 
 
-def publish_one(name: str, words: Mapping[str, Any], beam_arguments: list[str]) -> int:
+def publish_one(name: str, options: MetricOptions, beam_arguments: list[str]) -> int:
     """Publish one metric, and show it.
 
     Args:
         name: of its kind, see `metrics.registry`.
-        asked: option -> what was typed.
+        options: what is asked.
         beam_arguments: what is for Beam.
 
     Returns:
@@ -32,11 +29,9 @@ def publish_one(name: str, words: Mapping[str, Any], beam_arguments: list[str]) 
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
-    kind = find(name)
-    options = request(kind.Options, words)
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    metric = kind.resolve(options)
+    metric = find(name).resolve(options)
     screen = Screen()
     if metric.prospect is not None:
         screen.print(metric.prospect, highlight=False, soft_wrap=True)

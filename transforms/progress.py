@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from threading import Lock
 
-from apache_beam.metrics import Metrics
-
 NAMESPACE = "hushbeam"
 ROWS = "rows read"
 REPORTS = "reports"
@@ -24,6 +22,9 @@ _lock = Lock()
 
 def tally(name: str, amount: int) -> None:
     """Add to a counter. Names and amounts only: a counter never carries a value of the data."""
+    # Beam takes a second to import: who reads counters alone need not wait.
+    from apache_beam.metrics import Metrics
+
     Metrics.counter(NAMESPACE, name).inc(amount)
     with _lock:
         _live[name] += amount

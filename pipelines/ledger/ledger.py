@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from pipelines import release
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import BucketStore
@@ -179,6 +178,9 @@ class Ledger:
         return reservation
 
     def _decided(self, request: Spend, entry: Entry) -> Reservation:
+        # It opens files through Beam, which who shows a ledger need not wait for.
+        from pipelines.release import require_vacant
+
         vacant = False
         for _ in self.backoff.attempts():
             snapshot = self.store.read()
@@ -190,7 +192,7 @@ class Ledger:
                 continue
             require_continuing(request, account)
             if not vacant:
-                release.require_vacant(request.output)
+                require_vacant(request.output)
                 vacant = True
             mine = paid(request, account, entry)
             if mine is None:

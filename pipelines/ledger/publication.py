@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from pipelines import release
 from pipelines.errors import RequestError
 from pipelines.ledger.entries import Entry
 
@@ -22,6 +21,9 @@ def publication(entry: Entry) -> Publication:
         "this release" if the release that was reserved stands there whole; "something" if other
         files do, or if it cannot be told; "nothing" if the folder is vacant.
     """
+    # It opens files through Beam, which takes a second to import: who shows a ledger need not wait.
+    from pipelines import release
+
     try:
         if release.holds_release(entry.output):
             statement = json.loads(release.read(entry.output, release.STATEMENT))

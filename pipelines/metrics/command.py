@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.arguments import add_command, typed
 from pipelines.metrics import registry
+from pipelines.requests import request
 
 
 def add_to(commands: Any, name: str) -> None:
@@ -22,8 +23,9 @@ def add_to(commands: Any, name: str) -> None:
 
 def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a metric, and show it."""
-    # Beam takes a second to import, and warns while it does: other commands need not wait, and
+    options = request(registry.options(name), typed(arguments))
+    # Beam takes a second to import, and warns while it does: what is refused need not wait, and
     # by now logs are silent.
     from pipelines.single import publish_one
 
-    return publish_one(name, typed(arguments), beam_arguments)
+    return publish_one(name, options, beam_arguments)

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from pipelines.arguments import add_command, typed
+from pipelines.requests import request
 from pipelines.train.options import TrainOptions
 
 
@@ -16,8 +17,9 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Train a model, publish it and say how well it does."""
-    # Beam takes a second to import, and warns while it does: other commands need not wait, and
+    options = request(TrainOptions, typed(arguments))
+    # Beam takes a second to import, and warns while it does: what is refused need not wait, and
     # by now logs are silent.
     from pipelines.train.run import run as publish
 
-    return publish(typed(arguments), beam_arguments)
+    return publish(options, beam_arguments)

@@ -12,18 +12,17 @@ from rich.console import Console
 from pipelines import console, release
 from pipelines.errors import DONE
 from pipelines.publishing import carry_out, conclude
-from pipelines.requests import request
 from pipelines.run import beam_options
 from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.publish import PublishModel
 
 
-def run(words: Mapping[str, Any], beam_arguments: list[str]) -> int:
+def run(options: TrainOptions, beam_arguments: list[str]) -> int:
     """Train a model, publish it and say how well it does.
 
     Args:
-        asked: option -> what was typed.
+        options: what is asked.
         beam_arguments: what is for Beam.
 
     Returns:
@@ -34,7 +33,6 @@ def run(words: Mapping[str, Any], beam_arguments: list[str]) -> int:
         WithheldError: too few took part.
         FailedError: the run diverged, or the job ended without a release.
     """
-    options = request(TrainOptions, words)
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     job = prepare(options)

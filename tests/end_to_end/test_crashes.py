@@ -92,7 +92,7 @@ def test_a_failure_to_show_a_release_does_not_deny_it(
     def crash(*_: object) -> None:
         raise ValueError("no such terminal")
 
-    monkeypatch.setattr("pipelines.console.show_top", crash)
+    monkeypatch.setattr("pipelines.metrics.histogram.view.show", crash)
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert "nothing was published" not in outcome.err

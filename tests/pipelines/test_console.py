@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from pipelines import console
+from pipelines.metrics.histogram import view
 from tests.fakes.waiting import HANGS, until
 from transforms import progress as counting
 
@@ -65,7 +66,7 @@ def test_a_runner_that_cannot_be_asked_does_not_matter(capfd: pytest.CaptureFixt
 def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
     text = io.StringIO()
     screen = Console(file=text, force_terminal=True, no_color=True, width=100)
-    console.show_top(screen, pa.table(ROWS), 3, 0.999)
+    view.show(screen, pa.table(ROWS), 3, 0.999)
     shown = text.getvalue()
     assert "the 3 largest of 4 values" in shown
     assert "99.9 % interval" in shown
@@ -79,7 +80,7 @@ def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
 def test_the_table_of_the_largest_fits_a_terminal() -> None:
     widest = {name: [1.0 if name != "value" else "v" * 200] for name in ROWS}
     text = io.StringIO()
-    console.show_top(Console(file=text, width=79), pa.table(widest), 1, 0.95)
+    view.show(Console(file=text, width=79), pa.table(widest), 1, 0.95)
     assert "unbiased %" in text.getvalue()
     assert "100.000 to 100.000" in text.getvalue()
     assert max(map(len, text.getvalue().splitlines())) <= 79

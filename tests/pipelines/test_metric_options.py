@@ -285,3 +285,28 @@ sys.exit(", ".join(name for name in {_HEAVY} if name in sys.modules) or None)
 def test_help_imports_nothing_that_takes_long(lines: str) -> None:
     done = process(["-c", _ASK, lines])
     assert (done.returncode, done.stderr) == (0, "")
+
+
+_REQUEST = "mean --input log.parquet --column x --output out"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("nonsense", "invalid choice: 'nonsense'"),
+        ("mean --input log.parquet", "the following arguments are required: --column"),
+        (f"{_REQUEST} --epsilon 0", "--epsilon must be a number greater than 0"),
+        (f"{_REQUEST} --model trusted", "--model: invalid choice: 'trusted'"),
+        (
+            "train --input log.parquet --target y --output out --epsilon x",
+            "--epsilon must be a number",
+        ),
+        ("ledger show --ledger there-is-none.sqlite", "cannot read there-is-none.sqlite"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_refused_before_anything_is_imported(
+    line: str, complaint: str
+) -> None:
+    done = process(["-c", _ASK, line])
+    assert done.returncode == 0, done.stderr
+    assert complaint in done.stderr

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.channel import Guarantee
-from pipelines import console
 from pipelines.errors import Caution
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.heavy_hitters import view as heavy_hitters
+from pipelines.metrics.histogram import view as histogram
 from pipelines.metrics.mean import view as mean
 from pipelines.metrics.vector_mean import view as vector_mean
 from pipelines.train import run as train
@@ -147,7 +147,7 @@ def test_heavy_hitters_fit() -> None:
 
 
 def test_a_histogram_fits() -> None:
-    text = shown(console.show_top, columns({"value": LONG}, SHARES), 1, 0.95)
+    text = shown(histogram.show, columns({"value": LONG}, SHARES), 1, 0.95)
     assert cells(text, 0) == LONG
     assert "100.000 to 100.000" in text
 

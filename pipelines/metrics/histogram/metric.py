@@ -19,7 +19,7 @@ from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
-from pipelines import console, inputs, release
+from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
@@ -174,7 +174,7 @@ class Histogram(Metric):
 
     def show(self, screen: Console) -> None:
         table = release.read_table(self.options.output, TABLE)
-        console.show_top(screen, table, 10, self.options.confidence)
+        view.show(screen, table, 10, self.options.confidence)
 
 
 def _default_model(name: str) -> str:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
 
 from pipelines import facts, pages
+from pipelines.console import numbers_table
 from pipelines.pictures import DARK, PALE, frame, picture
 
 if TYPE_CHECKING:
@@ -126,3 +129,21 @@ def _row(row: Mapping[str, Any]) -> str:
     cells = "".join(f"<td>{100 * share:.4f}</td>" for share in shares)
     interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
     return f"<tr><th>{html.escape(label)}</th>{cells}{interval}</tr>\n"
+
+
+def show(screen: Console, table: pa.Table, rows: int, confidence: float) -> None:
+    """The largest estimates, as a table."""
+    headings = ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval")
+    title = f"the {min(rows, len(table))} largest of {len(table):,} values"
+    shown = numbers_table(("value",), headings, title)
+    order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
+    top = order.slice(0, rows)
+    for label, row in zip(labels(top), top.to_pylist(), strict=True):
+        shown.add_row(
+            Text(label),  # a plain string would be read as markup
+            f"{100 * row['estimate']:.3f}",
+            f"{100 * row['unbiased']:.3f}",  # the interval is around this one
+            f"{100 * row['standard_error']:.3f}",
+            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
+        )
+    screen.print(shown)
