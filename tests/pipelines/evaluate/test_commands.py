@@ -75,7 +75,8 @@ def commands(text: str) -> list[str]:
 
 def can_be_typed(command: str) -> None:
     """Whether a command is understood, but for files that are not here."""
-    known, rest = cli._parser().parse_known_args(shlex.split(command)[1:])
+    words = shlex.split(command)[1:]
+    known, rest = cli.parser_of(words).parse_known_args(words)
     assert rest == []
     words = vars(known)
     _, study, options = COMMANDS[shlex.split(command)[2]].parsed(words)
