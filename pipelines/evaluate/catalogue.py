@@ -132,7 +132,8 @@ def _mean(name: str) -> Registration:
 
 # ---- vectors -------------------------------------------------------------------------------------
 
-VECTORS = tuple(of_task("vector"))
+VECTORS = of_task("vector")
+"""Name -> what is registered of it."""
 
 VectorTarget = Target[VectorTask]
 
@@ -154,7 +155,7 @@ def vector_mechanism(name: str, target: VectorTarget) -> VectorMean:
 
 def reseeded(name: str, mechanism: Any, rng: SeededRandom) -> Any:
     """The same mechanism under another public seed, if it rests on one."""
-    if not of_task("vector")[name].seeded:
+    if not VECTORS[name].seeded:
         return mechanism
     return replace(mechanism, seed=int(rng.integers(1 << 63, 1)[0]))
 

@@ -6,10 +6,7 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from pipelines.evaluate import (
-    train_command,
-    vector_mean_command,
-)
+from pipelines.evaluate import train_command
 
 _DESCRIPTION = """\
 Compare systems side by side on simulated releases of populations whose truth is known. Nothing here
@@ -21,6 +18,7 @@ _STUDIES = {
     "histogram": "errors of histograms",
     "heavy-hitters": "what searches for undeclared strings find",
     "mean": "errors of means, and what one report gives away",
+    "vector-mean": "errors of many means at once, predicted and measured",
 }
 
 
@@ -43,8 +41,7 @@ def add_to(commands: Any) -> None:
             allow_abbrev=False,
         )
         kind.set_defaults(module=f"pipelines.evaluate.studies.{name.replace('-', '_')}")
-    for other in (train_command, vector_mean_command):
-        other.add_to(kinds)
+    train_command.add_to(kinds)
     for kind in kinds.choices.values():
         if kind.get_default("module") is None:
             _add_debug(kind)

@@ -18,6 +18,14 @@ Once = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 Epsilons = Annotated[tuple[Epsilon, ...], Field(min_length=1), Ascending]
 Deltas = Annotated[tuple[Delta, ...], Field(min_length=1), Ascending]
 Sizes = Annotated[tuple[Whole, ...], Ascending]
+Ns = Annotated[
+    Sizes,
+    Field(
+        title="N",
+        description="numbers of users, in place of those in --data; of a file, as many rows are "
+        "chosen, always the same ones",
+    ),
+]
 
 
 class Options(BaseModel):

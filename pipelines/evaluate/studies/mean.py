@@ -22,7 +22,7 @@ from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Once, Sizes
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Ns, Once
 from pipelines.evaluate.engine.results import Results, say, write_table
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import dct, im
@@ -64,11 +64,7 @@ class MeanOptions(EpsilonOptions):
     deltas: Deltas = Field(
         (1e-6,), title="D", description="of one report, for systems that spend any"
     )
-    ns: Sizes = Field(
-        (), title="N",
-        description="numbers of users, in place of those in --data; of a file, as many rows are "
-        "chosen, always the same ones",
-    )  # fmt: skip
+    ns: Ns = ()
     alphas: Annotated[tuple[str, ...], Once] = Field(
         (dct.ALPHA,), min_length=1, title="A",
         description="DCT's parameter; best is the one of least worst-case variance, for dct alone",

@@ -18,13 +18,14 @@ from pipelines import cli
 from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.engine.options import flag
-from pipelines.evaluate.studies import mean
-from pipelines.evaluate.systems import histograms
+from pipelines.evaluate.studies import mean, vector_mean
+from pipelines.evaluate.systems import histograms, rows
+from pipelines.evaluate.systems.treatments import TREATMENTS
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "heavy-hitters", "mean"]
+STUDIES = ["histogram", "heavy-hitters", "mean", "vector-mean"]
 MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, Command] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -34,25 +35,26 @@ NAMES = {
     "histogram": [*catalogue.HISTOGRAM_SYSTEMS, *histograms.SETS, "normal:N,D"],
     "heavy-hitters": catalogue.SEARCHES,
     "mean": [*catalogue.MEANS, *catalogue.PUBLISHED_MEANS, *mean.SETS, "nm-em", "nm-ems"],
+    "vector-mean": [
+        *catalogue.VECTORS,
+        *vector_mean.SETS,
+        *rows.REFERENCES,
+        *filter(None, TREATMENTS),
+    ],
 }
 
 # Page -> study, the least number of its commands, and how its figures are called.
 PAGES = {
     "reproduction.md": ("histogram", 5, "reproduction-", 4),
     "reproduction-means.md": ("mean", 6, "means-", 5),
+    "reproduction-vectors.md": ("vector-mean", 6, "vectors-", 4),
 }
 
 
-def rows(folder: str) -> list[dict[str, Any]]:
+def table(folder: str) -> list[dict[str, Any]]:
     """The results, without the one column that is not repeatable, in an order of their own."""
-    table = pq.read_table(f"{folder}/results.parquet").drop_columns(["seconds"]).to_pylist()
-    return sorted(table, key=lambda row: repr([row[name] for name in sorted(row)]))
-
-
-@pytest.fixture
-def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is drawn, which takes seconds; other tests look at figures."""
-    monkeypatch.setattr("pipelines.evaluate.engine.study.figures", lambda *arguments: ())
+    runs = pq.read_table(f"{folder}/results.parquet").drop_columns(["seconds"]).to_pylist()
+    return sorted(runs, key=lambda row: repr([row[name] for name in sorted(row)]))
 
 
 # ---- help and pages ------------------------------------------------------------------------------
@@ -151,6 +153,11 @@ BEGUN = {
         "--deltas 1e-6 1e-2 --ns 20 200 --alphas 2 best --repetitions 2",
         ["--alphas 2", "--ns 20", "--seed 1"],
     ),
+    "vector-mean": (
+        "--systems multi_hm multi_rphm multi_optimal-zero zeros --data gauss:50,6,0.3,0.25 "
+        "--ns 30 300 --epsilons 1 2 --repetitions 2",
+        ["--dimensions 7", "--ns 20", "--seed 1"],
+    ),
 }
 
 
@@ -165,7 +172,7 @@ def test_an_interrupted_study_goes_on_and_ends_alike(run, unseen, name) -> None:
     Path("killed/journal.jsonl").write_bytes(b"".join(entries[::3]) + entries[-1][:40])
     Path("killed/request.json").write_bytes(Path("whole/request.json").read_bytes())
     assert run([*command, "killed"]).code == 0
-    assert rows("killed") == rows("whole")
+    assert table("killed") == table("whole")
     assert run([*command, "whole"]).code == 0  # nothing is left to do
     assert Path("whole/journal.jsonl").read_bytes() == journal
     for other in others:
@@ -181,6 +188,7 @@ GOOD = {
     "histogram": "--systems sh --data zipf:1000,20,1 --epsilons 1",
     "heavy-hitters": "--epsilons 1 --data zipf:1000,10",
     "mean": "--systems pm --epsilons 1 --data uniform:100 --ns 10",
+    "vector-mean": "--systems multi_hm --epsilons 1 --data gauss:50,6,0.3,0.25 --ns 10",
 }
 
 
@@ -213,6 +221,18 @@ GOOD = {
         ("mean", "--ns many", "--ns must be a whole number"),
         ("mean", "--ns 0", "has 0 users"),
         ("mean", "--banana", "unknown: --banana"),
+        ("vector-mean", "--systems pm", "unknown system 'pm'"),
+        ("vector-mean", "--systems zeros-mean", "zeros is not mean"),
+        ("vector-mean", "--data normal:100,10", "is not of the form"),
+        ("vector-mean", "--data gauss:100,10,0.3", "is not of the form"),
+        ("vector-mean", "--data gauss:100,10,0.3,-1", "must be positive"),
+        ("vector-mean", "--data gauss:100,10,nan,1", "is not of the form"),
+        ("vector-mean", "--data nowhere.parquet:x=0,1", "there is no file"),
+        ("vector-mean", "--data gauss:10,2,0,1 gauss:20,2,0,1", "two data sets are called"),
+        ("vector-mean", "--ns 1", "has 1 rows; 2 to"),
+        ("vector-mean", "--dimensions 0", "1 to 1,048,576 can be simulated"),
+        ("vector-mean", "--ns 1e9 --dimensions 1000", "2 to 100,000,000,000 can be simulated"),
+        ("vector-mean", "--deltas 1e-6", "unknown: --deltas"),
     ],
 )
 def test_bad_requests_get_one_line(run, name, changed, said) -> None:
