@@ -57,11 +57,11 @@ def registrations() -> Mapping[str, Registration]:
         RegistrationError: another distribution's module cannot be imported, or two mechanisms
             claim one name.
     """
-    found: dict[str, Registration] = {}
+    by_name: dict[str, Registration] = {}
     for registration in _ordered():
         name = registration.name
-        found[name if name not in found else f"{registration.task}:{name}"] = registration
-    return found
+        by_name[name if name not in by_name else f"{registration.task}:{name}"] = registration
+    return by_name
 
 
 def of_task(task: str) -> Mapping[str, Registration]:
@@ -70,14 +70,12 @@ def of_task(task: str) -> Mapping[str, Registration]:
     >>> list(of_task("vector"))[:2]
     ['multi_optimal', 'multi_hm']
     """
-    return {found.name: found for found in _ordered() if found.task == task and found.claims_hold}
+    return {one.name: one for one in _ordered() if one.task == task and one.claims_hold}
 
 
 def published(task: str) -> Mapping[str, Registration]:
     """Those of a task that are as their papers have them, and whose claims do not hold."""
-    return {
-        found.name: found for found in _ordered() if found.task == task and not found.claims_hold
-    }
+    return {one.name: one for one in _ordered() if one.task == task and not one.claims_hold}
 
 
 def names() -> list[str]:

@@ -114,17 +114,19 @@ def _delta(options: AuditOptions) -> float:
 
 
 def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
-    found = audit(mechanism)
+    result = audit(mechanism)
     table = Table(title=f"{options.mechanism}: one report")
     for heading in ("", "claimed", "exact"):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row("epsilon", f"{found.claim.epsilon:.9g}", f"{upward(found.epsilon, 9):.9g}")
+    table.add_row("epsilon", f"{result.claim.epsilon:.9g}", f"{upward(result.epsilon, 9):.9g}")
     table.add_row(
-        "delta at the claimed epsilon", f"{found.claim.delta:.6g}", f"{upward(found.delta, 6):.6g}"
+        "delta at the claimed epsilon",
+        f"{result.claim.delta:.6g}",
+        f"{upward(result.delta, 6):.6g}",
     )
     screen.print(table)
-    screen.print(f"worst pair of inputs: {found.pair[0]} and {found.pair[1]}", highlight=False)
-    holds = found.holds
+    screen.print(f"worst pair of inputs: {result.pair[0]} and {result.pair[1]}", highlight=False)
+    holds = result.holds
     if options.shuffle is not None:
         n, delta = options.shuffle, _delta(options)
         lower, upper = shuffled_epsilon(mechanism, n, delta)
@@ -146,19 +148,19 @@ def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console)
             f"--attack: {options.mechanism} is private as a batch, and an attack looks at single "
             "reports"
         )
-    found = audit_batch(mechanism, options.shuffle or 1)
-    table = Table(title=f"{options.mechanism}: a shuffled batch of {found.n:,} users")
+    result = audit_batch(mechanism, options.shuffle or 1)
+    table = Table(title=f"{options.mechanism}: a shuffled batch of {result.n:,} users")
     for heading in ("", "claimed", "at least", "at most"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, claimed, (lower, upper) in (
-        ("epsilon at the claimed delta", found.claim.epsilon, found.epsilon),
-        ("delta at the claimed epsilon", found.claim.delta, found.delta),
+        ("epsilon at the claimed delta", result.claim.epsilon, result.epsilon),
+        ("delta at the claimed epsilon", result.claim.delta, result.delta),
     ):
         table.add_row(name, f"{claimed:.6g}", f"{lower:.6g}", f"{upward(upper, 6):.6g}")
     screen.print(table)
     screen.print(f"one report alone: {mechanism.local.how}", highlight=False)
-    screen.print("the claim holds" if found.holds else "THE CLAIM IS FALSE", style="bold")
-    return DONE if found.holds else CLAIM_IS_FALSE
+    screen.print("the claim holds" if result.holds else "THE CLAIM IS FALSE", style="bold")
+    return DONE if result.holds else CLAIM_IS_FALSE
 
 
 def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> bool:

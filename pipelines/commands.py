@@ -33,7 +33,8 @@ _OTHERS = {
     "run": _Command(_PLAN, "all metrics of a plan, within its budget"),
     "check": _Command(_PLAN, "what a plan promises, costs and can know, without data"),
     "plan": _Command(
-        "pipelines.plan_command", "compare mechanisms for a privacy target, before data is touched"
+        "pipelines.planner.command",
+        "compare mechanisms for a privacy target, before data is touched",
     ),
     "audit": _Command(
         "pipelines.audit_command", "check a mechanism's privacy claim by enumeration and by attack"

@@ -92,4 +92,4 @@ def undashed(text: str) -> str:
     >>> undashed("--min-reports is missing")
     'min_reports is missing'
     """
-    return _FLAG.sub(lambda found: found[0][2:].replace("-", "_"), text)
+    return _FLAG.sub(lambda match: match[0][2:].replace("-", "_"), text)

@@ -186,7 +186,7 @@ def _publish_objects(folder: str, content: Mapping[str, bytes], release_id: str)
 def _require_own(folder: str, claim: Claim, begun: Mapping[str, bytes]) -> None:
     """Refuse a folder in which there is more than a claim, and what its run may have written."""
     own = {claim.path, *(_join(folder, file) for file in begun if file != STATEMENT)}
-    if not own.issuperset(each.path for each in _objects(folder)):
+    if not own.issuperset(entry.path for entry in _objects(folder)):
         raise TakenError(f"--output: {folder} holds files of another run; name a new folder")
 
 

@@ -39,31 +39,31 @@ def read_attributes(
         RequestError: one of them is malformed, or names no column, one of another type, or one
             that was named before; or there is none.
     """
-    found: list[Attribute] = []
+    attributes: list[Attribute] = []
     for text in numbers:
-        found += _numbers(text, telemetry)
-    found += [_vector(text, telemetry) for text in vectors]
-    found += [_category(text, telemetry) for text in categories]
-    if not found:
+        attributes += _numbers(text, telemetry)
+    attributes += [_vector(text, telemetry) for text in vectors]
+    attributes += [_category(text, telemetry) for text in categories]
+    if not attributes:
         raise RequestError("what a row consists of is missing: name a --number or a --vector")
-    _require_distinct(found)
-    if not width(found) <= LARGEST_DIMENSION:
+    _require_distinct(attributes)
+    if not width(attributes) <= LARGEST_DIMENSION:
         raise RequestError(
-            f"--number, --vector: {width(found):,} numbers are more than {LARGEST_DIMENSION:,}"
+            f"--number, --vector: {width(attributes):,} numbers are more than {LARGEST_DIMENSION:,}"
         )
-    return tuple(found)
+    return tuple(attributes)
 
 
 def _require_distinct(attributes: Sequence[Attribute]) -> None:
     """Refuse a column that is named twice."""
     seen: set[str] = set()
-    for each in attributes:
-        if each.column in seen:
+    for attribute in attributes:
+        if attribute.column in seen:
             raise RequestError(
-                f"column {each.column!r} is named twice by --number, --vector, --category; once is "
-                "enough"
+                f"column {attribute.column!r} is named twice by --number, --vector, --category; "
+                "once is enough"
             )
-        seen.add(each.column)
+        seen.add(attribute.column)
 
 
 def _numbers(text: str, telemetry: inputs.Telemetry) -> Iterator[Number]:
@@ -94,10 +94,10 @@ def _matching(name: str, telemetry: inputs.Telemetry) -> list[str]:
     known = telemetry.schemas[0].names
     if name in known or not _GLOB & set(name):
         return [name]  # if it is no column, the question for its type will say so
-    found = [column for column in known if fnmatchcase(column, name)]
-    if not found:
+    columns = [column for column in known if fnmatchcase(column, name)]
+    if not columns:
         raise RequestError(f"--number: no column matches {name!r}; there are: {', '.join(known)}")
-    return found
+    return columns
 
 
 def _vector(text: str, telemetry: inputs.Telemetry) -> NumberList:
@@ -143,9 +143,9 @@ def _category(text: str, telemetry: inputs.Telemetry) -> Category:
         return Category(column, inputs.read_domain(values, kind, other=False))
     except RequestError as error:
         # What categories must be is what a domain must be; only the flag has another name.
-        told = str(error).replace("--domain:", f"--category: {column!r}:")
-        told = told.replace("a histogram needs", "needed are")
-        raise RequestError(told.replace(" (or --out-of-domain other)", "")) from None
+        complaint = str(error).replace("--domain:", f"--category: {column!r}:")
+        complaint = complaint.replace("a histogram needs", "needed are")
+        raise RequestError(complaint.replace(" (or --out-of-domain other)", "")) from None
 
 
 def _bounds(flag: str, text: str, limits: str) -> Bounds:
@@ -153,5 +153,5 @@ def _bounds(flag: str, text: str, limits: str) -> Bounds:
     try:
         return read_bounds(limits)
     except RequestError as error:
-        told = str(error).replace("--bounds", f"{flag} {text}: the bounds", 1)
-        raise RequestError(told) from None
+        complaint = str(error).replace("--bounds", f"{flag} {text}: the bounds", 1)
+        raise RequestError(complaint) from None

@@ -33,21 +33,21 @@ class Crowd(Protocol):
     def min_reports(self) -> int | None: ...
 
 
-def target_terms(asked: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
+def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
     """What targets have in common, whatever their task.
 
     Args:
-        asked: how much may be lost.
+        request: how much may be lost.
         model: in which it is to hold.
         n: the least number of reports.
         unit: whose value is protected.
     """
     return {
         "model": model,
-        "epsilon": asked.epsilon,
-        "delta": default_delta(model, n) if asked.delta is None else asked.delta,
+        "epsilon": request.epsilon,
+        "delta": default_delta(model, n) if request.delta is None else request.delta,
         "n": n,
-        "epsilon_local": asked.epsilon_local,
+        "epsilon_local": request.epsilon_local,
         "unit": unit,
     }
 
@@ -90,15 +90,15 @@ def least_reports(options: Crowd, model: str, rows: int) -> int:
     return least_batch(options, rows, "each client's epsilon is chosen for that number")
 
 
-def require_proven(asked: Losses, released: Guarantee) -> None:
+def require_proven(request: Losses, released: Guarantee) -> None:
     """Refuse to begin a release above the epsilon asked for.
 
     Raises:
         RequestError: what can be proven is more.
     """
-    if asked.epsilon is not None and not released.epsilon <= asked.epsilon:
+    if request.epsilon is not None and not released.epsilon <= request.epsilon:
         raise RequestError(
-            f"--epsilon: {asked.epsilon:g} is less than what can be proven of these reports, "
+            f"--epsilon: {request.epsilon:g} is less than what can be proven of these reports, "
             f"{upward(released.epsilon, 3):g}; ask for that much, or have more of them"
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
-from mechanisms.heavy_hitters.discovery import Found, discover
+from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Search
 from transforms.collect import Collect
@@ -18,7 +18,7 @@ from transforms.collect_counts import Counted
 class Discovered(NamedTuple):
     """What a search has found, and how many messages no client could have sent."""
 
-    found: Found
+    strings: FrequentStrings
     invalid: int
 
 

@@ -113,15 +113,15 @@ def contained(users: Digests, files: Iterable[str]) -> NDArray[np.bool_]:
     Returns:
         (n,) a mask.
     """
-    found = np.zeros(users.size, np.bool_)
+    repeated = np.zeros(users.size, np.bool_)
     order = np.argsort(users)
     ascending = users[order]
     for file in files:
-        held = mapped(file)
-        if held.size:
-            places = np.searchsorted(held, ascending)
-            found[order] |= held[np.minimum(places, held.size - 1)] == ascending
-    return found
+        digests = mapped(file)
+        if digests.size:
+            places = np.searchsorted(digests, ascending)
+            repeated[order] |= digests[np.minimum(places, digests.size - 1)] == ascending
+    return repeated
 
 
 def mapped(file: str) -> Digests:

@@ -181,6 +181,6 @@ def _numbers(column: pa.ChunkedArray, kind: np.dtype[Any]) -> NDArray[Any]:
     width, pieces = column.type.byte_width, []
     for chunk in column.chunks:
         data = chunk.buffers()[1]
-        held = data[chunk.offset * width : (chunk.offset + len(chunk)) * width] if data else b""
-        pieces.append(np.frombuffer(held, kind.base))
+        part = data[chunk.offset * width : (chunk.offset + len(chunk)) * width] if data else b""
+        pieces.append(np.frombuffer(part, kind.base))
     return np.concatenate([np.empty(0, kind.base), *pieces]).reshape(-1, *kind.shape)

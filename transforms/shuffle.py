@@ -78,8 +78,8 @@ class Batches(NamedTuple):
         """Each message's batch; what no client sends is in the last one."""
         if self.number == 1:
             return np.zeros(messages.size, np.int64)
-        each = np.uint64(self.codes // self.number)
-        return np.minimum(messages // each, np.uint64(self.number - 1)).astype(np.int64)
+        width = np.uint64(self.codes // self.number)
+        return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
 
     def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
         """(number,) how many messages of a block a client could have sent."""

@@ -75,7 +75,7 @@ class ScoreDoFn(beam.DoFn):
         ordered = sorted(models, key=_step)
         for piece in pieces(block, _ROWS):
             rows, targets = self._examples(piece)
-            errors = [self._objective.errors(each.model.average, rows, targets) for each in ordered]
+            errors = [self._objective.errors(run.model.average, rows, targets) for run in ordered]
             table = np.asarray(errors, np.float64)
             yield Scored(len(rows), table.sum(axis=1), (table**2).sum(axis=1))
 

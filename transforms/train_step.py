@@ -82,14 +82,14 @@ class TrainSteps(beam.PTransform):
             client = TargetsDoFn(opening, self.examples, self.open_rng)
             messages = of_steps.pop(0) | "Report targets" >> beam.ParDo(client)
             counted = messages | "Opening" >> _Heard(self, opening.mechanism)
-            found = AsSingleton(counted, default_value=None)
+            counts = AsSingleton(counted, default_value=None)
             open_model = OpenDoFn(self.steps, self.min_reports)
-            runs = [begin | "After the opening" >> beam.ParDo(open_model, found)]
+            runs = [begin | "After the opening" >> beam.ParDo(open_model, counts)]
         update = UpdateDoFn(self.steps, self.min_reports)
         for number, rows in enumerate(of_steps, 1):
             counted = (rows, runs[-1]) | f"Step {number}" >> _Round(self)
-            found = AsSingleton(counted, default_value=None)
-            runs.append(runs[-1] | f"After step {number}" >> beam.ParDo(update, found))
+            counts = AsSingleton(counted, default_value=None)
+            runs.append(runs[-1] | f"After step {number}" >> beam.ParDo(update, counts))
         return runs
 
 
@@ -178,16 +178,16 @@ class OpenDoFn(beam.DoFn):
     def __init__(self, steps: LocalSteps, min_reports: int) -> None:
         if steps.opening is None:
             raise ValueError("this run has no opening")
-        self._steps, self._each = steps, steps.opening.mechanism.messages
+        self._steps, self._per_user = steps, steps.opening.mechanism.messages
         # From a single report nobody knows by how much it is off.
-        self._least = max(min_reports, 2) * self._each
+        self._least = max(min_reports, 2) * self._per_user
 
     def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
         if counted is None or counted.messages < self._least:
             yield run
             return
         model = self._steps.open(run.model, counted.counts)
-        users = run.users + round(counted.messages / self._each)
+        users = run.users + round(counted.messages / self._per_user)
         yield Run(model, users, run.skipped, run.invalid + counted.invalid)
 
 
@@ -199,12 +199,12 @@ class UpdateDoFn(beam.DoFn):
         self._steps, self._min_reports = steps, min_reports
 
     def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
-        each = self._steps.mechanism.messages
-        if counted is None or counted.messages < self._min_reports * each:
+        per_user = self._steps.mechanism.messages
+        if counted is None or counted.messages < self._min_reports * per_user:
             yield run._replace(model=self._steps.skip(run.model), skipped=run.skipped + 1)
             return
         after = self._steps.advance(run.model, counted.counts)
         if after.diverged and not run.model.diverged:
             tally(DIVERGED, after.diverged)
-        users = run.users + round(counted.messages / each)
+        users = run.users + round(counted.messages / per_user)
         yield Run(after, users, run.skipped, run.invalid + counted.invalid)

@@ -92,10 +92,10 @@ def time_in(path: str) -> int | None:
     Args:
         path: of a file; its folders are not looked at.
     """
-    found = _DATED.search(re.split(r"[/\\]", path)[-1])
-    if found is None:
+    match = _DATED.search(re.split(r"[/\\]", path)[-1])
+    if match is None:
         return None
-    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    year, month, day, hour, minute = (int(part or 0) for part in match.groups())
     try:
         moment = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
     except ValueError:
@@ -176,31 +176,31 @@ class ToWindows(beam.PTransform):
 class SplitDoFn(beam.DoFn):
     """A table's rows by window."""
 
-    def __init__(self, asked: ToWindows) -> None:
-        self._asked = asked
+    def __init__(self, into: ToWindows) -> None:
+        self._into = into
 
     def process(self, file: tuple[str, pa.Table]) -> Iterator[Any]:
-        asked, (path, table) = self._asked, file
+        into, (path, table) = self._into, file
         if not table.num_rows:
             return
         moments, known = self._moments(path, table)
-        past = known & (moments <= asked.clock() + asked.ahead)
+        past = known & (moments <= into.clock() + into.ahead)
         if past.any():
             # One stray row does not close a window on all others.
             crowd = np.quantile(moments[past], _CROWD, method="lower")
-            yield TaggedOutput(asked.REACHED, int(crowd))
+            yield TaggedOutput(into.REACHED, int(crowd))
         # What is older than the calendar has windows without a name.
-        kept = past & (asked.windows.starts(moments) >= _FIRST)
-        if asked.oldest is not None:
-            kept &= moments >= asked.oldest
+        kept = past & (into.windows.starts(moments) >= _FIRST)
+        if into.oldest is not None:
+            kept &= moments >= into.oldest
         for reason, lost in ((NULL_TIME, ~known), (AHEAD, known & ~past), (LATE, past & ~kept)):
             if lost.any():
                 tally(reason, int(np.count_nonzero(lost)))
-        yield from self._parts(table.select(asked.keep), moments, kept)
+        yield from self._parts(table.select(into.keep), moments, kept)
 
     def _moments(self, path: str, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        if self._asked.column is not None:
-            return times(table.column(self._asked.column))
+        if self._into.column is not None:
+            return times(table.column(self._into.column))
         moment = time_in(path)
         size = table.num_rows
         return np.full(size, moment or 0, np.int64), np.full(size, moment is not None)
@@ -208,8 +208,8 @@ class SplitDoFn(beam.DoFn):
     def _parts(
         self, table: pa.Table, moments: NDArray[np.int64], kept: NDArray[np.bool_]
     ) -> Iterator[TimestampedValue]:
-        starts = self._asked.windows.starts(moments)
+        starts = self._into.windows.starts(moments)
         for start in np.unique(starts[kept]).tolist():
             mine = kept & (starts == start)
             part = table if mine.all() else table.filter(pa.array(mine))
-            yield TimestampedValue(part, Timestamp(micros=start + self._asked.delay))
+            yield TimestampedValue(part, Timestamp(micros=start + self._into.delay))

@@ -111,9 +111,9 @@ def design(
     if not LEAST_BINS <= bins <= MOST_BINS:
         raise ValueError(f"bins must lie in {LEAST_BINS} .. {MOST_BINS}, not {bins}")
     refusal = ValueError("there is no mechanism")
-    for each in preferred() if name == AUTO else (name,):
+    for candidate in preferred() if name == AUTO else (name,):
         try:
-            return _planned(_fitted(target, bins, each), expected)
+            return _planned(_fitted(target, bins, candidate), expected)
         except ValueError as error:
             refusal = error
     raise refusal

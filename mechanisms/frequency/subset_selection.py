@@ -99,12 +99,12 @@ class SubsetSelection(SetReports):
 
     def _precision(self, size: int) -> Fraction:
         """1 / (the average variance of one report), were this the size of subsets."""
-        d, keep = self.domain_size, Fraction(self._held(size), _WORD)
+        d, keep = self.domain_size, Fraction(self._keep_weight(size), _WORD)
         other = (size - keep) / (d - 1)
         spread = keep * (1 - keep) + (d - 1) * other * (1 - other)
         return d * (keep - other) ** 2 / spread
 
-    def _held(self, size: int) -> int:
+    def _keep_weight(self, size: int) -> int:
         """P(a subset of this size holds the user's value) in units of 2^-64, rounded down.
 
         Such subsets have e^epsilon times the weight of the others, and there are k of them for
@@ -116,7 +116,7 @@ class SubsetSelection(SetReports):
     @cached_property
     def keep_weight(self) -> int:
         """P(the subset holds the user's value) in units of 2^-64."""
-        return self._held(self.subset_size)
+        return self._keep_weight(self.subset_size)
 
     @property
     def keep(self) -> float:

@@ -15,7 +15,7 @@ from mechanisms.heavy_hitters.scores import Row, rows_of
 from mechanisms.postprocess.intervals import normal_quantile
 
 
-class Found(NamedTuple):
+class FrequentStrings(NamedTuple):
     """Strings that stand out, the most frequent first.
 
     Attributes:
@@ -53,7 +53,7 @@ def discover(
     search: Search,
     top: int | None = None,
     confidence: float = 0.95,
-) -> Found:
+) -> FrequentStrings:
     """The frequent strings in a collector's counts: post-processing, which costs no privacy.
 
     Args:
@@ -78,7 +78,7 @@ def discover(
     one, all_ = (
         normal_quantile(confidence, comparisons) * error for comparisons in (1, max(candidates, 1))
     )
-    return Found(
+    return FrequentStrings(
         [text for text, _ in texts],
         np.array([whole for _, whole in texts], np.bool_),
         estimate,

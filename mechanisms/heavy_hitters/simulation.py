@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts
-from mechanisms.heavy_hitters.discovery import Found, discover
+from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.fitting import Plan
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import SeededRandom
@@ -50,7 +50,7 @@ def simulate(
     rng: SeededRandom,
     top: int | None = None,
     confidence: float = 0.95,
-) -> Found:
+) -> FrequentStrings:
     """What a search would have found in a population, under a public hash of its own.
 
     Args:
@@ -80,12 +80,14 @@ class Quality(NamedTuple):
     false_strings: int
 
 
-def quality(plan: Plan, found: Found, values: Sequence[str], holders: ArrayLike, k: int) -> Quality:
+def quality(
+    plan: Plan, strings: FrequentStrings, values: Sequence[str], holders: ArrayLike, k: int
+) -> Quality:
     """Precision and recall of a search.
 
     Args:
         plan: of the search, which says where strings were cut.
-        found: its result.
+        strings: its result.
         values: (m,) strings, each once.
         holders: (m,) how many users hold each.
         k: how many of the most frequent strings ought to be found, at least 1.
@@ -96,7 +98,7 @@ def quality(plan: Plan, found: Found, values: Sequence[str], holders: ArrayLike,
     for place in np.flatnonzero(usable & (np.asarray(holders) > 0)).tolist():
         truth[code.text(codes[place])] += int(np.asarray(holders)[place])
     wanted = {string for string, _ in truth.most_common(k)}
-    listed = list(zip(found.values, found.whole.tolist(), strict=True))
+    listed = list(zip(strings.values, strings.whole.tolist(), strict=True))
     first = listed[:k]
     return Quality(
         len(wanted.intersection(first)) / len(first) if first else 1.0,

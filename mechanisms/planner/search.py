@@ -57,10 +57,10 @@ def designs(target: Target[Task[M]]) -> list[Design[M]]:
         ValueError: none can meet it; the reason of the first.
     """
     candidates = target.task.shortlist(target, searched(target))
-    found: dict[str, Design[M]] = {}
+    by_name: dict[str, Design[M]] = {}
     refusals: list[ValueError] = []
     for one in candidates:
-        if target.rule == "shuffle" and one.second_to in found:
+        if target.rule == "shuffle" and one.second_to in by_name:
             continue
         try:
             mechanism = fitted(one, target.capped(one.largest_epsilon))
@@ -68,10 +68,10 @@ def designs(target: Target[Task[M]]) -> list[Design[M]]:
             refusals.append(error)
             continue
         if target.task.allows(mechanism):
-            found[one.name] = Design(target, one.name, mechanism)
-    if not found:
+            by_name[one.name] = Design(target, one.name, mechanism)
+    if not by_name:
         raise refusals[0] if refusals else ValueError(_nobody(target))
-    return list(found.values())
+    return list(by_name.values())
 
 
 def searched(target: Target[Task[M]]) -> list[Registration]:
@@ -142,12 +142,12 @@ def _least(
     if name != AUTO:
         return _least_of_one(partial(at, name=name), error, low, high, no)
     # Search with one mechanism at a time, until none is better where the search ends.
-    found: dict[str, Design[M]] = {}
+    by_name: dict[str, Design[M]] = {}
     best = at(high, AUTO).name
-    while best not in found:
-        found[best] = _least_of_one(partial(at, name=best), error, low, high, no)
-        best = search(found[best].target).name
-    return found[best]
+    while best not in by_name:
+        by_name[best] = _least_of_one(partial(at, name=best), error, low, high, no)
+        best = search(by_name[best].target).name
+    return by_name[best]
 
 
 def _least_of_one(
@@ -167,4 +167,4 @@ def _least_of_one(
     # Errors fall nearly like powers of epsilon and of n, so in logarithms few steps are needed.
     root = optimize.brentq(excess, low, high, xtol=3e-4)
     steps = (root + step * 4e-4 for step in range(1 << 20))
-    return next(found for found in map(at, steps) if found.error <= error**2)
+    return next(design for design in map(at, steps) if design.error <= error**2)

@@ -23,7 +23,7 @@ def accounted(
     """Many equal rounds, each made of several releases, by every accountant there is.
 
     Args:
-        each: what one round reveals in all; its delta, times rounds, is set aside.
+        once: what one round reveals in all; its delta, times rounds, is set aside.
         losses: of the releases of one round.
         rounds: how many.
         delta: the mass that may lie outside the epsilon to be found, in (0, 1).

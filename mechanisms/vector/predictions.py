@@ -80,22 +80,27 @@ def predict(
             f"{apart}, {mu2}, {e2}"
         )
     one, all_of_them = (normal_quantile(confidence, times) for times in (1, target.task.dimension))
-    found = []
-    for each in _designs(target):
+    predictions = []
+    for design in _designs(target):
         noise = (
-            float(each.mechanism.variance(math.sqrt(e2))) / target.n + each.mechanism.seed_variance
+            float(design.mechanism.variance(math.sqrt(e2))) / target.n
+            + design.mechanism.seed_variance
         )
         d, width = target.task.dimension, math.sqrt(noise)
         to_mean = noise / d + (1 - 1 / d) * _shrunk(noise, apart)
         intervals = one * width, all_of_them * width
-        found.append(Prediction(each.name, noise, _shrunk(noise, mu2), to_mean, *intervals, each))
+        predictions.append(
+            Prediction(design.name, noise, _shrunk(noise, mu2), to_mean, *intervals, design)
+        )
     biased = [Prediction("zeros", mu2)]
     projection = _projection(target)
     if projection is not None:
         biased.append(Prediction("random projection", (1 - projection.kept) * mu2))
-        found.append(Prediction("multi_rphm", projection.error(mu2, e2, target.n)))
-        found += [_multiplied(x.error, projection.kept, mu2) for x in found if x.name == "multi_hm"]
-    return (*biased, *sorted(found, key=lambda row: row.error))
+        predictions.append(Prediction("multi_rphm", projection.error(mu2, e2, target.n)))
+        predictions += [
+            _multiplied(x.error, projection.kept, mu2) for x in predictions if x.name == "multi_hm"
+        ]
+    return (*biased, *sorted(predictions, key=lambda row: row.error))
 
 
 def crossover(target: Target[VectorTask], mean_square: float, second_moment: float) -> float:
@@ -120,16 +125,16 @@ def crossover(target: Target[VectorTask], mean_square: float, second_moment: flo
 
 def _designs(target: Target[VectorTask]) -> list[Design[VectorMean]]:
     """What reports rows without a bias, within the target."""
-    found = []
+    designs = []
     # Of a batch also where reports spend what they may: those whose batches are accounted for best.
     for one in of_task(VectorTask.name).values():
         if target.model not in one.searched or not target.task.admits(one):
             continue
         try:
-            found.append(search(target, one.name))
+            designs.append(search(target, one.name))
         except ValueError:  # out of this one's reach; `design` says why if it is asked for
             continue
-    return found
+    return designs
 
 
 def _projection(target: Target[VectorTask]) -> MultiRphm | None:

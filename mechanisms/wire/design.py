@@ -75,12 +75,12 @@ def _(part: Real) -> Json:
 
 @described.register(Sequence)
 def _(part: Sequence[Any]) -> Json:
-    return [described(each) for each in part]
+    return [described(item) for item in part]
 
 
 @described.register(Mapping)
 def _(part: Mapping[str, Any]) -> Json:
-    return {str(name): described(each) for name, each in part.items()}
+    return {str(name): described(item) for name, item in part.items()}
 
 
 def described_loss(guarantee: Guarantee) -> Json:

@@ -51,7 +51,7 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    accounts = [_account(*each) for each in _accounts(_chosen(arguments, rest))]
+    accounts = [_account(*account) for account in _accounts(_chosen(arguments, rest))]
     if arguments.json:
         _print_json(screen, accounts)
         return DONE
@@ -92,7 +92,7 @@ def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
         own = [entry for entry in entries if entry.collection == collection and entry.counted]
         for entry in own:
             account = together(own, entry, entry.scope)
-            accounts.setdefault(tuple(each.id for each in account), (entry.window, account))
+            accounts.setdefault(tuple(one.id for one in account), (entry.window, account))
             if entry.scope == "user":  # all windows make one account
                 break
     return list(accounts.values())

@@ -126,12 +126,12 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
         return math.log(max(together, sys.float_info.min) / budget.delta)
 
     by_sum = _share_by_sum(before, wanted, budget)
-    low, found = max(_LEAST, by_sum), 0.0
+    low, by_limit = max(_LEAST, by_sum), 0.0
     # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
     if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
-        found = math.exp(crossing - 2 * _NEAR)
-    candidates = [_downward(share, 3) for share in (found, by_sum, 0.999 * by_sum)]
+        by_limit = math.exp(crossing - 2 * _NEAR)
+    candidates = [_downward(share, 3) for share in (by_limit, by_sum, 0.999 * by_sum)]
     return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
 
 

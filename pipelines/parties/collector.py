@@ -205,12 +205,12 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         dropped: Mapping[str, int],
         sizes: Mapping[str, int],
     ) -> None:
-        read, told = sizes.get("read", 0), Counter(dropped) + Counter({COPY: self._copies})
+        read, counts = sizes.get("read", 0), Counter(dropped) + Counter({COPY: self._copies})
         if self._sealed:
             seals = sizes.get("once", 0)
-            told += Counter({DUPLICATE: read - seals, _UNUSABLE: seals - sizes.get("opened", 0)})
+            counts += Counter({DUPLICATE: read - seals, _UNUSABLE: seals - sizes.get("opened", 0)})
         came = read + sum(dropped.values()) + self._copies
         self._target = self._target.telling(
-            reports={"came": came, "dropped": dict(sorted(told.items()))}
+            reports={"came": came, "dropped": dict(sorted(counts.items()))}
         )
         super().process(once, contents)

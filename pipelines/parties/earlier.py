@@ -53,7 +53,7 @@ def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
     parent = FileSystems.split(folder.rstrip("/"))[0]
     try:
         pattern = FileSystems.join(parent, "*", SUMMARY) if parent else f"*/{SUMMARY}"
-        paths = [each.path for each in FileSystems.match([pattern])[0].metadata_list]
+        paths = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
     except (OSError, BeamIOError, ValueError):
         return  # a place that cannot be listed holds nothing that could be known
     with ThreadPoolExecutor(_READERS) as pool:

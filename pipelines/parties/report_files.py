@@ -23,7 +23,7 @@ from transforms.progress import REPORTS, tally
 from transforms.reports import read
 
 
-class Found(NamedTuple):
+class ReportFiles(NamedTuple):
     """Some files.
 
     Attributes:
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     size: int
 
 
-def find(patterns: Iterable[str]) -> Found:
+def find(patterns: Iterable[str]) -> ReportFiles:
     """The files of reports that some words on the command line name.
 
     Args:
@@ -52,7 +52,7 @@ def find(patterns: Iterable[str]) -> Found:
             for file in matched(pattern)
         }
     ordered = sorted(sizes.values())
-    return Found(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
+    return ReportFiles(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
 
 
 class Read(NamedTuple):

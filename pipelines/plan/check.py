@@ -46,11 +46,11 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
         return WITHHELD if refused else DONE
-    for told in (
+    for text in (
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
         f"resolved to design {job.design.hex()}: clients, shuffler and collector must agree on it",
     ):
-        screen.print(told, highlight=False, markup=False, soft_wrap=True)
+        screen.print(text, highlight=False, markup=False, soft_wrap=True)
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)

@@ -48,7 +48,7 @@ def about(text: str, *place: int | str) -> PydanticCustomError:
     """A complaint about several keys, at the one that would have to change.
 
     Args:
-        told: what is wrong.
+        text: what is wrong.
         place: of that key, from where the complaint is made inwards.
     """
     return PydanticCustomError(ELSEWHERE, "{told}", {"told": text, "place": place})

@@ -96,10 +96,10 @@ def seconds_of(span: str) -> int:
     >>> seconds_of("15min")
     900
     """
-    found = _SPAN.fullmatch(span)
-    if found is None:
+    match = _SPAN.fullmatch(span)
+    if match is None:
         raise ValueError("no span of time")
-    return int(found[1]) * _SECONDS[found[2]]
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 class MetricRequest(BaseModel):
@@ -237,7 +237,7 @@ class Plan(_Part):
             "epsilon_local": self.epsilon_local,
         }
         common = {name: value for name, value in common.items() if name in kind.model_fields}
-        asked = (
+        words = (
             common
             | metric.options
             | {
@@ -248,4 +248,4 @@ class Plan(_Part):
                 "delta": None if self.delta is None else self.delta * share,
             }
         )
-        return kind(**{name: value for name, value in asked.items() if value is not None})
+        return kind(**{name: value for name, value in words.items() if value is not None})

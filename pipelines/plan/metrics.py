@@ -55,7 +55,7 @@ def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
 
     Args:
         metric: that was refused.
-        told: why; by an option's name before anything else, or by what was written there.
+        refusal: why; by an option's name before anything else, or by what was written there.
     """
     options, words = metric.options, _WORD.findall(refusal)
     values = {written: name for name, written in options.items() if isinstance(written, str)}

@@ -44,7 +44,7 @@ def publish(
         streamed: the plan.
         start: of the window, in microseconds.
         first: of the first window that was added to it, or its own.
-        held: metric -> what there is of it.
+        backlog: metric -> what there is of it.
         for_beam: Beam's options.
 
     Returns:

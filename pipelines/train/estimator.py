@@ -79,7 +79,7 @@ def _preprocessing(schema: Schema) -> Any:
     steps: list[tuple[str, Any, Any]] = []
     for sort, group in groupby(enumerate(schema.attributes), lambda pair: type(pair[1])):
         members = list(group)
-        places, attributes = [place for place, _ in members], [each for _, each in members]
+        places, attributes = [place for place, _ in members], [member for _, member in members]
         if sort is Number:
             steps.append((f"numbers {len(steps)}", MinMaxScaler((-1, 1), clip=True), places))
         elif sort is Category:
@@ -87,7 +87,7 @@ def _preprocessing(schema: Schema) -> Any:
             encoder = OneHotEncoder(categories=declared, drop="first", sparse_output=False)
             steps.append((f"categories {len(steps)}", encoder, places))
         else:  # one by one: each is a matrix of its own
-            steps += [(each.column, _list(schema, each), place) for place, each in members]
+            steps += [(member.column, _list(schema, member), place) for place, member in members]
     return ColumnTransformer(steps)
 
 

@@ -228,10 +228,10 @@ def _public(
             "published as they are must be public"
         )
     for column, kind in schema.kinds.items():
-        found = public.column_type(column, "--validation")
-        if found != kind:
+        public_kind = public.column_type(column, "--validation")
+        if public_kind != kind:
             raise RequestError(
-                f"--validation: column {column!r} is {found}, but {kind} in --input; write the "
-                "files with one schema"
+                f"--validation: column {column!r} is {public_kind}, but {kind} in --input; write "
+                "the files with one schema"
             )
     return public

@@ -41,10 +41,10 @@ def test_a_pipeline_finds_what_the_collector_does() -> None:
     assert isinstance(outcome, Discovered)
     expected = discover(PROTOCOL, PROTOCOL.levels.count(sent), search, 3, 0.9)
     assert outcome.invalid == 1
-    assert outcome.found.values == expected.values
+    assert outcome.strings.values == expected.values
     assert len(expected.values) == 3
     for name in ("estimate", "standard_error", "lower", "upper", "expected_false"):
-        np.testing.assert_array_equal(getattr(outcome.found, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(outcome.strings, name), getattr(expected, name))
 
 
 def test_an_empty_batch_yields_an_empty_list() -> None:
@@ -53,4 +53,4 @@ def test_an_empty_batch_yields_an_empty_list() -> None:
         return nothing | Discover(PROTOCOL, Search())
 
     (outcome,) = run(build).elements
-    assert (outcome.found.values, outcome.found.n, outcome.invalid) == ([], 0, 0)
+    assert (outcome.strings.values, outcome.strings.n, outcome.invalid) == ([], 0, 0)

@@ -81,8 +81,8 @@ class UserDigest:
         offsets = np.frombuffer(offset_buffer, np.int64)[ids.offset : ids.offset + len(ids) + 1]
         starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
         # Of the data only what these rows hold: slices share the buffer of a whole row group.
-        held = data[offsets[0] : offsets[-1]].to_pybytes() if data else b""
-        padded = np.frombuffer(held + bytes(8), np.uint8)
+        text = data[offsets[0] : offsets[-1]].to_pybytes() if data else b""
+        padded = np.frombuffer(text + bytes(8), np.uint8)
         state = _mix(lengths.astype(np.uint64) ^ np.uint64(self.key))
         active = np.arange(len(ids))
         for position in range(0, int(lengths.max(initial=0)), 8):

@@ -149,7 +149,7 @@ class HeavyHitters(Metric):
         return reports.messages | "Discover" >> discover
 
     def enough(self, estimate: Discovered) -> bool:
-        return estimate.found.n >= self.min_reports
+        return estimate.strings.n >= self.min_reports
 
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
         return {result.TABLE: result.heavy_hitters_table(estimate)}
@@ -159,7 +159,7 @@ class HeavyHitters(Metric):
         return f"one {self.unit}'s string is replaced by any other string of the alphabet"
 
     def reported(self, estimate: Discovered) -> tuple[int, int]:
-        return estimate.found.n, estimate.invalid
+        return estimate.strings.n, estimate.invalid
 
     @property
     def request(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def heavy_hitters_table(discovered: Discovered) -> pa.Table:
     together, however they were chosen); expected_false (how many strings that nobody holds would
     stand out as far, at most, on average).
     """
-    found = discovered.found
+    found = discovered.strings
     names = (
         "estimate", "standard_error", "lower", "upper", "lower_simultaneous",
         "upper_simultaneous", "expected_false",
@@ -36,7 +36,7 @@ def heavy_hitters_table(discovered: Discovered) -> pa.Table:
 
 def search_statement(metric: HeavyHitters, discovered: Discovered) -> dict[str, Any]:
     """How strings were searched for, and how many there are."""
-    plan, found = metric.plan, discovered.found
+    plan, found = metric.plan, discovered.strings
     protocol, limit = plan.protocol, plan.detection_limit
     return {
         "prospect": metric.prospect,

@@ -10,7 +10,7 @@ from scipy import stats
 
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
-from mechanisms.heavy_hitters.discovery import Found, discover
+from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search
@@ -35,7 +35,9 @@ def words(size: int, seed: int, code: PrefixCode = SMALL, longest: int = 7) -> l
     return list(found)
 
 
-def search(protocol: Protocol, values, holders, seed: int, wanted: Search, **more) -> Found:
+def search(
+    protocol: Protocol, values, holders, seed: int, wanted: Search, **more
+) -> FrequentStrings:
     return discover(protocol, report(protocol, values, holders, SeededRandom(seed)), wanted, **more)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.heavy_hitters.discovery import Found
+from mechanisms.heavy_hitters.discovery import FrequentStrings
 from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
@@ -135,10 +135,10 @@ def test_a_simulated_search_finds_the_head(plans) -> None:
 
 
 def test_quality_compares_strings_as_they_were_cut(plans) -> None:
-    def listed(*values: tuple[str, bool]) -> Found:
+    def listed(*values: tuple[str, bool]) -> FrequentStrings:
         size = np.zeros(len(values))
         whole = np.array([each for _, each in values], np.bool_)
-        return Found([value for value, _ in values], whole, *[size] * 7, 10, 10)
+        return FrequentStrings([value for value, _ in values], whole, *[size] * 7, 10, 10)
 
     plan = plans["local"]
     values = ["1", "2", "34567", "34560", "x", "9"]

@@ -18,9 +18,9 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
-from pipelines import plan_vectors
 from pipelines.errors import DONE, RequestError
-from pipelines.planning import PlanRequest, designs_table, losses, promise
+from pipelines.planner import rows
+from pipelines.planner.request import PlanRequest, designs_table, losses, promise
 from pipelines.requests import no_more, request
 from pipelines.wording import upward
 
@@ -66,7 +66,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
     _add_histogram(parser.add_argument_group("histograms of values"))
-    plan_vectors.add_to(parser)
+    rows.add_to(parser)
     parser.set_defaults(command=run)
 
 
@@ -94,11 +94,11 @@ def _add_histogram(parser: Any) -> None:
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print the comparison."""
     no_more(beam_arguments)
-    asked = {k: v for k, v in vars(arguments).items() if k != "command"}
-    if asked["dimension"] is not None:
-        return plan_vectors.run(asked)
-    _require_histogram(asked)
-    options = request(PlanOptions, {k: asked[k] for k in PlanOptions.model_fields})
+    typed = {k: v for k, v in vars(arguments).items() if k != "command"}
+    if typed["dimension"] is not None:
+        return rows.run(typed)
+    _require_histogram(typed)
+    options = request(PlanOptions, {k: typed[k] for k in PlanOptions.model_fields})
     screen = Console()
     try:
         target = _target(options)
@@ -112,12 +112,12 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     return DONE
 
 
-def _require_histogram(asked: Mapping[str, Any]) -> None:
+def _require_histogram(typed: Mapping[str, Any]) -> None:
     """Refuse what means something for rows of numbers only."""
-    for name, given in asked.items():
+    for name, given in typed.items():
         if name not in PlanOptions.model_fields and given is not None:
             raise RequestError(f"--{name.replace('_', '-')} needs --dimension: it is for rows")
-    if asked["domain_size"] is None:
+    if typed["domain_size"] is None:
         raise RequestError(
             "--domain-size or --dimension is missing: say how many values there are, or how many "
             "numbers a row has"
@@ -135,17 +135,17 @@ def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Tab
         "messages of a user, on average; local and release: epsilon",
         ("p", "error", "POP", "bits", "sent", "local", "release"),
     )
-    for place, found in enumerate(compared):
-        constants = found.mechanism.constants()
+    for place, design in enumerate(compared):
+        constants = design.mechanism.constants()
         table.add_row(
             "" if place else "best",
-            found.name,
+            design.name,
             f"{constants['hash_range']:,}" if "hash_range" in constants else "",
-            f"{math.sqrt(found.error):.2e}",
-            f"{math.sqrt(error_after_projection(found, guess)):.2e}",
-            str(found.bits),
-            f"{found.messages:.4g}",
-            *losses(found),
+            f"{math.sqrt(design.error):.2e}",
+            f"{math.sqrt(error_after_projection(design, guess)):.2e}",
+            str(design.bits),
+            f"{design.messages:.4g}",
+            *losses(design),
         )
     return table
 
@@ -153,13 +153,13 @@ def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Tab
 def _target(options: PlanOptions) -> Target[FrequencyTask]:
     """The question as the planner takes it; what is being looked for gets a stand-in."""
     looked_for = options.for_error is not None
-    asked = options.asked(2 if looked_for and options.epsilon is not None else None)
+    terms = options.terms(2 if looked_for and options.epsilon is not None else None)
     if looked_for and options.epsilon is None:
-        asked["epsilon"] = 1.0
-    if asked["epsilon"] is None and options.epsilon_local is None:
+        terms["epsilon"] = 1.0
+    if terms["epsilon"] is None and options.epsilon_local is None:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
     return Target(
-        **asked,
+        **terms,
         task=FrequencyTask(options.domain_size, options.max_messages),
         honest_share=options.honest_share,
     )
@@ -173,11 +173,9 @@ def _turned_round(
     if (options.epsilon is None) == (options.reports is None):
         raise RequestError("--for-error needs either --epsilon or --reports, and finds the other")
     if options.epsilon is None:
-        found = least_epsilon(target, error)
-        said = (
-            f"least epsilon for a standard error of {error:g}: {upward(found.release.epsilon, 4):g}"
-        )
-        target = replace(target, epsilon=found.release.epsilon)
+        epsilon = least_epsilon(target, error).release.epsilon
+        said = f"least epsilon for a standard error of {error:g}: {upward(epsilon, 4):g}"
+        target = replace(target, epsilon=epsilon)
     else:
         target = replace(target, n=least_reports(target, error).target.n)
         said = f"fewest reports for a standard error of {error:g}: {target.n:,}"

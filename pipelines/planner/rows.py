@@ -18,7 +18,7 @@ from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError
-from pipelines.planning import PlanRequest, designs_table, losses, promise
+from pipelines.planner.request import PlanRequest, designs_table, losses, promise
 from pipelines.requests import Whole, request
 
 
@@ -53,20 +53,20 @@ def add_to(parser: Any) -> None:
     )  # fmt: skip
 
 
-def run(asked: Mapping[str, Any]) -> int:
+def run(typed: Mapping[str, Any]) -> int:
     """Print what to expect.
 
     Args:
-        asked: option -> what was typed; None for what was not.
+        typed: option -> what was typed; None for what was not.
 
     Raises:
         RequestError: something is wrong with the request.
     """
-    _require_rows(asked)
-    options = request(VectorPlanOptions, asked)
+    _require_rows(typed)
+    options = request(VectorPlanOptions, typed)
     try:
         rows = VectorTask(options.dimension, options.radius)
-        target = Target(**options.asked(), task=rows, seed=0)
+        target = Target(**options.terms(), task=rows, seed=0)
         guess = options.mean_square, options.second_moment, options.spread
         expected = predict(target, *guess)
     except ValueError as error:
@@ -83,11 +83,11 @@ def run(asked: Mapping[str, Any]) -> int:
     return DONE
 
 
-def _require_rows(asked: Mapping[str, Any]) -> None:
+def _require_rows(typed: Mapping[str, Any]) -> None:
     """Refuse what means something for values in a domain only."""
-    unknown = [name for name in asked if name not in VectorPlanOptions.model_fields]
+    unknown = [name for name in typed if name not in VectorPlanOptions.model_fields]
     for name in unknown:
-        if asked[name] is not None:
+        if typed[name] is not None:
             flag = "--" + name.replace("_", "-")
             raise RequestError(f"{flag} is for histograms; leave it out, or --dimension")
 
@@ -109,7 +109,7 @@ def _table(
         table.add_row(
             "auto" if row.design is best else "",
             row.name,
-            *("" if each is None else _short(each) for each in errors),
+            *("" if error is None else _short(error) for error in errors),
             *([""] * 4 if row.design is None else _cost(row.design)),
         )
     return table
@@ -122,8 +122,8 @@ def _cost(design: Design[VectorMean]) -> list[str]:
 
 def _short(number: float) -> str:
     """Three digits, in seven characters."""
-    told = f"{number:.2e}" if 0 < number < 1e-3 else f"{number:.3g}"
-    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].replace("+", ""), told)
+    text = f"{number:.2e}" if 0 < number < 1e-3 else f"{number:.3g}"
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].replace("+", ""), text)
 
 
 def _projected(

@@ -28,7 +28,7 @@ class PlanRequest(BaseModel):
     reports: Whole | None = Field(None, ge=1, le=1 << 40)
     epsilon_local: float | None = Field(None, gt=0)
 
-    def asked(self, reports: int | None = None) -> dict[str, Any]:
+    def terms(self, reports: int | None = None) -> dict[str, Any]:
         """What targets have in common.
 
         Args:

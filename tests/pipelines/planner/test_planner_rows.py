@@ -17,7 +17,7 @@ from pipelines.cli import main
 
 SOURCE = ("--model", "local", "--epsilon", "1", "--dimension", "400")
 DATA = ("--mean-square", "0.110914260", "--second-moment", "0.172977829", "--spread", "0")
-VECTORS = Path(__file__).parents[1] / "data" / "vectors.json"
+VECTORS = Path(__file__).parents[2] / "data" / "vectors.json"
 ENTRIES = json.loads(VECTORS.read_text())["rphm_mse"]
 
 

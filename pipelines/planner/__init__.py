@@ -1,0 +1,1 @@
+"""`hushbeam plan`: mechanisms compared for a privacy target, before data is touched."""
