@@ -71,6 +71,11 @@ class CentralPlan(ABC):
 
     @property
     @abstractmethod
+    def less_noise(self) -> str:
+        """What makes its noise less."""
+
+    @property
+    @abstractmethod
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""
 

@@ -30,10 +30,12 @@ class TrainInOnePlace(beam.PTransform):
 
     Attributes:
         job: what was asked.
+        plan: the method's.
         public: blocks of public rows, or None.
     """
 
     job: TrainJob
+    plan: CentralPlan
     public: beam.PCollection | None
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
@@ -43,7 +45,7 @@ class TrainInOnePlace(beam.PTransform):
             | "Gather" >> beam.GroupByKey()
         )
         public = [] if self.public is None else AsIter(self.public)
-        return gathered | "Train" >> beam.ParDo(TrainDoFn(self.job), public)
+        return gathered | "Train" >> beam.ParDo(TrainDoFn(self.job, self.plan), public)
 
 
 def _keyed(block: RowBlock) -> tuple[int, RowBlock]:
@@ -53,8 +55,8 @@ def _keyed(block: RowBlock) -> tuple[int, RowBlock]:
 class TrainDoFn(beam.DoFn):
     """The whole run."""
 
-    def __init__(self, job: TrainJob) -> None:
-        self._job = job
+    def __init__(self, job: TrainJob, plan: CentralPlan) -> None:
+        self._job, self._plan = job, plan
 
     def setup(self) -> None:
         self._rng = self._job.open_rng()
@@ -62,9 +64,7 @@ class TrainDoFn(beam.DoFn):
     def process(
         self, gathered: tuple[int, Iterable[RowBlock]], public: Iterable[RowBlock]
     ) -> Iterator[Trained]:
-        job, plan = self._job, self._job.plan
-        if not isinstance(plan, CentralPlan):
-            raise TypeError("the plan is of another method")
+        job, plan = self._job, self._plan
         rows, targets = self._rows(gathered[1])
         tally(REPORTS, len(rows))
         if len(rows) < plan.least:

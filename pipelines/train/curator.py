@@ -98,6 +98,10 @@ class CuratorPlan(CentralPlan):
         return f"had any one {self._whose} counted for nothing"
 
     @property
+    def less_noise(self) -> str:
+        return "a larger epsilon, more rows, a larger --lot"
+
+    @property
     def step_name(self) -> str:
         return "lots"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.learning.objective import Objective
@@ -14,7 +13,9 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import FailedError, RequestError
 from pipelines.row_attributes import read_attributes
+from pipelines.train.central import CentralPlan
 from pipelines.train.curator import plan_curator
+from pipelines.train.local import LocalPlan
 from pipelines.train.local_plan import plan_local
 from pipelines.train.options import TrainOptions, require_sense
 from pipelines.train.participants import plan_participants
@@ -30,50 +31,7 @@ HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says
 
 
-class Plan(Protocol):
-    """How one method goes about it, and what it guarantees."""
-
-    @property
-    def least(self) -> int:
-        """The fewest rows that a release stands on."""
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the release promises, and if that is more than nothing what a report does."""
-
-    @property
-    def beside(self) -> dict[str, Guarantee]:
-        """What else is known, by name."""
-
-    @property
-    def cautions(self) -> list[str]:
-        """What should be thought over before the run."""
-
-    def promises(self) -> list[str]:
-        """The guarantees in words, and what a reader must know beside them."""
-
-    def training(self) -> dict[str, Any]:
-        """What is done, for the statement."""
-
-    @property
-    def neighbours(self) -> str:
-        """What may change between inputs that the guarantees compare."""
-
-    @property
-    def exactly(self) -> str:
-        """What is published as it is."""
-
-    @property
-    def step_name(self) -> str:
-        """What the learning curve runs over."""
-
-
-_SLOWER = "lower --learning-rate, which was {learning_rate:.3g}, or have less noise: "
-_ADVICE = {  # to those whose run diverged
-    "local": _SLOWER + "a larger epsilon, more users a step",
-    "dp-sgd": _SLOWER + "a larger epsilon, more rows, a larger --lot",
-    "dssgd": _SLOWER + "a smaller --bound or --upload-share, a larger epsilon, fewer --epochs",
-}
+_SLOWER = "lower --learning-rate, which was {rate:.3g}, or have less noise"
 
 
 @dataclass(frozen=True)
@@ -94,7 +52,7 @@ class TrainJob:
     telemetry: inputs.Telemetry
     schema: Schema
     objective: Objective
-    plan: Plan
+    plan: CentralPlan | LocalPlan
     public: inputs.Telemetry | None = None
     open_rng: Generator = SecureRandom
 
@@ -129,10 +87,10 @@ class TrainJob:
             FailedError: the run diverged.
         """
         if DIVERGED in counted:
-            advice = _ADVICE[self.options.method].format(**self.plan.training())
+            slower = _SLOWER.format(rate=self.plan.training()["learning_rate"])
             raise FailedError(
-                f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {advice}"
-                ", fewer attributes"
+                f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {slower}"
+                f": {self.plan.less_noise}, fewer attributes"
             )
         if WITHHELD not in counted and REPORTS in counted:
             return None
@@ -201,7 +159,9 @@ def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJ
     return TrainJob(options, telemetry, schema, objective, plan, public, open_rng)
 
 
-def _plan(options: TrainOptions, rows: int, objective: Objective, schema: Schema) -> Plan:
+def _plan(
+    options: TrainOptions, rows: int, objective: Objective, schema: Schema
+) -> CentralPlan | LocalPlan:
     """What the method makes of the request."""
     if options.method == "local":
         return plan_local(options, rows, objective, schema.features.longest)

@@ -154,6 +154,11 @@ class LocalPlan:
         )
 
     @property
+    def less_noise(self) -> str:
+        """What makes its noise less."""
+        return "a larger epsilon, more users a step"
+
+    @property
     def step_name(self) -> str:
         """What the learning curve runs over."""
         return "steps"

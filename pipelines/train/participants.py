@@ -77,6 +77,10 @@ class ParticipantsPlan(CentralPlan):
         )
 
     @property
+    def less_noise(self) -> str:
+        return "a smaller --bound or --upload-share, a larger epsilon, fewer --epochs"
+
+    @property
     def step_name(self) -> str:
         return "epochs"
 

@@ -24,9 +24,10 @@ from pipelines.train.curator import CuratorPlan
 from pipelines.train.curve import Point, curve_table, private_curve, public_curve
 from pipelines.train.job import prepare
 from pipelines.train.local import LocalPlan
+from pipelines.train.local_run import scored_steps
 from pipelines.train.options import MOST_STEPS, TrainOptions
 from pipelines.train.participants import ParticipantsPlan
-from pipelines.train.publish import PublishModel, asked_steps
+from pipelines.train.publish import PublishModel
 from transforms.shuffle import Shuffle
 from transforms.train_curve import Scored
 
@@ -161,7 +162,7 @@ def test_those_held_back_are_promised_no_less(job):
     made = job(hold_back=0.3, steps=6)
     curve = made.plan.curve
     assert curve.steps[-1] == 6
-    assert asked_steps(made) == list(curve.steps)
+    assert scored_steps(made.plan) == list(curve.steps)
     assert curve.design.release.epsilon == 1.0
     assert made.plan.users == int(ROWS * 0.7) // 6
     assert "learning curve" in made.guarantees[0].how
@@ -415,7 +416,7 @@ def test_public_rows_are_other_rows_of_the_same_kind(job, log, tmp_path):
         job(validation=(str(path),))
     pq.write_table(table.set_column(2, "y", pa.array([1])), path)
     made = job(validation=(str(path),), steps=4)
-    assert asked_steps(made) == [0, 1, 2, 3, 4]
+    assert scored_steps(made.plan) == [0, 1, 2, 3, 4]
 
 
 def test_rows_that_fill_the_memory_of_one_worker_are_refused(job, monkeypatch):
