@@ -6,8 +6,6 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from pipelines.evaluate import train_command
-
 _DESCRIPTION = """\
 Compare systems side by side on simulated releases of populations whose truth is known. Nothing here
 is a release: errors are measured against the true values, so that whoever may not see the data may
@@ -19,6 +17,7 @@ _STUDIES = {
     "heavy-hitters": "what searches for undeclared strings find",
     "mean": "errors of means, and what one report gives away",
     "vector-mean": "errors of many means at once, predicted and measured",
+    "train": "how good private models get",
 }
 
 
@@ -41,10 +40,6 @@ def add_to(commands: Any) -> None:
             allow_abbrev=False,
         )
         kind.set_defaults(module=f"pipelines.evaluate.studies.{name.replace('-', '_')}")
-    train_command.add_to(kinds)
-    for kind in kinds.choices.values():
-        if kind.get_default("module") is None:
-            _add_debug(kind)
 
 
 def _late(parser_class: type[argparse.ArgumentParser]) -> type[argparse.ArgumentParser]:
@@ -52,17 +47,14 @@ def _late(parser_class: type[argparse.ArgumentParser]) -> type[argparse.Argument
 
     class Late(parser_class):  # type: ignore[misc, valid-type]
         def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-            module = self.get_default("module")
+            # Once: a second look at the same words must not add the options again.
+            module = self._defaults.pop("module", None)
             if module is not None:
-                del self._defaults["module"]
                 import_module(module).COMMAND.describe(self)
-                _add_debug(self)
+                self.add_argument(
+                    "--debug", action="store_true", default=argparse.SUPPRESS,
+                    help="show tracebacks",
+                )  # fmt: skip
             return super().parse_known_args(args, namespace)
 
     return Late
-
-
-def _add_debug(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks"
-    )

@@ -18,14 +18,16 @@ from pipelines import cli
 from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.engine.options import flag
-from pipelines.evaluate.studies import mean, vector_mean
-from pipelines.evaluate.systems import histograms, rows
+from pipelines.evaluate.papers import dssgd
+from pipelines.evaluate.populations.tables import TABLES
+from pipelines.evaluate.studies import dp_sgd, mean, vector_mean
+from pipelines.evaluate.systems import gradients, histograms, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "heavy-hitters", "mean", "vector-mean"]
+STUDIES = ["histogram", "heavy-hitters", "mean", "vector-mean", "train"]
 MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, Command] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -41,6 +43,7 @@ NAMES = {
         *rows.REFERENCES,
         *filter(None, TREATMENTS),
     ],
+    "train": [*gradients.SETS["all"], *dp_sgd.MODELS, *dssgd.RULES, *TABLES],
 }
 
 # Page -> study, the least number of its commands, and how its figures are called.
@@ -48,6 +51,7 @@ PAGES = {
     "reproduction.md": ("histogram", 5, "reproduction-", 4),
     "reproduction-means.md": ("mean", 6, "means-", 5),
     "reproduction-vectors.md": ("vector-mean", 6, "vectors-", 4),
+    "reproduction-training.md": ("train", 8, "training-", 4),
 }
 
 
@@ -158,6 +162,15 @@ BEGUN = {
         "--ns 30 300 --epsilons 1 2 --repetitions 2",
         ["--dimensions 7", "--ns 20", "--seed 1"],
     ),
+    "train --study regression": (
+        "--data census:400 --epsilons 1 4 --repetitions 2 --systems pm dct_published constant",
+        ["--draws 2", "--own-schedules", "--clip 1", "--seed 1"],
+    ),
+    "train --study dssgd": (
+        "--systems noisy alone --data digits:200 --shares 0.1 1 --participants 4 --epochs 1 "
+        "--repetitions 2",
+        ["--epochs 2", "--noise 2", "--deltas 1e-6", "--shares 0.1"],
+    ),
 }
 
 
@@ -189,6 +202,9 @@ GOOD = {
     "heavy-hitters": "--epsilons 1 --data zipf:1000,10",
     "mean": "--systems pm --epsilons 1 --data uniform:100 --ns 10",
     "vector-mean": "--systems multi_hm --epsilons 1 --data gauss:50,6,0.3,0.25 --ns 10",
+    "train --study regression": "--epsilons 1 --data census:100",
+    "train --study dp-sgd": "--epsilons 1 --data digits:100",
+    "train --study dssgd": "--data digits:100",
 }
 
 
@@ -233,6 +249,21 @@ GOOD = {
         ("vector-mean", "--dimensions 0", "1 to 1,048,576 can be simulated"),
         ("vector-mean", "--ns 1e9 --dimensions 1000", "2 to 100,000,000,000 can be simulated"),
         ("vector-mean", "--deltas 1e-6", "unknown: --deltas"),
+        ("train --study regression", "--systems x", "unknown system 'x'"),
+        ("train --study regression", "--data census:5", "100 to 10,000,000"),
+        ("train --study regression", "--data census:x", "not of the form"),
+        ("train --study regression", "--data x.parquet", "no known table"),
+        ("train --study regression", "--data adult.parquet", "no file"),
+        ("train --study regression", "--shares 1", "--shares"),
+        ("train --study regression", "--deltas 1e-6", "--deltas"),
+        ("train --study dp-sgd", "--systems pm", "unknown system 'pm'"),
+        ("train --study dp-sgd", "--data digits:7", "100 to 1,000,000"),
+        ("train --study dp-sgd", "--data x.parquet", "no file"),
+        ("train --study dssgd", "--systems pm", "unknown system 'pm'"),
+        ("train --study dssgd", "--shares 2", "--shares"),
+        ("train --study dssgd", "--epsilons 2", "--epsilons"),
+        ("train --study dssgd", "--participants 200", "cannot share"),
+        ("train --study dssgd", "--banana", "unknown: --banana"),
     ],
 )
 def test_bad_requests_get_one_line(run, name, changed, said) -> None:

@@ -1,0 +1,174 @@
+"""`hushbeam evaluate train --study dp-sgd`: accuracy of DP-SGD against epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from mechanisms.learning.dp_sgd import DpSgd
+from mechanisms.learning.dp_sgd_design import design
+from mechanisms.learning.objective import Objective
+from mechanisms.learning.objectives import Softmax
+from mechanisms.learning.oriented_edges import OrientedEdges
+from mechanisms.learning.perceptron import Perceptron
+from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import SeededRandom
+from pipelines.errors import RequestError
+from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.measure import Measure
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
+from pipelines.evaluate.engine.study import Study
+from pipelines.evaluate.populations.images import Images, read_images
+from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON
+from pipelines.requests import Whole
+
+_EXACT = "-exact"  # ends the names of runs without noise
+_HIDDEN = 100  # units of the perceptron
+
+COLUMNS = pa.schema(
+    [
+        ("data", pa.string()),
+        ("n", pa.int64()),  # images, of which four fifths are trained on
+        ("system", pa.string()),
+        ("epsilon", pa.float64()),  # wanted of the run
+        ("delta", pa.float64()),
+        ("private", pa.bool_()),
+        ("weights", pa.int64()),
+        ("sigma", pa.float64()),  # noise, in clipping norms
+        ("steps", pa.int64()),
+        ("repetition", pa.int64()),
+        ("accuracy", pa.float64()),  # of the averaged weights, on the images held back
+        ("seconds", pa.float64()),  # CPU time of a run
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A way to classify images.
+
+    Attributes:
+        inputs: images -> (n, inputs) what the model looks at.
+        objective: (inputs, classes) -> what is trained.
+    """
+
+    inputs: Callable[[Images], Numbers]
+    objective: Callable[[int, int], Objective]
+
+
+def _pixels(images: Images) -> Numbers:
+    return images.rows
+
+
+def _edges(images: Images) -> Numbers:
+    return OrientedEdges(images.side).rows(images.rows[:, :-1])
+
+
+def _softmax(inputs: int, classes: int) -> Objective:
+    return Softmax(inputs, classes=classes)
+
+
+def _perceptron(inputs: int, classes: int) -> Objective:
+    return Perceptron(inputs, (_HIDDEN,), classes)
+
+
+MODELS = {
+    "softmax": Model(_pixels, _softmax),
+    "perceptron": Model(_pixels, _perceptron),
+    "edges": Model(_edges, _softmax),
+}
+
+
+class DpSgdOptions(EpsilonOptions):
+    """What a person wants compared."""
+
+    unit = "the run"
+
+    systems: tuple[str, ...] = Field(
+        tuple(MODELS), min_length=1, title="NAME", description="see below"
+    )
+    data: tuple[str, ...] = Field(
+        ("digits:4000",), min_length=1, title="DATA", description="see below"
+    )
+    deltas: Deltas = Field((1e-5,), title="D", description="of the run")
+    repetitions: Whole = Field(3, ge=1, le=1_000_000, title="N", description="runs of each setting")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A designed run.
+
+    Attributes:
+        run: the run.
+        rows: (n, inputs) of all images.
+        images: with their labels.
+    """
+
+    run: DpSgd
+    rows: Numbers
+    images: Images
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The run."""
+        run = self.run
+        return {
+            "private": run.sigma > 0,
+            "weights": run.objective.parameters,
+            "sigma": run.sigma,
+            "steps": run.steps,
+        }
+
+    def release(self, rng: SeededRandom) -> dict[str, float]:
+        """The accuracy of one run."""
+        run, rows, labels, cut = self.run, self.rows, self.images.labels, self.images.trained
+        weights = run.train(rows[:cut], labels[:cut], rng)
+        wrong = run.objective.errors(weights, rows[cut:], labels[cut:])
+        return {"accuracy": 1 - float(np.mean(wrong))}
+
+
+def fit(options: DpSgdOptions, cell: Cell, population: Images) -> Training:
+    """The run of the least noise that keeps to a cell's epsilon and delta."""
+    model = MODELS[cell.line.system.removesuffix(_EXACT)]
+    rows = model.inputs(population)
+    objective = model.objective(rows.shape[1], population.d)
+    epsilon = math.inf if cell.line.reference else cell.epsilon
+    return Training(design(objective, population.trained, epsilon, cell.delta), rows, population)
+
+
+def lines(names: Sequence[str]) -> tuple[Line, ...]:
+    """The lines of a request.
+
+    Raises:
+        RequestError: a name is unknown.
+    """
+    known = [f"{name}{end}" for end in ("", _EXACT) for name in MODELS]
+    for name in names:
+        if name not in known:
+            raise RequestError(f"--systems: unknown system {name!r}; there are: {', '.join(known)}")
+    return tuple(
+        Line(name, model="central", reference=name.endswith(_EXACT))
+        for name in dict.fromkeys(names)
+    )
+
+
+ACCURACY = Measure(
+    "accuracy", "share of held-back images classified rightly", log=False, errors=True
+)
+
+STUDY = Study(
+    options=DpSgdOptions,
+    lines=lambda options: lines(options.systems),
+    data=lambda options: read_images(options.data),
+    fit=fit,
+    columns=COLUMNS,
+    measures=[ACCURACY],
+    along=[BY_EPSILON, BY_DELTA],
+    alone=ALONE,
+)

@@ -1,0 +1,198 @@
+"""`hushbeam evaluate train --study dssgd`: accuracy of many participants against theta_u."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, cast
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from rich.console import Console
+
+from mechanisms.channel import Floats
+from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.learning.perceptron import Perceptron
+from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import SeededRandom
+from pipelines.errors import RequestError
+from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.figures import Along
+from pipelines.evaluate.engine.measure import Measure
+from pipelines.evaluate.engine.options import Ascending, Delta, Epsilon, Options
+from pipelines.evaluate.engine.results import Results, say
+from pipelines.evaluate.engine.study import Study
+from pipelines.evaluate.papers.dssgd import (
+    ALONE,
+    CENTRALISED,
+    HIDDEN,
+    NOISY,
+    RULES,
+    Participants,
+    lines,
+)
+from pipelines.evaluate.populations.images import Images, read_images
+from pipelines.evaluate.studies.dp_sgd import ACCURACY
+from pipelines.requests import Whole
+
+_PROTECTS = 10  # the largest epsilon of a run that protects anybody at all
+
+COLUMNS = pa.schema(
+    [
+        ("data", pa.string()),
+        ("system", pa.string()),
+        ("participants", pa.int64()),
+        ("theta_u", pa.float64()),  # null where nothing is uploaded
+        ("epsilon_of_a_value", pa.float64()),  # of noisy: of each value that is uploaded
+        ("epsilon_of_the_run", pa.float64()),  # of noisy: what a participant's data have spent
+        ("delta", pa.float64()),
+        ("repetition", pa.int64()),
+        ("accuracy", pa.float64()),  # the mean over participants, each by its own weights at last
+        ("best", pa.float64()),  # the best participant's
+        ("server", pa.float64()),  # that of the server's parameters; null where it gets none
+        ("seconds", pa.float64()),
+    ]
+)
+
+
+class DssgdOptions(Options):
+    """What a person wants compared."""
+
+    systems: tuple[str, ...] = Field(
+        ("largest", ALONE, CENTRALISED), min_length=1, title="NAME", description="see below"
+    )
+    data: tuple[str, ...] = Field(
+        ("digits:4000",), min_length=1, title="DATA", description="see below"
+    )
+    shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Ascending] = Field(
+        (0.01, 0.1, 1.0), min_length=1, title="U",
+        description="theta_u: of the parameters that are uploaded",
+    )  # fmt: skip
+    participants: Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], Ascending] = Field(
+        (30, 90), min_length=1, title="N", description="how many"
+    )
+    epochs: Whole = Field(10, ge=1, le=10_000, title="N", description="of each participant")
+    noise: Epsilon = Field(1.0, title="E", description="epsilon of each value that noisy uploads")
+    deltas: tuple[Delta, ...] = Field(
+        (1e-5,), min_length=1, max_length=1, title="D", description="of what noisy spends in a run"
+    )
+    repetitions: Whole = Field(3, ge=1, le=1_000_000, title="N", description="runs of each setting")
+
+
+@dataclass(frozen=True)
+class SharedTraining:
+    """A training by participants.
+
+    Attributes:
+        training: what everybody does.
+        model: what is trained.
+        participants: how many, under which rule.
+        images: what is trained on.
+        budget: what `noisy` spends; nothing otherwise.
+    """
+
+    training: SelectiveSGD
+    model: Perceptron
+    participants: Participants
+    images: Images
+    budget: dict[str, Any]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is spent."""
+        return self.budget
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """(n, inputs) brightness in [0, 1], and the constant 1."""
+        rows = self.images.rows
+        return np.concatenate([(rows[:, :-1] + 1) / 2, rows[:, -1:]], axis=1)
+
+    def release(self, rng: SeededRandom) -> dict[str, float]:
+        """How well participants do in the end."""
+        order = rng.permutation(self.images.trained).astype(np.int64)
+        parts = np.array_split(order, self.participants.number)
+        shares = [Share(self.rows[part], self.images.labels[part]) for part in parts]
+        curves = self.training.run(shares, rng, self.accuracy)
+        last = curves.participants[:, -1]
+        errors = {"accuracy": float(last.mean()), "best": float(last.max())}
+        if self.participants.uploads:
+            errors["server"] = self.accuracy(curves.weights)
+        return errors
+
+    def accuracy(self, weights: Floats) -> float:
+        """Of weights, on the images held back."""
+        cut = self.images.trained
+        errors = self.model.errors(weights, self.rows[cut:], self.images.labels[cut:])
+        return 1 - float(np.mean(errors))
+
+
+def fit(options: DssgdOptions, cell: Cell, population: Images) -> SharedTraining:
+    """Who does what."""
+    line, share = cast(Participants, cell.line), cell.epsilon
+    inputs = population.rows.shape[1]
+    model = Perceptron(inputs, (HIDDEN,), population.d, activation="relu")
+    selection = RULES[line.rule](share, model.parameters, options.noise)
+    protocol = "round-robin" if line.uploads else "alone"
+    training = SelectiveSGD(LocalTraining(model), selection, protocol, options.epochs)
+    budget = {}
+    if line.rule == NOISY:
+        _, spent = selection.after(model.parameters, options.epochs, cell.delta)
+        budget = {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
+    return SharedTraining(training, model, line, population, budget)
+
+
+def grid(
+    options: DssgdOptions, data: Sequence[Images], systems: Sequence[Participants]
+) -> Iterator[Cell]:
+    """Every setting; a cell's epsilon stands for theta_u, and is 1 where that means nothing.
+
+    Raises:
+        RequestError: there are fewer images than participants.
+    """
+    for images in data:
+        for line in systems:
+            if not line.number <= images.trained:
+                raise RequestError(
+                    f"--participants: {line.number:,} cannot share the {images.trained:,} images "
+                    f"of {images.name}"
+                )
+            for share in options.shares if line.uploads else (1.0,):
+                yield Cell(images.name, line, share, options.deltas[0])
+
+
+def show(screen: Console, results: Results, measures: Sequence[Measure]) -> None:
+    """A line a setting."""
+    for cell, outcome in results.outcomes.items():
+        line = cast(Participants, cell.line)
+        spent = outcome.known.get("epsilon_of_the_run")
+        people = "" if line.rule == CENTRALISED else " participants"
+        share = f", theta_u {cell.epsilon:g}" if line.uploads else ""
+        price = "" if spent is None else f", a budget of {spent:.4g}"
+        if spent is not None and spent >= _PROTECTS:
+            price += ", which protects nobody"
+        (measure,) = measures
+        accuracy = measure.band(outcome).middle
+        say(screen, f"{cell.data}, {line}{people}{share}: accuracy {accuracy:.4f}{price}")
+
+
+STUDY = Study(
+    options=DssgdOptions,
+    lines=lambda options: lines(options.systems, options.participants),
+    data=lambda options: read_images(options.data),
+    fit=fit,
+    columns=COLUMNS,
+    measures=[ACCURACY],
+    along=[
+        Along(
+            name="-by-share",
+            title="selective SGD",
+            x="theta_u",
+            axis="theta_u, the share of parameters that is uploaded",
+        )
+    ],
+    grid=grid,
+    show=show,
+)

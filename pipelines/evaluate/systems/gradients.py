@@ -1,0 +1,79 @@
+"""Mechanisms that gradients are reported through, and what needs no privacy beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mechanisms.channel import Guarantee
+from mechanisms.learning.gradient_reports import gradient_mechanism
+from mechanisms.vector.multi import multi_optimal
+from mechanisms.vector.rows import equal_share
+from mechanisms.vector.sampled import SampledCoordinates
+from pipelines.errors import RequestError
+from pipelines.evaluate import catalogue
+from pipelines.evaluate.engine.cells import Line
+from pipelines.evaluate.papers import pm
+
+DEFAULT = "default"  # what `hushbeam train` takes
+NO_NOISE, EXACT, CONSTANT = "no_noise", "least_squares", "constant"
+REFERENCES = (NO_NOISE, EXACT, CONSTANT)  # what needs no privacy, to compare with
+
+_PUBLISHED = "dct_published"
+
+
+class Unguarded(SampledCoordinates):
+    """Sampled coordinates of a mechanism that guarantees nothing."""
+
+    def __post_init__(self) -> None:
+        self._require_room()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.mechanism.guarantee
+
+
+def _by_rule(name: str) -> Callable[[float, int], SampledCoordinates]:
+    """Coordinates of a scalar mechanism, as many as papers send."""
+
+    def build(epsilon: float, dimension: int) -> SampledCoordinates:
+        sampled = pm.sampled(epsilon, dimension)
+        share = equal_share(epsilon, sampled)
+        if name == _PUBLISHED:
+            scalar = catalogue.mean_mechanism(name, epsilon=share)
+            return Unguarded(epsilon, dimension, sampled, scalar)
+        scalar = catalogue.mean_mechanism(name, epsilon=share, cells=1024)
+        return SampledCoordinates(epsilon, dimension, sampled, scalar)
+
+    return build
+
+
+MECHANISMS: dict[str, Callable[[float, int], SampledCoordinates]] = {
+    DEFAULT: gradient_mechanism,
+    "optimal": multi_optimal,
+    **{name: _by_rule(name) for name in (*pm.SYSTEMS, "dct", _PUBLISHED)},
+}
+"""Name -> the mechanism of an epsilon and a dimension."""
+
+SETS = {
+    "all": (*MECHANISMS, *REFERENCES),
+    "paper": (*MECHANISMS, EXACT),
+}
+
+
+def lines(names: Sequence[str]) -> tuple[Line, ...]:
+    """The lines of a request, each once; the default is always among them.
+
+    Raises:
+        RequestError: a name is unknown.
+    """
+    members = dict.fromkeys(
+        [DEFAULT, *(member for name in names for member in SETS.get(name, (name,)))]
+    )
+    for name in members:
+        if name not in SETS["all"]:
+            known = ", ".join([*SETS["all"], *SETS])
+            raise RequestError(f"--systems: unknown system {name!r}; there are: {known}")
+    return tuple(
+        Line(name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES)
+        for name in members
+    )
