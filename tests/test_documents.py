@@ -93,6 +93,7 @@ def test_there_are_commands() -> None:
     }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("block", [_marked(*block) for block in BLOCKS])
 def test_commands_run_as_they_are_written(
     block: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys

@@ -163,6 +163,7 @@ cli.entry()
 """
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("step", "stop", "leftovers"),
     [

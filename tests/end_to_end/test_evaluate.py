@@ -30,6 +30,7 @@ def rows(folder: Path) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: repr([row[name] for name in sorted(row)]))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("bound", ["exact", "published"])
 def test_all_eight_systems_of_the_paper_are_in_one_plot(run, bound) -> None:
     outcome = run([*EVALUATE, "--systems", "paper", "--bound", bound, *SMALL, "--output", "out"])
@@ -45,6 +46,7 @@ def test_all_eight_systems_of_the_paper_are_in_one_plot(run, bound) -> None:
     assert pc.all(pc.greater(found["mse"], 0)).as_py()
 
 
+@pytest.mark.verify
 def test_errors_are_those_predicted(run) -> None:
     outcome = run(
         [*EVALUATE, "--systems", "paper", "poisson", "grr@local", "--epsilons", "1", "--output",
@@ -149,6 +151,7 @@ def stopped(output: str, number: signal.Signals) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.verify
 def test_killed_it_goes_on_and_ends_alike(run, workspace) -> None:
     assert stopped("killed", signal.SIGKILL).returncode == -signal.SIGKILL
     assert not Path("killed/results.parquet").exists()

@@ -27,6 +27,8 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.release import Release
 from tests.fakes import canaries
 
+pytestmark = pytest.mark.verify
+
 ROWS = 60_000
 WORDS = ("red", "green", "blue", "grey", "teal", "none")
 SHARES = np.array([0.4, 0.3, 0.15, 0.1, 0.05, 0.0])

@@ -67,6 +67,7 @@ def require_completion(ledger: Path, folder: Path) -> None:
     assert len(committed) == WINDOWS
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize(
     ("step", "call"), [("write", 1), ("write", 2), ("publish", 1), ("rename", 1), ("fsync", 3)]

@@ -28,6 +28,8 @@ from pipelines.metrics.release import Release
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 
+pytestmark = pytest.mark.verify
+
 ROWS = 12_000
 LOW, HIGH = -20.0, 80.0
 BOUND = normal_quantile(1 - 1e-9)

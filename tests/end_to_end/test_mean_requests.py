@@ -208,6 +208,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_leaves_nothing_and_says_nothing(step, run, log, workspace, monkeypatch) -> None:
     before = canaries.names(workspace)

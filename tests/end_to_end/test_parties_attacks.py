@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
@@ -19,6 +20,8 @@ from pipelines.errors import FailedError
 from pipelines.ledger.ledger import Ledger
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+
+pytestmark = pytest.mark.verify
 
 N = 400  # honest reports
 PLAN = """\

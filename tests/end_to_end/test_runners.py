@@ -13,6 +13,7 @@ from tests.fakes.memory_files import MemoryFileSystem
 USERS = (canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES - canaries.NULL_USERS) // 4
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "words",
     [
@@ -35,6 +36,7 @@ def test_beams_options_after_ours(words: list[str], run, log, domain, workspace)
     assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4
 
 
+@pytest.mark.verify
 def test_a_crash_in_a_worker_process_says_nothing(run, log, domain, workspace, monkeypatch) -> None:
     # Between the footer and the rows the file turns into something else, so Beam's own reader
     # fails, and logs a traceback in a process that the command does not control.

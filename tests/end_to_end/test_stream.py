@@ -414,6 +414,7 @@ def test_plans_that_are_no_streams(plan, run, old, new, told) -> None:
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.verify
 def test_a_stream_runs_while_files_land_is_killed_and_goes_on(plan) -> None:
     """The command itself, in processes of its own, over a folder that grows."""
     plan()
@@ -621,6 +622,7 @@ def one_window(asked: Streamed):
 
 
 # Also: reserved, then the release fails, and the ledger is away when it is to be given back.
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("calls", "broken", "states"),
     [([1], 0, ["committed"]), ([2], 0, ["committed"]), ([], 1, ["returned", "committed"]),

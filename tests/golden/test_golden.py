@@ -19,6 +19,8 @@ from tests.golden.cases import BY_NAME, CASES
 from tests.golden.comparison import FOLDER, differences
 from tests.golden.record import record
 
+pytestmark = pytest.mark.verify
+
 LARGEST = 40_000  # characters of a golden: a reviewer reads its diff
 
 

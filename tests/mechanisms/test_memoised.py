@@ -60,6 +60,7 @@ def test_messages_never_change(case):
     assert again.report(case["cells"]).tolist() == case["messages"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", SMALL)
 def test_over_users_the_law_is_the_mechanisms(name):
     """One message of each of n users: n shows a law 30 % off, and a false alarm is below 1e-9."""

@@ -23,6 +23,7 @@ SINGLE = {"grr", "olh", "srr", "hadamard", "projective"}
 IPUMS = Target("shuffle", 0.5, 1e-6, 602_325, FrequencyTask(915))
 
 
+@pytest.mark.verify
 @settings(max_examples=25, deadline=None)
 @given(
     st.floats(0.05, 3), st.sampled_from([1e-9, 1e-6, 1e-3]), st.integers(100, 10**7),
@@ -115,6 +116,7 @@ def test_unknown_mechanisms_are_refused():
             search(target, "krr")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("target", [IPUMS, Target("local", 1.0, 0, 100_000, FrequencyTask(300))])
 def test_error_turned_round(target):
     error = 2 * math.sqrt(search(target).error)

@@ -54,6 +54,7 @@ DESIGNS: dict[str, Callable[[], Design]] = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", DESIGNS)
 def test_thirty_days_cost_little_more_than_thirty_gaussians(name: str) -> None:
     design = DESIGNS[name]()

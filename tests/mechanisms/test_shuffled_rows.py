@@ -32,6 +32,7 @@ def solved(target: Target, name: str, sampled: int) -> float:
     return target.task.error(family(spent), target.n)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "target"),
     [

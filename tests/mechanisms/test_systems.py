@@ -31,6 +31,7 @@ def target(model: str, bound: str = "exact", **changes) -> Target:
     return Target(model, delta=delta, bound=bound, task=task, seed=0, **wanted)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("name", "model", "bound"), SERVED)
 def test_every_system_meets_its_target(name, model, bound):
     found = search(target(model, bound), name)
@@ -43,6 +44,7 @@ def test_every_system_meets_its_target(name, model, bound):
         assert found.release.delta == delta
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("name", "model", "bound"), SERVED)
 def test_simulated_releases_have_the_predicted_error(name, model, bound):
     """The ratio over 40 releases of 50 values has a standard deviation below 4 %: 25 % is six.

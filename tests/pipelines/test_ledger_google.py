@@ -128,6 +128,7 @@ def test_without_the_package_it_is_named(monkeypatch) -> None:
         Ledger.open(PATH)
 
 
+@pytest.mark.verify
 def test_of_sixteen_processes_that_want_the_last_share_one_gets_it(
     tmp_path: Path, monkeypatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_rows_cannot_be_changed_or_removed(path: str) -> None:
     database.close()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.02, 0.3, 0.5, 0.77, 0.999])
 def test_a_truncated_ledger_is_refused_and_left_alone(path: str, share: float) -> None:
     content = Path(path).read_bytes()
@@ -66,6 +67,7 @@ def test_a_truncated_ledger_is_refused_and_left_alone(path: str, share: float) -
     assert Path(path).read_bytes() == cut
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("place", range(2, 8))
 def test_a_ledger_with_a_page_overwritten_is_refused(path: str, place: int) -> None:
     content = bytearray(Path(path).read_bytes())

@@ -179,6 +179,7 @@ def _depth() -> int:
     return depth
 
 
+@pytest.mark.verify
 def test_a_long_pipeline_runs_within_a_short_stack() -> None:
     usual = sys.getrecursionlimit()
     try:

@@ -90,6 +90,7 @@ def test_runners_and_bundles_do_not_matter(messages, expected, runner, flags):
     assert summary(run(build, *flags, runner=runner)) == expected
 
 
+@pytest.mark.verify
 def test_processes_do_not_matter_and_share_no_noise(messages, expected, tmp_path):
     """Two worker processes; what they find comes back through files."""
     blocks = [CellBlock(np.zeros(1000, np.uint32), None)] * 40

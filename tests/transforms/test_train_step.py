@@ -159,6 +159,7 @@ def descend(steps, sizes, min_reports=1, shuffled=False, begin=None):
     return sorted(run(road).elements, key=lambda found: found.model.step)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_models_follow_the_gradient_of_the_rows(shuffled):
     steps, size = local_steps(3), 20_000

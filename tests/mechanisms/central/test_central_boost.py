@@ -58,6 +58,7 @@ def test_all_nodes_together_keep_the_claim(epsilon, domain_size, fanout):
     assert exact_vector_delta(loose, list(widest), epsilon) > 1e6 * claim.delta
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("domain_size", "fanout"), [(5, 2), (13, 3)])
 def test_releases_are_unbiased_with_the_variance_of_the_closed_form(domain_size, fanout):
     """Normal limits at a false alarm of 1e-9 for mean and variance, the latter with the noise's

@@ -31,6 +31,7 @@ def together(law: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     raise AssertionError("one outcome is all that ever comes")
 
 
+@pytest.mark.verify
 @over(ALONE + TOGETHER + CENTRAL)
 def test_sampler_follows_its_channel_and_no_other(case):
     """A false alarm comes once in 10^9 runs, and so is a law that is 30 % off let through."""

@@ -48,6 +48,7 @@ large = pytest.mark.parametrize("mechanism", LARGE, ids=lambda m: f"{type(m).__n
 # ---- privacy -------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @large
 def test_claims_are_met(mechanism: DummyBatch) -> None:
     claim = mechanism.guarantee
@@ -70,6 +71,7 @@ def test_claims_are_met(mechanism: DummyBatch) -> None:
         assert full.batch_epsilon(full.n, full.delta)[0] > mechanism.epsilon * (1 - 1e-3)
 
 
+@pytest.mark.verify
 @large
 def test_more_users_are_more_private(mechanism: DummyBatch) -> None:
     n = mechanism.n
@@ -169,6 +171,7 @@ def test_measured_error_is_the_predicted_one(mechanism: DummyBatch) -> None:
     assert abs(np.mean(runs)) < 7 * math.sqrt(mechanism.average_variance(600_000) / 12_000)
 
 
+@pytest.mark.verify
 @large
 def test_real_reports_have_the_same_error(mechanism: DummyBatch) -> None:
     """One run over 6000 bins with 60,000 users: 1.8 % is the ratio's standard deviation."""

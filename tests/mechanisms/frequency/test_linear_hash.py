@@ -28,6 +28,7 @@ def inner(form: list[int], value: list[int], q: int) -> int:
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("p", "t", "domain_size"),
     [

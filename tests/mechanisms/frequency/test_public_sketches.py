@@ -216,6 +216,7 @@ def test_given_a_seed_one_report_expects_the_matrix_times_itself(make):
     np.testing.assert_allclose(np.diag(channels @ decoded), 1, rtol=1e-12)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("make", DEFAULT)
 def test_measured_error_is_the_predicted_one(make):
     """20 seeds, 600 bins: the ratio's standard deviation is about 1.3 %, so 10 % is 7 of them."""

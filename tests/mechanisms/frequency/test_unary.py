@@ -195,6 +195,7 @@ def sums_of_reports(laws) -> dict[tuple[int, ...], Fraction]:
     return dict(sums)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "epsilon", "histogram"),
     [("sue", 1.0, [2, 1]), ("oue", 1.0, [1, 2]), ("subset", 1.0, [2, 0, 1]),

@@ -117,6 +117,7 @@ def sample(mechanism, shares, low, high, n, rng):
     return groups, values, means
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("epsilon", "cells"), [(1.0, 1), (3.0, 2), (7.0, 8)])
 def test_intervals_cover_as_often_as_they_say(epsilon, cells):
     """400 batches: where 95 % cover, 0.91 of the 1,200 intervals or fewer do once in 1e9 times.
@@ -150,6 +151,7 @@ def test_a_group_that_may_be_empty_can_have_any_mean():
     assert np.isnan(found.standard_error[empty]).all()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
 def test_a_handful_of_reports_is_no_reason_to_be_sure(n):
     """Bernstein's limits: 300 batches of 95 % intervals miss more than 40 times never."""

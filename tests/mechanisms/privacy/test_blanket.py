@@ -206,6 +206,7 @@ RANGE = st.sampled_from([2, 3, 5, 17, 101, 1009])
 USERS = st.integers(2, 10**6)
 
 
+@pytest.mark.verify
 @settings(max_examples=25, deadline=None)
 @given(LOCAL, RANGE, USERS, st.floats(1e-12, 0.2), st.floats(1.01, 10.0))
 def test_epsilon_never_rises_with_users_delta_or_less_local_loss(
@@ -223,6 +224,7 @@ def test_epsilon_never_rises_with_users_delta_or_less_local_loss(
     assert upper(epsilon_local / factor, n, delta) <= room
 
 
+@pytest.mark.verify
 @settings(max_examples=25, deadline=None)
 @given(LOCAL, RANGE, USERS, st.floats(0, 1), st.sampled_from([256, 2048]))
 def test_bounds_at_any_resolution_bracket_finer_ones(

@@ -144,6 +144,7 @@ def composed_response(epsilon: float, times: int, target: float) -> float:
     return math.fsum(mass[loss > target] * -np.expm1(target - loss[loss > target]))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("epsilon", "times"), [(1.0, 30), (0.5, 30), (0.1, 1000), (0.003, 365)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
 def test_it_is_tight_and_on_the_private_side(epsilon, times, delta):
@@ -234,6 +235,7 @@ def test_composition_may_be_done_in_stages():
     assert year == pytest.approx(compose({response(0.1): 360}).epsilon(1e-6), rel=1e-3)
 
 
+@pytest.mark.verify
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-3, 1e-6, 1e-9]))
 @settings(max_examples=12, deadline=None)
 def test_more_releases_never_cost_less_nor_more_than_their_sum(epsilon, times, delta):

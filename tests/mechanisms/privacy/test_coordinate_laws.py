@@ -120,6 +120,7 @@ def test_a_mixture_of_pairs_is_exceeded_too():
 # ---- the scalar's own bound, whatever the dimension ----------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("dimension", [7, 100_000])
 @pytest.mark.parametrize(
     ("build", "scalar"), [(multi_hm, hm(4.0, 64)), (multi_optimal, Optimal(4.0, 64))]

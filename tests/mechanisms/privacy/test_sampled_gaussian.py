@@ -42,6 +42,7 @@ def test_the_published_run_has_the_known_epsilons():
     assert epsilon_of(PUBLISHED, 1e-5, "pld") == pytest.approx(0.947, abs=5e-4)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("delta", [1e-8, 1e-3])
 def test_the_profiles_are_those_of_the_accountants_of_moments(delta):
     run = SubsampledGaussian(rate=0.03, sigma=1.3, steps=300)
@@ -50,6 +51,7 @@ def test_the_profiles_are_those_of_the_accountants_of_moments(delta):
     assert epsilon_of(run, delta, "pld") == pytest.approx(run.tight_epsilon(delta), rel=2e-3)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("rate", "sigma"), [(0.01, 0.6), (0.1, 1.0), (0.5, 2.0), (1.0, 1.5)])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
 def test_one_step_is_bounded_from_above_and_closely(rate, sigma, epsilon):
@@ -90,6 +92,7 @@ def test_replacing_a_record_is_bounded_for_small_lots_too():
         assert profile(SubsampledGaussian(rate, sigma, 1), "pld", "replace one")(epsilon) >= exact
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("accountant", ["pld", "rdp", "moments"])
 @pytest.mark.parametrize(("epsilon", "rate", "steps"), [(0.5, 0.05, 200), (8.0, 1.0, 30)])
 def test_the_search_ends_on_the_private_side_and_next_to_the_other(

@@ -127,6 +127,7 @@ def joined(before, after):
     )
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "made",
     [

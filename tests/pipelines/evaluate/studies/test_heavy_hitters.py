@@ -25,6 +25,7 @@ def test_systems_and_models() -> None:
             lines([text])
 
 
+@pytest.mark.verify
 def test_precision_and_recall_of_a_search_that_has_it_easy(run) -> None:
     words = ["--systems", "pem", "pem@local", "--epsilons", "0.1", "6", "--top", "5"]
     data = ["--data", "zipf:50000,50,1.2", "--alphabet", "digits", "abcdef", "--max-length", "8"]

@@ -144,6 +144,7 @@ def test_one_setting_alone_is_a_figure_too() -> None:
     assert name == "absolute_error-epsilon-1-delta-1e-06"
 
 
+@pytest.mark.verify
 def test_the_attack_leaves_pictures_and_says_what_it_found(run) -> None:
     words = ["--systems", "dct_published", "im_published", "--epsilons", "0.5", "1"]
     more = ["--deltas", "0.01", "--data", "uniform:2000", "--attack", "--output", "out"]
