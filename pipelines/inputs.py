@@ -6,7 +6,7 @@ import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,6 +68,17 @@ class Telemetry:
 UNREAD = Telemetry((), 0, ())
 
 
+class Request(Protocol):
+    """Where a request reads and writes, and what tells its users apart."""
+
+    @property
+    def input(self) -> tuple[str, ...]: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def user_column(self) -> str | None: ...
+
+
 class Source(NamedTuple):
     """What a plan has settled before one of its metrics is prepared.
 
@@ -81,16 +92,19 @@ class Source(NamedTuple):
     telemetry: Telemetry | None = None
     seed: int | None = None
 
-    def open(self, patterns: tuple[str, ...], output: str) -> Telemetry:
+    def open(self, request: Request) -> Telemetry:
         """The files of a request, after a look at where its release is to go.
 
         Raises:
-            RequestError: the output is taken, or there is no input.
+            RequestError: the output is taken, there is no input, or no telling users apart.
         """
-        if self.telemetry is not None:
-            return self.telemetry
-        release.require_vacant(output)
-        return open_telemetry(patterns)
+        telemetry = self.telemetry
+        if telemetry is None:
+            release.require_vacant(request.output)
+            telemetry = open_telemetry(request.input)
+        if request.user_column is not None:
+            check_user_column(telemetry, request.user_column)
+        return telemetry
 
     def public_seed(self) -> int:
         """0 .. 2^63 - 1."""

@@ -44,13 +44,11 @@ def open_numbers(options: NumberOptions, given: inputs.Source = inputs.ALONE) ->
     Raises:
         RequestError: the output is taken, there is no input, or a column is not what it must be.
     """
-    telemetry = given.open(options.input, options.output)
+    telemetry = given.open(options)
     kind = telemetry.column_type(options.column, "--column")
     if not (telemetry.unread or is_numeric(kind)):
         raise RequestError(
             f"--column: {options.column!r} holds {kind}; numbers are needed (integers, floats or "
             "decimals)"
         )
-    if options.user_column is not None:
-        inputs.check_user_column(telemetry, options.user_column)
     return telemetry

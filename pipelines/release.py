@@ -118,6 +118,14 @@ def read_table(folder: str, name: str) -> pa.Table:
     return pq.ParquetFile(io.BytesIO(read(folder, name))).read()
 
 
+def read_tables(folder: str) -> dict[str, pa.Table]:
+    """All tables of a release, by file name in alphabetical order."""
+    paths = [
+        entry.path for entry in FileSystems.match([_join(folder, "*.parquet")])[0].metadata_list
+    ]
+    return {name: read_table(folder, name) for name in sorted(map(os.path.basename, paths))}
+
+
 def _published_id(folder: str) -> str | None:
     return json.loads(read(folder, STATEMENT)).get("release_id")
 

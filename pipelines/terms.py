@@ -6,7 +6,11 @@ import math
 from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee
-from mechanisms.planner.target import default_delta
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target, default_delta
+from mechanisms.planner.task import M, Task
 from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
 
@@ -31,6 +35,43 @@ class Crowd(Protocol):
     def user_column(self) -> str | None: ...
     @property
     def min_reports(self) -> int | None: ...
+
+
+class Terms(Losses, Crowd, Protocol):
+    """All that a target needs beside its task."""
+
+    @property
+    def model(self) -> Any: ...
+    @property
+    def unit(self) -> str: ...
+
+
+def best_design(
+    options: Terms, task: Task[M], rows: int, name: str = AUTO, model: str = "", **more: Any
+) -> tuple[int, Design[M]]:
+    """The least batch of a request, and the design with the least predicted error for it.
+
+    Args:
+        options: what was asked.
+        task: what is to be estimated.
+        rows: of the input; 0 if nobody has counted them.
+        name: of a mechanism that serves the task, or "auto".
+        model: in which it is to hold, if the options leave that open.
+        **more: of the target: `seed`, `honest_share`, `bound`.
+
+    Raises:
+        RequestError: the target is out of reach, or nobody says how many reports there are.
+    """
+    model = model or options.model
+    least = least_reports(options, model, rows)
+    try:
+        terms = target_terms(options, model, least, options.unit)
+        design = search(Target(**terms, task=task, **more), name)
+        released = design.release
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    require_proven(options, released)
+    return least, design
 
 
 def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, Any]:

@@ -11,30 +11,20 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomllib
+
+from tests.fakes.installed import blocks, install
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/your-own-mechanism.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The page's code in one language."""
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the page's package, as pip would have left it there."""
-    (module,), (project,) = blocks("python"), map(tomllib.loads, blocks("toml"))
-    name, version = project["project"]["name"], project["project"]["version"]
+    (module,), (project,) = (blocks(PAGE, language) for language in ("python", "toml"))
     site = tmp_path_factory.mktemp("site")
-    (site / f"{name}.py").write_text(module)
-    facts = site / f"{name}-{version}.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    points = project["project"]["entry-points"]["hushbeam.mechanisms"].items()
-    lines = [f"{key} = {value}" for key, value in points]
-    (facts / "entry_points.txt").write_text("\n".join(["[hushbeam.mechanisms]", *lines, ""]))
+    (site / "lies.py").write_text(module)
+    install(project, site)
     return site
 
 
@@ -55,13 +45,13 @@ def run(command: list[str], site: Path, folder: Path = ROOT) -> str:
 
 
 def test_the_sessions_are_as_printed(site: Path, tmp_path: Path) -> None:
-    (session,) = blocks("pycon")
+    (session,) = blocks(PAGE, "pycon")
     assert len(doctest.DocTestParser().get_examples(session)) == 3
     (tmp_path / "session.txt").write_text(session)
     run([sys.executable, "-m", "doctest", "session.txt"], site, tmp_path)
 
 
-AUDIT, HISTOGRAM, CONTRACT = blocks("sh")
+AUDIT, HISTOGRAM, CONTRACT = blocks(PAGE, "sh")
 
 
 def test_the_audit_finds_that_the_claim_holds(site: Path) -> None:

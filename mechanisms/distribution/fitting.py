@@ -52,11 +52,6 @@ class DistributionDesign:
             return mechanism
         return Window(1.0, mechanism.inputs - 1, 1)
 
-    @property
-    def source(self) -> str:
-        """Who published the mechanism."""
-        return self.design.source
-
 
 def oracles() -> Mapping[str, Registration]:
     """Frequency mechanisms of one message each that are compared, here over the grid points."""

@@ -7,6 +7,7 @@ read its members. Nothing outside of a kind's own folder is keyed by the kind's 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ import pyarrow as pa
 from apache_beam.pvalue import AsDict
 from rich.console import Console
 
-from mechanisms.catalog import registrations
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
+from pipelines import release
 from pipelines.inputs import ALONE, Source, Telemetry
+from pipelines.metrics import view
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
 from transforms.blocks import Generator
@@ -83,31 +85,18 @@ class Content(NamedTuple):
     statement: dict[str, Any]
 
 
-class Expected(NamedTuple):
-    """What a metric will cost and be worth, said before it runs.
-
-    Attributes:
-        mechanism: what clients run.
-        error: what is expected of the least batch, in a few words.
-        bits: that a user sends, on average and at the least.
-    """
-
-    mechanism: str
-    error: str
-    bits: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
     """A request for a release, held against its input: all that is decided before a row is read.
 
-    A kind says what it reads (`columns`, `encoder`), what its clients run (`mechanism`), what that
-    guarantees (`designs`), and what is made of the counts (`estimated`, `tables`, `statement`,
-    `page`); the steps between these are the same for all.
+    A kind must say how a request is settled (`resolve`), what it reads (`encoder`), and what is
+    made of the reports (`estimated`, `tables`). All else has a default that is right for a kind
+    with one design and one message a user, and stands here to be said better by who knows more.
 
     Attributes:
         options: what was asked.
         telemetry: the files.
+        design: the mechanism and what it guarantees.
         min_reports: the least batch that is published.
         open_rng: opens generators on workers; a seeded one is for tests.
         name: in its plan, if it is of one.
@@ -119,6 +108,7 @@ class Metric(ABC):
 
     options: Any
     telemetry: Telemetry
+    design: Design[Any]
     min_reports: int
     open_rng: Generator = SecureRandom
     name: str = ""
@@ -150,14 +140,14 @@ class Metric(ABC):
         return ()
 
     @property
-    @abstractmethod
     def designs(self) -> tuple[Design[Any], ...]:
         """Those of which a user takes part in one; the first is the release's own."""
+        return (self.design,)
 
     @property
-    @abstractmethod
     def mechanism(self) -> Any:
         """What a client runs, once for each message."""
+        return self.design.mechanism
 
     @property
     def resolved(self) -> Any:
@@ -167,7 +157,7 @@ class Metric(ABC):
     @property
     def model(self) -> str:
         """Who is trusted: "local", "shuffle" or "central"."""
-        return str(self.options.model)
+        return self.design.target.model
 
     @property
     def unit(self) -> str:
@@ -182,7 +172,7 @@ class Metric(ABC):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         """What the release promises, and what a single report does."""
-        return self.designs[0].release, self.designs[0].local
+        return self.design.release, self.design.local
 
     @property
     def cautions(self) -> list[str]:
@@ -192,9 +182,14 @@ class Metric(ABC):
         return [*cautioned(release.delta, reports), *next_to_nothing(release.epsilon)]
 
     @property
-    @abstractmethod
-    def expected(self) -> Expected:
-        """What to expect of the least batch."""
+    def expected_error(self) -> str:
+        """How far off the least batch may be, in a few words."""
+        return f"± {math.sqrt(self.design.error):.2g}"
+
+    @property
+    def bits(self) -> float:
+        """How many a user sends, on average and at the least."""
+        return self.design.bits * max(1.0, self.messages)
 
     @property
     def prospect(self) -> str | None:
@@ -220,7 +215,7 @@ class Metric(ABC):
     @property
     def fresh_only(self) -> str | None:
         """Why the noise of these reports cannot be permanent; None if it can."""
-        if registrations()[self.designs[0].name].seeded:
+        if self.design.registration.seeded:
             return "its hash is another in each window"
         return None
 
@@ -287,9 +282,9 @@ class Metric(ABC):
     def estimated(self, reports: Reports) -> beam.PCollection:
         """The collector's one element: what the batch says."""
 
-    @abstractmethod
     def enough(self, estimate: Any) -> bool:
         """Whether the batch is large enough for a release."""
+        return self.reported(estimate)[0] >= self.min_reports
 
     @abstractmethod
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
@@ -309,9 +304,9 @@ class Metric(ABC):
         }
 
     @property
-    @abstractmethod
     def neighbours(self) -> str:
         """Which two inputs the promises make hard to tell apart."""
+        return f"one {self.unit}'s value is replaced by any other that can be used"
 
     @property
     def words(self) -> list[str]:
@@ -329,7 +324,7 @@ class Metric(ABC):
         return asked | {
             "unit": self.unit,
             "model": self.model,
-            "delta": self.designs[0].target.delta,
+            "delta": self.design.target.delta,
             "min_reports": self.min_reports,
         }
 
@@ -337,25 +332,20 @@ class Metric(ABC):
     def mechanism_statement(self) -> dict[str, Any]:
         """What clients ran, so that anybody can build it again."""
         return {
-            "name": self.designs[0].name,
-            "source": self.source,
+            "name": self.design.name,
+            "source": self.design.source,
             "constants": self.mechanism.constants(),
             "messages_per_user": self.messages,
             "bits_per_message": max(1, (self.mechanism.codes - 1).bit_length()),
         }
 
-    @property
-    def source(self) -> str:
-        """Who published the mechanism."""
-        return registrations()[self.designs[0].name].source
-
-    @abstractmethod
     def own_statement(self, estimate: Any) -> dict[str, Any]:
-        """What no other kind has to say: of its errors at the least."""
+        """What no other kind has to say."""
+        return {}
 
-    @abstractmethod
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
+        return view.page(self.options.brief, tables, statement)
 
     def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
         """What is published of an estimate; None if the batch is too small."""
@@ -391,9 +381,9 @@ class Metric(ABC):
             return None
         return f"{reports:,} reports came, fewer than --min-reports {self.min_reports:,}"
 
-    @abstractmethod
     def show(self, screen: Console) -> None:
         """The release, where people look first."""
+        view.show(screen, release.read_tables(self.options.output))
 
 
 class ContentDoFn(beam.DoFn):

@@ -68,14 +68,13 @@ def _table(job: PlanJob) -> Table:
         shown.add_column(heading, justify="right")
     for metric in job.metrics:
         released, local = metric.guarantees
-        expected = metric.expected
         shown.add_row(
-            f"{metric.name}\n{expected.error}",
-            f"{metric.kind}\n{expected.mechanism}",
+            f"{metric.name}\n{metric.expected_error}",
+            f"{metric.kind}\n{metric.design.name}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             f"{local.epsilon:.4g}",
             f"{metric.min_reports:,}",
-            f"{expected.bits:,.4g}",
+            f"{metric.bits:,.4g}",
         )
     return shown
 

@@ -49,7 +49,6 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
     metric = job.metrics[place]
     released, local = metric.guarantees
-    expected = metric.expected
     return {
         "place": place,
         "name": metric.name,
@@ -58,7 +57,7 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
         **_declared(metric),
         "min_reports": int(metric.min_reports),
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "expected": {"error": expected.error, "bits": float(expected.bits)},
+        "expected": {"error": metric.expected_error, "bits": float(metric.bits)},
         **_of_clients(metric),
     }
 

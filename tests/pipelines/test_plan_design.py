@@ -31,7 +31,7 @@ def choose(monkeypatch: pytest.MonkeyPatch) -> Choice:
         def chosen(target: Any, name: str = AUTO) -> Design[Any]:
             return search(target, system if name == AUTO else name)
 
-        monkeypatch.setattr("pipelines.metrics.histogram.metric.search", chosen)
+        monkeypatch.setattr("pipelines.terms.search", chosen)
 
     return choose
 

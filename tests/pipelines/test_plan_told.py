@@ -58,7 +58,7 @@ def test_an_error_is_compared_with_what_a_guess_may_be_wrong_by() -> None:
 def test_a_mean_is_drowned_where_its_error_exceeds_half_the_distance(tmp_path: Path) -> None:
     for epsilon in (0.05, 0.3, 1.0):
         _, metric, _ = job_of(tmp_path, epsilon, 200).metrics
-        expected = metric.expected.error  # "mean ± 1421 at most"
+        expected = metric.expected_error  # "mean ± 1421 at most"
         drowns = float(expected.split()[2]) > 300
         assert drowns == any("noise drowns" in line for line in metric.cautions), expected
 

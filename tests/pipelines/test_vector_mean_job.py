@@ -186,11 +186,10 @@ def test_rows_with_categories(job, tmp_path):
 
 def test_what_to_expect_is_told(job):
     made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500)
-    told = made.expected
     worst = made.mechanism.worst_variance
-    assert told.mechanism == "meanest"
-    assert told.bits == 3 * made.design.bits
-    assert f"± {100 * (worst / 500) ** 0.5 / 2:.2g} %" in told.error
+    assert made.design.name == "meanest"
+    assert made.bits == 3 * made.design.bits
+    assert f"± {100 * (worst / 500) ** 0.5 / 2:.2g} %" in made.expected_error
     assert f"at most {(worst / ROWS) ** 0.5:.3g} with 2,000 reports" in made.prospect
 
 

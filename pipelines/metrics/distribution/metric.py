@@ -17,7 +17,6 @@ from mechanisms.distribution import fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.design import Design
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
@@ -25,7 +24,7 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports
+from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
 from pipelines.numbers import open_numbers, read_bounds
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -47,7 +46,7 @@ class DistributionOfNumbers(Metric):
     Attributes:
         bounds: what numbers are clipped to.
         probabilities: of the quantiles that are published.
-        fitted: the mechanism, what it guarantees, and how its limits are made.
+        fitted: the design again, and how its limits are made.
     """
 
     kind = "distribution"
@@ -81,16 +80,8 @@ class DistributionOfNumbers(Metric):
         require_proven(options, fitted.design.release)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            bounds=bounds, probabilities=probabilities, fitted=fitted,
+            design=fitted.design, bounds=bounds, probabilities=probabilities, fitted=fitted,
         )  # fmt: skip
-
-    @property
-    def designs(self) -> tuple[Design[Any], ...]:
-        return (self.fitted.design,)
-
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.fitted.design.mechanism
 
     @property
     def resolved(self) -> tuple[Mechanism, Rounding]:
@@ -108,10 +99,9 @@ class DistributionOfNumbers(Metric):
         return super().cautions + drowned(error, expected if expected > 1 else 0, _HALF)
 
     @property
-    def expected(self) -> Expected:
+    def expected_error(self) -> str:
         """The length of the limits of the cumulative distribution."""
-        error = f"share below ± {50 * self.fitted.expected_length:.2g} %"
-        return Expected(self.fitted.design.name, error, self.fitted.design.bits)
+        return f"share below ± {50 * self.fitted.expected_length:.2g} %"
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -124,9 +114,6 @@ class DistributionOfNumbers(Metric):
         confidence = self.options.confidence
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)
         return reports.messages | "Collect" >> collect
-
-    def enough(self, estimate: Distribution) -> bool:
-        return estimate.summary is not None and estimate.n >= self.min_reports
 
     def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
         return {
@@ -141,10 +128,6 @@ class DistributionOfNumbers(Metric):
     @property
     def request(self) -> dict[str, Any]:
         return super().request | {"bounds": list(self.bounds)}
-
-    @property
-    def source(self) -> str:
-        return self.fitted.source
 
     def own_statement(self, estimate: Distribution) -> dict[str, Any]:
         return result.own_statement(self, estimate.known)

@@ -17,14 +17,13 @@ from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
-from mechanisms.planner.design import Design
 from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -70,14 +69,12 @@ class HeavyHitters(Metric):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        telemetry = source.open(options.input, options.output)
+        telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
         if not (telemetry.unread or accepts(kind)):
             raise RequestError(
                 f"--column: {options.column!r} holds {kind}; text is needed, or integers"
             )
-        if options.user_column is not None:
-            inputs.check_user_column(telemetry, options.user_column)
         expected = least_batch(options, telemetry.rows, "the search is planned for that number")
         try:
             plan = _planned(options, kind, expected, source, open_rng)
@@ -86,16 +83,13 @@ class HeavyHitters(Metric):
         require_proven(options, plan.design.release)
         least = 1 if options.model == "local" and options.min_reports is None else expected
         return cls(
-            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng, plan=plan
-        )
-
-    @property
-    def designs(self) -> tuple[Design[Any], ...]:
-        # A report of any level reveals what one of the oracle alone would.
-        return (self.plan.design,)
+            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
+            design=plan.design, plan=plan,
+        )  # fmt: skip
 
     @property
     def mechanism(self) -> Mechanism:
+        # A report of any level reveals what one of the design's oracle alone would.
         return self.plan.protocol.levels
 
     @property
@@ -110,7 +104,7 @@ class HeavyHitters(Metric):
     @property
     def prospect(self) -> str:
         """What will be found."""
-        limit, n = self.plan.detection_limit, self.plan.design.target.n
+        limit, n = self.plan.detection_limit, self.design.target.n
         if limit == math.inf:
             return (
                 f"from {n:,} reports no string is sure to be found, however frequent it is: have "
@@ -123,18 +117,21 @@ class HeavyHitters(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        lost = self.plan.design.release
+        lost = self.design.release
         lines = cautioned(lost.delta, self.min_reports)
         if self.plan.detection_limit == math.inf:
             lines.append(self.prospect)
         return lines + next_to_nothing(lost.epsilon)
 
     @property
-    def expected(self) -> Expected:
+    def expected_error(self) -> str:
         """The share from which a string is sure to be found."""
         limit = self.plan.detection_limit
-        error = "nothing is sure to be found" if limit == math.inf else f"finds {100 * limit:.2g} %"
-        return Expected(self.plan.design.name, error, (self.mechanism.codes - 1).bit_length())
+        return "nothing is sure to be found" if limit == math.inf else f"finds {100 * limit:.2g} %"
+
+    @property
+    def bits(self) -> float:
+        return float((self.mechanism.codes - 1).bit_length())  # of which some say the level
 
     @property
     def fresh_only(self) -> str | None:
@@ -147,9 +144,6 @@ class HeavyHitters(Metric):
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
         return reports.messages | "Discover" >> discover
-
-    def enough(self, estimate: Discovered) -> bool:
-        return estimate.strings.n >= self.min_reports
 
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
         return {result.TABLE: result.heavy_hitters_table(estimate)}
@@ -166,10 +160,6 @@ class HeavyHitters(Metric):
         code = self.plan.protocol.code
         characters = code.characters or "all text, as UTF-8 bytes"
         return super().request | {"alphabet": characters, "max_length": code.max_length}
-
-    @property
-    def source(self) -> str:
-        return self.plan.design.source
 
     def own_statement(self, estimate: Discovered) -> dict[str, Any]:
         return {"search": result.search_statement(self, estimate)}

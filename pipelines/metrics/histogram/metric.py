@@ -16,16 +16,14 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
-from pipelines.metrics.metric import FRESH, Coins, Expected, Metric, Reports, table_of
-from pipelines.terms import drowned, least_reports, require_proven, target_terms
+from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
+from pipelines.terms import best_design, drowned
 from pipelines.wording import many_messages
 from transforms.blocks import Generator
 from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
@@ -48,7 +46,6 @@ class Histogram(Metric):
 
     Attributes:
         domain: the declared values.
-        design: the mechanism and what it guarantees.
     """
 
     kind = "histogram"
@@ -65,47 +62,24 @@ class Histogram(Metric):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        telemetry = source.open(options.input, options.output)
+        telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
-        if options.user_column is not None:
-            inputs.check_user_column(telemetry, options.user_column)
         domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
-        try:
-            model = options.model or _default_model(options.mechanism)
-            min_reports = least_reports(options, model, telemetry.rows)
-            target = Target(
-                **target_terms(options, model, min_reports, options.unit),
-                task=FrequencyTask(domain.size, options.max_messages),
-                honest_share=options.honest_share,
-                bound=options.bound,
-                seed=source.public_seed(),
-            )
-            design = search(target, options.mechanism)
-        except ValueError as error:
-            raise RequestError(str(error)) from None
+        task = FrequencyTask(domain.size, options.max_messages)
+        least, design = best_design(
+            options, task, telemetry.rows, options.mechanism, _model(options),
+            honest_share=options.honest_share, bound=options.bound, seed=source.public_seed(),
+        )  # fmt: skip
         _require_memory(domain.size, design)
         _require_few_messages(options, design)
-        require_proven(options, design.release)
         return cls(
-            options=options, telemetry=telemetry, min_reports=min_reports, open_rng=open_rng,
+            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             domain=domain, design=design,
         )  # fmt: skip
 
     @staticmethod
     def declared_files(options: HistogramOptions) -> tuple[str, ...]:
         return (options.domain,)
-
-    @property
-    def designs(self) -> tuple[Design[FrequencyOracle], ...]:
-        return (self.design,)
-
-    @property
-    def mechanism(self) -> FrequencyOracle:
-        return self.design.mechanism
-
-    @property
-    def model(self) -> str:
-        return self.design.target.model
 
     @property
     def postprocess(self) -> str:
@@ -122,11 +96,10 @@ class Histogram(Metric):
         return lines
 
     @property
-    def expected(self) -> Expected:
+    def expected_error(self) -> str:
         """The standard error of a share, at the least batch."""
         error = math.sqrt(self.mechanism.variance(0.0, self.min_reports))
-        bits = self.design.bits * max(1.0, self.messages)
-        return Expected(self.design.name, f"share ± {100 * error:.2g} %", bits)
+        return f"share ± {100 * error:.2g} %"
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -142,9 +115,6 @@ class Histogram(Metric):
             return reports.messages | "Collect" >> exactly
         collect = CollectFrequencies(mechanism, postprocess, reports.users)
         return reports.messages | "Collect" >> collect
-
-    def enough(self, estimate: Frequencies) -> bool:
-        return estimate.n >= self.min_reports
 
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
         return {TABLE: histogram_table(self, estimate)}
@@ -162,10 +132,6 @@ class Histogram(Metric):
             "postprocess": self.postprocess,
         }
 
-    @property
-    def source(self) -> str:
-        return self.design.source
-
     def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
         return {"error": histogram_error(self, estimate.n)}
 
@@ -177,9 +143,14 @@ class Histogram(Metric):
         view.show(screen, table, 10, self.options.confidence)
 
 
-def _default_model(name: str) -> str:
-    """The model in which a mechanism is meant where nobody says."""
-    return "shuffle" if name == AUTO else find(name, of_task(FrequencyTask.name)).default_model
+def _model(options: HistogramOptions) -> str:
+    """The model that was asked for, or in which the mechanism is meant."""
+    if options.model is not None or options.mechanism == AUTO:
+        return options.model or "shuffle"
+    try:
+        return find(options.mechanism, of_task(FrequencyTask.name)).default_model
+    except ValueError as error:
+        raise RequestError(str(error)) from None
 
 
 def _require_memory(cells: int, design: Design[FrequencyOracle]) -> None:

@@ -33,7 +33,6 @@ from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import (
     FRESH,
     Coins,
-    Expected,
     Metric,
     Reports,
     bucket_count,
@@ -93,7 +92,6 @@ class Mean(Metric):
     """The average of a column of numbers, or one of each group.
 
     Attributes:
-        design: the mechanism and what it guarantees.
         bounds: what numbers are clipped to; None where scouts choose.
         groups: the column of groups, or None for one mean. Their reports need `min_reports` each,
             if groups are public.
@@ -178,11 +176,11 @@ class Mean(Metric):
         return super().cautions + drowned(error, known, _HALF)
 
     @property
-    def expected(self) -> Expected:
+    def expected_error(self) -> str:
         """The standard error of the mean at the least batch, whatever the numbers are."""
         error = math.sqrt(self.inner.report_variance / self.min_reports)
         half = 1.0 if self.bounds is None else self.bounds.half
-        return Expected(self.design.name, f"mean ± {error * half:.3g} at most", self.design.bits)
+        return f"mean ± {error * half:.3g} at most"
 
     @property
     def undivided(self) -> str | None:

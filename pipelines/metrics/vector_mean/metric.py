@@ -16,8 +16,6 @@ from rich.console import Console
 from mechanisms.channel import Mechanism
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.laplace_vector import LaplaceVector
@@ -31,7 +29,6 @@ from pipelines.metrics.metric import (
     FRESH,
     Coins,
     Content,
-    Expected,
     Metric,
     Reports,
 )
@@ -39,7 +36,7 @@ from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
 from pipelines.row_attributes import read_attributes
-from pipelines.terms import least_reports, require_proven, target_terms
+from pipelines.terms import best_design
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
@@ -62,7 +59,6 @@ class AverageRow(Metric):
 
     Attributes:
         attributes: what a row consists of.
-        design: the mechanism and what it guarantees.
         prior: (dimension,) towards what estimates are moved, in the units of the bounds, or None.
     """
 
@@ -83,19 +79,11 @@ class AverageRow(Metric):
         open_rng: Generator = SecureRandom,
     ) -> Self:
         _require_sense(options)
-        telemetry = source.open(options.input, options.output)
+        telemetry = source.open(options)
         attributes = read_attributes(options.number, options.vector, options.category, telemetry)
-        if options.user_column is not None:
-            inputs.check_user_column(telemetry, options.user_column)
         _require_numbers(options, attributes)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
-        least = least_reports(options, options.model, telemetry.rows)
-        try:
-            design = _design(options, least, attributes)
-            released = design.release
-        except ValueError as error:
-            raise RequestError(str(error)) from None
-        require_proven(options, released)
+        least, design = _design(options, telemetry.rows, attributes)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             attributes=attributes, design=design, prior=prior,
@@ -106,10 +94,6 @@ class AverageRow(Metric):
         categories = (text.partition("=")[2] for text in options.category)
         prior = () if options.prior is None else (options.prior,)
         return (*categories, *prior)
-
-    @property
-    def designs(self) -> tuple[Design[VectorMean] | Design[MixedRows], ...]:
-        return (self.design,)
 
     @property
     def rows(self) -> VectorMean | MixedRows:
@@ -182,11 +166,10 @@ class AverageRow(Metric):
         return super().cautions + outside
 
     @property
-    def expected(self) -> Expected:
+    def expected_error(self) -> str:
         """The standard error of a coordinate at the least batch, whatever the rows are."""
         error = math.sqrt(self.worst_variance / max(self.min_reports, 2))
-        words = f"coordinate ± {100 * error / 2:.2g} % of the distance of its bounds"
-        return Expected(self.design.name, words, self.design.bits * self.messages)
+        return f"coordinate ± {100 * error / 2:.2g} % of the distance of its bounds"
 
     @property
     def prospect(self) -> str:
@@ -219,9 +202,6 @@ class AverageRow(Metric):
         if estimate.messages < max(self.min_reports, 2) * self.messages:
             return None
         return super().content(result.estimated(self, estimate), tallies)
-
-    def enough(self, estimate: result.Estimated) -> bool:
-        return estimate.n >= self.min_reports
 
     def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
         return result.tables(self, estimate)
@@ -281,13 +261,13 @@ def _require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ..
 
 
 def _design(
-    options: VectorMeanOptions, least: int, attributes: tuple[Attribute, ...]
-) -> Design[VectorMean] | Design[MixedRows]:
+    options: VectorMeanOptions, rows: int, attributes: tuple[Attribute, ...]
+) -> tuple[int, Design[VectorMean] | Design[MixedRows]]:
+    """The least batch, and the design for it."""
     categories = categorical(attributes)
-    terms = target_terms(options, options.model, least, options.unit)
     if categories:
-        sizes = (*[None] * width(attributes), *(each.size for each in categories))
-        return search(Target(**terms, task=AttributeTask(sizes)))
-    rows = VectorTask(width(attributes), options.radius)
+        sizes = (*[None] * width(attributes), *(category.size for category in categories))
+        return best_design(options, AttributeTask(sizes), rows)
+    task = VectorTask(width(attributes), options.radius)
     # One public seed for all collections: errors that come from it do not average out over them.
-    return search(Target(**terms, task=rows, seed=0), options.mechanism)
+    return best_design(options, task, rows, options.mechanism, seed=0)

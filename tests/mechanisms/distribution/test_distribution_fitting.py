@@ -94,7 +94,7 @@ def test_rounding_fits_the_mechanism(name: str) -> None:
 
 @pytest.mark.parametrize("name", SERVE)
 def test_every_mechanism_has_a_source(name: str) -> None:
-    assert design(LOCAL, 12, 5000, name).source
+    assert design(LOCAL, 12, 5000, name).design.source
 
 
 @pytest.mark.parametrize(

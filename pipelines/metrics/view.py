@@ -1,0 +1,86 @@
+"""What people see of a release whose kind has no page of its own: its tables and its statement."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
+
+from pipelines import facts, pages
+from pipelines.console import numbers_table
+
+_ROWS = 200
+_SHOWN = 20  # on the screen
+_WIDE = 48  # characters of a cell that are shown
+
+
+def page(brief: str, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        brief: what it publishes.
+        tables: of the release, by file name.
+        statement: its statement.
+    """
+    unit = statement["asked"]["unit"]
+    return pages.page(
+        "pipelines.metrics",
+        brief=html.escape(brief),
+        n=f"{statement['n']:,}",
+        unit=html.escape(f"{unit}s"),
+        created=statement["created"],
+        tables="\n".join(_table(name, table) for name, table in tables.items()),
+        promises=facts.promises(statement),
+        exactly=html.escape(statement["published_exactly"]),
+        facts=facts.table(_facts(statement)),
+    )
+
+
+def show(screen: Console, tables: Mapping[str, pa.Table]) -> None:
+    """The first rows of each table."""
+    for name, table in tables.items():
+        title = f"{min(_SHOWN, len(table))} of {len(table):,} rows of {name}"
+        shown = numbers_table((), table.column_names, title)
+        for row in table.slice(0, _SHOWN).to_pylist():
+            # A plain string would be read as markup.
+            shown.add_row(*(Text(cell(value)) for value in row.values()))
+        screen.print(shown)
+
+
+def cell(value: Any) -> str:
+    """A cell of a table, in characters that are a command to neither a terminal nor a reader.
+
+    >>> cell(1 / 3), cell(None), cell(2000), cell("\\x1b[2J")
+    ('0.333333', '', '2000', '\\\\x1b[2J')
+    """
+    text = "" if value is None else f"{value:.6g}" if type(value) is float else str(value)
+    safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return facts.shortened("".join(safe), _WIDE)
+
+
+def _table(name: str, table: pa.Table) -> str:
+    """The first rows of a table, as HTML."""
+    heads = "".join(f"<th>{html.escape(column)}</th>" for column in table.column_names)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell(v))}</td>" for v in row.values()) + "</tr>\n"
+        for row in table.slice(0, _ROWS).to_pylist()
+    )
+    return (
+        f"<h2>{html.escape(name)}</h2>\n"
+        f'<div class="scroll">\n<table class="numbers">\n<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{rows}</tbody>\n</table>\n</div>"
+    )
+
+
+def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
+    """What the statement holds, as pairs for a table."""
+    return [
+        *facts.mechanism(statement),
+        *facts.counted(statement),
+        ("neighbours", statement["neighbours"]),
+        facts.made_with(statement),
+    ]
