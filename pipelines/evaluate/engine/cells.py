@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mechanisms.randomness import SeededRandom
+from pipelines.errors import RequestError
 from pipelines.evaluate.engine.journal import Entry
 
 _DASHES = {"exact": "-", "published": "--"}
@@ -52,6 +53,30 @@ class Line:
         }
 
 
+def expanded(
+    names: Sequence[str], known: Collection[str], sets: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Names of systems, and the members of sets, each once.
+
+    Args:
+        names: of systems or of sets.
+        known: all systems.
+        sets: name -> systems.
+
+    Raises:
+        RequestError: a name is unknown.
+
+    >>> expanded(["b", "all", "b"], ["a", "b"], {"all": ["a", "b"]})
+    ['b', 'a']
+    """
+    members = dict.fromkeys(member for name in names for member in sets.get(name, (name,)))
+    for name in members:
+        if name not in known:
+            there_are = ", ".join([*sets, *known])
+            raise RequestError(f"--systems: unknown system {name!r}; there are: {there_are}")
+    return list(members)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One setting: a system, on a population, for a privacy target.
@@ -70,6 +95,11 @@ class Cell:
     epsilon: float
     delta: float
     paired: bool = field(default=False, compare=False)
+
+    @property
+    def shuffled_delta(self) -> float:
+        """Delta as the model of the line can make use of it."""
+        return self.delta if self.line.model == "shuffle" else 0.0
 
     def seed(self, seed: int, repetition: int) -> int:
         """The seed of one repetition: it depends on nothing else that is run."""

@@ -122,6 +122,23 @@ class Along(Sheet):
         return draw(several, self.axis, measure.label, measure.log, title) if several else None
 
 
+BY_EPSILON = Along(
+    name="-by-epsilon-delta-{delta:g}",
+    title="delta = {delta:g}",
+    x="epsilon",
+    axis="epsilon of the release (nats)",
+)
+BY_DELTA = Along(
+    name="-by-delta-epsilon-{epsilon:g}",
+    title="epsilon = {epsilon:g}",
+    x="delta",
+    axis="delta of the release (a probability)",
+)
+ALONE = Sheet(
+    name="-epsilon-{epsilon:g}-delta-{delta:g}", title="epsilon = {epsilon:g}, delta = {delta:g}"
+)
+
+
 def figures(
     results: Results, measure: Measure, along: Sequence[Along], alone: Sheet | None
 ) -> Drawn:

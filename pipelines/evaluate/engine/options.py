@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from pipelines.requests import Whole
+from pipelines.options import flag
+from pipelines.requests import Epsilon, Whole
 
-Epsilon = Annotated[float, Field(gt=0, le=700)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Ascending = AfterValidator(lambda values: tuple(sorted(set(values))))
 Once = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 
-Epsilons = Annotated[tuple[Epsilon, ...], Field(min_length=1), Ascending]
-Deltas = Annotated[tuple[Delta, ...], Field(min_length=1), Ascending]
+Epsilons = Annotated[
+    tuple[Epsilon, ...],
+    Field(min_length=1, title="E", description="privacy losses to compare at"),
+    Ascending,
+]
+Deltas = Annotated[tuple[Delta, ...], Field(min_length=1, title="D"), Ascending]
+Names = Annotated[
+    tuple[str, ...],
+    Field(min_length=1, title="NAME", description="names of systems or of sets of them; see below"),
+]
+Texts = Annotated[
+    tuple[str, ...], Field(min_length=1, title="DATA", description="populations; see below")
+]
+Times = Annotated[
+    Whole,
+    Field(ge=1, le=1_000_000, title="N", description="simulated releases of each setting"),
+]
 Sizes = Annotated[tuple[Whole, ...], Ascending]
 Ns = Annotated[
     Sizes,
@@ -37,15 +52,9 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    unit: ClassVar[str] = "the release"  # of which privacy is wanted
-
-    systems: tuple[str, ...] = Field(
-        min_length=1, title="NAME", description="names of systems or of sets of them; see below"
-    )
-    data: tuple[str, ...] = Field(min_length=1, title="DATA", description="populations; see below")
-    repetitions: Whole = Field(
-        10, ge=1, le=1_000_000, title="N", description="simulated releases of each setting"
-    )
+    systems: Names
+    data: Texts
+    repetitions: Times = 10
     seed: Whole = Field(0, title="SEED", description="of the simulations")
     output: str = Field(
         min_length=1, exclude=True, title="FOLDER", description="a local folder, new or begun"
@@ -59,7 +68,7 @@ class Options(BaseModel):
 class EpsilonOptions(Options):
     """What studies ask that compare systems along epsilon."""
 
-    epsilons: Epsilons = Field(title="E", description="privacy losses of {unit}")
+    epsilons: Epsilons
 
 
 def add_options(parser: Any, studies: Mapping[str, type[Options]]) -> None:
@@ -70,29 +79,21 @@ def add_options(parser: Any, studies: Mapping[str, type[Options]]) -> None:
         studies: name -> its options. An option is required if all studies require it.
     """
     for name in dict.fromkeys(name for kind in studies.values() for name in kind.model_fields):
-        fields = [kind.model_fields.get(name) for kind in studies.values()]
+        fields = {study: kind.model_fields.get(name) for study, kind in studies.items()}
+        known = {study: field for study, field in fields.items() if field is not None}
         texts: dict[str, list[str]] = {}
-        for (study, kind), field in zip(studies.items(), fields, strict=True):
-            if field is not None:
-                text = str(field.description).format(unit=kind.unit) + _default(field)
-                texts.setdefault(text, []).append(study)
-        said = [f"of {' and '.join(some)}: {text}" for text, some in texts.items()]
-        everywhere = all(fields) and len(texts) == 1
+        for study, field in known.items():
+            texts.setdefault(f"{field.description}{_default(field)}", []).append(study)
+        everywhere = len(known) == len(studies)
         parser.add_argument(
             flag(name),
-            required=all(field is not None and field.is_required() for field in fields),
-            help=next(iter(texts)) if everywhere else "; ".join(said),
-            **_shape(next(field for field in fields if field is not None)),
+            required=everywhere and all(field.is_required() for field in known.values()),
+            help="; ".join(
+                text if everywhere and len(texts) == 1 else f"of {' and '.join(some)}: {text}"
+                for text, some in texts.items()
+            ),
+            **_shape(next(iter(known.values()))),
         )
-
-
-def flag(name: str) -> str:
-    """An option as people type it.
-
-    >>> flag("max_messages")
-    '--max-messages'
-    """
-    return "--" + name.replace("_", "-")
 
 
 def _shape(field: FieldInfo) -> dict[str, Any]:

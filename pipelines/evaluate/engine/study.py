@@ -20,10 +20,11 @@ from pipelines.evaluate.engine.cells import Cell, Line, Simulation
 from pipelines.evaluate.engine.figures import Along, Sheet, figures, write_figures
 from pipelines.evaluate.engine.journal import journal
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Options, flag
+from pipelines.evaluate.engine.options import Options
 from pipelines.evaluate.engine.results import Results, refusals, say, show, write_json, write_table
 from pipelines.evaluate.engine.runs import Bench, run
 from pipelines.evaluate.populations.population import Population
+from pipelines.options import flag
 
 RESULTS, REFUSED = "results.parquet", "refused.json"
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from mechanisms.learning.private_selection import RandomPlaces
 from mechanisms.learning.selection import LargestValues, RandomAbove, Selection
-from pipelines.errors import RequestError
-from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.cells import Cell, Line, expanded
 
 NOISY, ALONE, CENTRALISED = "noisy", "alone", "centralised"
 
@@ -82,11 +81,8 @@ def lines(names: Sequence[str], participants: Sequence[int]) -> tuple[Participan
     >>> [str(line) for line in lines(["largest", "centralised"], [30, 90])]
     ['largest 30', 'largest 90', 'centralised']
     """
-    for name in names:
-        if name not in RULES:
-            known = ", ".join(RULES)
-            raise RequestError(f"--systems: unknown system {name!r}; there are: {known}")
-    return tuple(line for rule in dict.fromkeys(names) for line in _of_rule(rule, participants))
+    rules = expanded(names, RULES, {})
+    return tuple(line for rule in rules for line in _of_rule(rule, participants))
 
 
 def _of_rule(rule: str, participants: Sequence[int]) -> list[Participants]:

@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from mechanisms.channel import Floats
-from pipelines.evaluate import catalogue
+from mechanisms.vector.predictions import crossover
 from pipelines.evaluate.engine.figures import Point
 from pipelines.evaluate.engine.results import Results, say, write_json
 from pipelines.evaluate.populations.rows import Rows
@@ -99,8 +99,7 @@ def crossings(table: Iterable[Mapping[str, Any]], data: Sequence[Rows]) -> Itera
 
 def predicted_crossing(rows: Rows, epsilon: float) -> float:
     """n*, for rows like these."""
-    wanted = target(rows, epsilon)
-    return catalogue.vector_crossover(wanted, rows.mean_square_of_means, rows.mean_square)
+    return crossover(target(rows, epsilon), rows.mean_square_of_means, rows.mean_square)
 
 
 def marked(points: Sequence[Point]) -> float | None:

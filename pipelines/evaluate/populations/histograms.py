@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from scipy import special
 
 from mechanisms.channel import Counts, Floats
+from mechanisms.frequency.predictions import zipf
 from pipelines.errors import RequestError
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.populations.population import Histogram
 from pipelines.evaluate.populations.sources import (
     file_and_column,
@@ -72,7 +72,7 @@ def read_histogram(text: str) -> Histogram:
     exponent = more[0] if more else _EXPONENT
     if not 0 <= exponent <= 10:
         raise RequestError(f"--data: the exponent of {text} must lie between 0 and 10")
-    shares = catalogue.zipf(int(d), exponent)
+    shares = zipf(int(d), exponent)
     return Histogram(f"{name},{exponent:g}", apportioned(shares, int(n)))
 
 

@@ -19,14 +19,12 @@ from mechanisms.learning.oriented_edges import OrientedEdges
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SeededRandom
-from pipelines.errors import RequestError
-from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.cells import Cell, Line, expanded
+from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.images import Images, read_images
-from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON
-from pipelines.requests import Whole
 
 _EXACT = "-exact"  # ends the names of runs without noise
 _HIDDEN = 100  # units of the perceptron
@@ -88,16 +86,10 @@ MODELS = {
 class DpSgdOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    unit = "the run"
-
-    systems: tuple[str, ...] = Field(
-        tuple(MODELS), min_length=1, title="NAME", description="see below"
-    )
-    data: tuple[str, ...] = Field(
-        ("digits:4000",), min_length=1, title="DATA", description="see below"
-    )
-    deltas: Deltas = Field((1e-5,), title="D", description="of the run")
-    repetitions: Whole = Field(3, ge=1, le=1_000_000, title="N", description="runs of each setting")
+    systems: Names = tuple(MODELS)
+    data: Texts = ("digits:4000",)
+    deltas: Deltas = Field((1e-5,), description="of the run")
+    repetitions: Times = 3
 
 
 @dataclass(frozen=True)
@@ -149,12 +141,9 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
         RequestError: a name is unknown.
     """
     known = [f"{name}{end}" for end in ("", _EXACT) for name in MODELS]
-    for name in names:
-        if name not in known:
-            raise RequestError(f"--systems: unknown system {name!r}; there are: {', '.join(known)}")
     return tuple(
         Line(name, model="central", reference=name.endswith(_EXACT))
-        for name in dict.fromkeys(names)
+        for name in expanded(names, known, {})
     )
 
 

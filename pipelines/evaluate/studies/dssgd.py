@@ -21,7 +21,14 @@ from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.figures import Along
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Ascending, Delta, Epsilon, Options
+from pipelines.evaluate.engine.options import (
+    Ascending,
+    Deltas,
+    Names,
+    Options,
+    Texts,
+    Times,
+)
 from pipelines.evaluate.engine.results import Results, say
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers.dssgd import (
@@ -35,7 +42,7 @@ from pipelines.evaluate.papers.dssgd import (
 )
 from pipelines.evaluate.populations.images import Images, read_images
 from pipelines.evaluate.studies.dp_sgd import ACCURACY
-from pipelines.requests import Whole
+from pipelines.requests import Epsilon, Whole
 
 _PROTECTS = 10  # the largest epsilon of a run that protects anybody at all
 
@@ -60,12 +67,9 @@ COLUMNS = pa.schema(
 class DssgdOptions(Options):
     """What a person wants compared."""
 
-    systems: tuple[str, ...] = Field(
-        ("largest", ALONE, CENTRALISED), min_length=1, title="NAME", description="see below"
-    )
-    data: tuple[str, ...] = Field(
-        ("digits:4000",), min_length=1, title="DATA", description="see below"
-    )
+    systems: Names = ("largest", ALONE, CENTRALISED)
+    data: Texts = ("digits:4000",)
+    repetitions: Times = 3
     shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Ascending] = Field(
         (0.01, 0.1, 1.0), min_length=1, title="U",
         description="theta_u: of the parameters that are uploaded",
@@ -75,10 +79,7 @@ class DssgdOptions(Options):
     )
     epochs: Whole = Field(10, ge=1, le=10_000, title="N", description="of each participant")
     noise: Epsilon = Field(1.0, title="E", description="epsilon of each value that noisy uploads")
-    deltas: tuple[Delta, ...] = Field(
-        (1e-5,), min_length=1, max_length=1, title="D", description="of what noisy spends in a run"
-    )
-    repetitions: Whole = Field(3, ge=1, le=1_000_000, title="N", description="runs of each setting")
+    deltas: Deltas = Field((1e-5,), max_length=1, description="of what noisy spends in a run")
 
 
 @dataclass(frozen=True)

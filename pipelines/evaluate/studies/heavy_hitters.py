@@ -10,19 +10,22 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from mechanisms.heavy_hitters.fitting import Plan
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.heavy_hitters import fitting
+from mechanisms.heavy_hitters.fitting import SYSTEMS, Plan
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
+from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.heavy_hitters.simulation import quality, simulate
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Cell, Line
 from pipelines.evaluate.engine.command import QUANTILES, Command
+from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
+from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.strings import Strings, read_strings
-from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.requests import Whole
 
 COLUMNS = pa.schema(
@@ -55,10 +58,8 @@ _MODELS = ("shuffle", "local")
 class HeavyHittersOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    systems: tuple[str, ...] = Field(
-        catalogue.SEARCHES, min_length=1, title="NAME", description="see below"
-    )
-    deltas: Deltas = Field((1e-6,), title="D", description="of the shuffle model")
+    systems: Names = SYSTEMS
+    deltas: Deltas = Field((1e-6,), description="of the shuffle model")
     top: Whole = Field(20, ge=1, le=10_000, title="K", description="how many strings are wanted")
     alphabet: tuple[str, ...] | None = Field(
         None, title="SET",
@@ -114,15 +115,15 @@ def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> Simula
     """The best search for a population."""
     code = PrefixCode(population.characters, population.max_length)
     _, usable = code.encode(population.values)
-    plan = catalogue.search(
-        cell.line.system,
-        code,
-        options.false_strings,
+    target = Target(
         model=cell.line.model,
         epsilon=cell.epsilon,
-        delta=cell.delta,
+        delta=cell.shuffled_delta,
         n=int(population.histogram[usable].sum()),
+        task=FrequencyTask(2),  # some size: the number of buckets is the search's to choose
     )
+    search = Search(false_strings=options.false_strings)
+    plan = fitting.fit(target, code, search, seed=0, system=cell.line.system)
     return SimulatedSearch(plan, population, options.top)
 
 
@@ -138,10 +139,10 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
     chosen: dict[tuple[str, str], Line] = {}
     for text in names:
         name, at, model = text.partition("@")
-        if name not in catalogue.SEARCHES or (at and model not in _MODELS):
+        if name not in SYSTEMS or (at and model not in _MODELS):
             raise RequestError(
                 f"--systems: {text!r} is not of the form NAME or NAME@MODEL, with NAME one of "
-                f"{', '.join(catalogue.SEARCHES)} and MODEL one of {', '.join(_MODELS)}"
+                f"{', '.join(SYSTEMS)} and MODEL one of {', '.join(_MODELS)}"
             )
         model = model or _MODELS[0]
         label = name if model == _MODELS[0] else f"{name}@{model}"

@@ -12,37 +12,25 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from mechanisms import planner
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
+from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.simulation import simulate
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.command import QUANTILES, Command
-from pipelines.evaluate.engine.figures import Along, Sheet
+from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import hp_sdp
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
-from pipelines.evaluate.systems.histograms import lines
-
-BY_EPSILON = Along(
-    name="-by-epsilon-delta-{delta:g}",
-    title="delta = {delta:g}",
-    x="epsilon",
-    axis="epsilon of the release (nats)",
-)
-BY_DELTA = Along(
-    name="-by-delta-epsilon-{epsilon:g}",
-    title="epsilon = {epsilon:g}",
-    x="delta",
-    axis="delta of the release (a probability)",
-)
-ALONE = Sheet(
-    name="-epsilon-{epsilon:g}-delta-{delta:g}", title="epsilon = {epsilon:g}, delta = {delta:g}"
-)
+from pipelines.evaluate.systems.histograms import BEST, SYSTEMS, lines
 
 COLUMNS = pa.schema(
     [
@@ -72,7 +60,7 @@ COLUMNS = pa.schema(
 class HistogramOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    deltas: Deltas = Field((1e-6,), title="D", description="of the shuffle model")
+    deltas: Deltas = Field((1e-6,), description="of the shuffle model")
     bound: Literal["exact", "published", "both"] = Field(
         "exact", exclude=True,
         description="of systems that name none: the exact accountant; the closed form of their "
@@ -110,10 +98,18 @@ class HistogramRelease:
             "design": design.name,
             "messages": float(design.messages),
             "bits": float(design.messages * design.bits),
-            "true_epsilon": catalogue.true_epsilon(design),
+            "true_epsilon": self._true_epsilon,
             "local_epsilon": local if local < math.inf else None,
             "predicted_mse": float(design.error),
         }
+
+    @property
+    def _true_epsilon(self) -> float:
+        """What the release costs by the exact accountant, whatever a paper's bound says."""
+        target = self.design.target
+        if target.bound == "published":
+            return shuffled_epsilon(self.design.mechanism, target.n, target.delta)[1]
+        return self.design.release.epsilon
 
     def release(self, rng: SeededRandom) -> dict[str, float]:
         """The errors of one release."""
@@ -128,17 +124,17 @@ class HistogramRelease:
 
 def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> HistogramRelease:
     """The best parameters of a system for a population."""
-    design = catalogue.histogram_design(
-        cell.line.system,
+    system = cell.line.system
+    target = Target(
         model=cell.line.model,
-        bound=cell.line.bound,
         epsilon=cell.epsilon,
-        delta=cell.delta,
+        delta=cell.shuffled_delta,
         n=population.n,
-        domain_size=population.d,
-        max_messages=options.max_messages,
+        task=FrequencyTask(population.d, options.max_messages),
+        bound=cell.line.bound,
         honest_share=options.honest_share,
     )
+    design = search(target, planner.AUTO if system == BEST else system)
     return HistogramRelease(design, population.histogram)
 
 
@@ -154,7 +150,7 @@ STUDY = Study(
 )
 
 
-_NAMES = textwrap.fill(" ".join(catalogue.HISTOGRAM_SYSTEMS), 96, break_on_hyphens=False)
+_NAMES = textwrap.fill(" ".join(SYSTEMS), 96, break_on_hyphens=False)
 
 COMMAND = Command(
     description="""\

@@ -17,7 +17,6 @@ from rich.console import Console
 from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
@@ -27,7 +26,15 @@ from pipelines.evaluate.engine.results import Results, say, write_table
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import dct, im
 from pipelines.evaluate.populations.numbers import Numbers, read_numbers
-from pipelines.evaluate.systems.means import ITERATED, MeanSystem, attacked, audit, lines
+from pipelines.evaluate.systems.means import (
+    ITERATED,
+    MEANS,
+    PUBLISHED,
+    MeanSystem,
+    attacked,
+    audit,
+    lines,
+)
 
 COLUMNS = pa.schema(
     [
@@ -59,11 +66,7 @@ COLUMNS = pa.schema(
 class MeanOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    unit = "one report"
-
-    deltas: Deltas = Field(
-        (1e-6,), title="D", description="of one report, for systems that spend any"
-    )
+    deltas: Deltas = Field((1e-6,), description="of one report, for systems that spend any")
     ns: Ns = ()
     alphas: Annotated[tuple[str, ...], Once] = Field(
         (dct.ALPHA,), min_length=1, title="A",
@@ -155,7 +158,7 @@ def attack(options: MeanOptions, results: Results) -> None:
 
 
 SETS = {
-    "all": (*catalogue.MEANS, *ITERATED),
+    "all": (*MEANS, *ITERATED),
     "dct-paper": dct.SYSTEMS,
     "im-paper": im.SYSTEMS,
 }
@@ -198,7 +201,7 @@ STUDY = Study(
     sequel=attack,
 )
 
-_NAMES = textwrap.fill(", ".join(catalogue.MEANS), 90)
+_NAMES = textwrap.fill(", ".join(MEANS), 90)
 
 COMMAND = Command(
     description="""\
@@ -209,7 +212,7 @@ report guarantees in truth: a tidy table, figures, and what could not be served 
 systems:
   {textwrap.indent(_NAMES, "  ").strip()}
   {", ".join(ITERATED)}: expectation maximisation over nm's reports, the second smoothed; biased
-  {", ".join(catalogue.PUBLISHED_MEANS)}: as their papers have them, whose claims do not hold
+  {", ".join(PUBLISHED)}: as their papers have them, whose claims do not hold
   all: all but these two
   dct-paper: {", ".join(dct.SYSTEMS)}, as the paper of DCT compares them
   im-paper: {", ".join(im.SYSTEMS)}, as that of IM does

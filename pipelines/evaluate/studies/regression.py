@@ -22,7 +22,7 @@ from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.differences import Differences
 from pipelines.evaluate.engine.figures import Along, Sheet
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import EpsilonOptions, Ns
+from pipelines.evaluate.engine.options import EpsilonOptions, Names, Ns, Texts, Times
 from pipelines.evaluate.engine.results import Results, say, write_table
 from pipelines.evaluate.engine.study import Study, by_privacy
 from pipelines.evaluate.populations.tables import Examples, read_examples
@@ -63,21 +63,12 @@ COLUMNS = pa.schema(
 class RegressionOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    unit = "the run"
-
     deltas: ClassVar[tuple[float, ...]] = (1e-6,)  # no mechanism for gradients makes use of any
 
-    systems: tuple[str, ...] = Field(
-        ("paper",), min_length=1, title="NAME", description="see below"
-    )
-    data: tuple[str, ...] = Field(
-        ("census:20000",), min_length=1, title="DATA", description="see below"
-    )
+    systems: Names = ("paper",)
+    data: Texts = ("census:20000",)
     ns: Ns = Field((), exclude=True)  # names of populations have it, too
-    repetitions: Whole = Field(
-        5, ge=1, le=1_000_000, title="N",
-        description="cross-validations of each setting, of five runs each",
-    )  # fmt: skip
+    repetitions: Times = Field(5, description="cross-validations, of five runs each")
     own_schedules: bool = Field(False, description="plan each mechanism's steps for its own noise")
     draws: Whole = Field(
         1, ge=1, le=1000, title="N",

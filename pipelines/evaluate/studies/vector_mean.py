@@ -12,7 +12,6 @@ from pydantic import Field
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.base import VectorMean
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Cell
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet
@@ -21,7 +20,7 @@ from pipelines.evaluate.engine.options import EpsilonOptions, Ns, Sizes
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import rphm
 from pipelines.evaluate.populations.rows import Rows, read_rows
-from pipelines.evaluate.systems.rows import RowSystem, lines
+from pipelines.evaluate.systems.rows import VECTORS, RowSystem, lines
 
 COLUMNS = pa.schema(
     [
@@ -45,8 +44,6 @@ COLUMNS = pa.schema(
 
 class VectorMeanOptions(EpsilonOptions):
     """What a person wants compared."""
-
-    unit = "one report"
 
     deltas: ClassVar[tuple[float, ...]] = (0.0,)  # no mechanism for rows makes use of any
 
@@ -153,7 +150,7 @@ and what could not be served and why.
 """,
     about=f"""\
 systems:
-  {", ".join(catalogue.VECTORS)}
+  {", ".join(VECTORS)}
   NAME-zero, NAME-mean   the same, moved by James and Stein's estimator towards 0, or towards the
                    mean of all coordinates
   NAME-share       the same times q/d, the share that a projection on q = 0.3 d dimensions keeps

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
+from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
 from mechanisms.learning.gradient_reports import gradient_mechanism
+from mechanisms.mean.published import dct_published
+from mechanisms.mean.scalar import ScalarMean
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
-from pipelines.errors import RequestError
-from pipelines.evaluate import catalogue
-from pipelines.evaluate.engine.cells import Line
+from pipelines.evaluate.engine.cells import Line, expanded
 from pipelines.evaluate.papers import pm
 
 DEFAULT = "default"  # what `hushbeam train` takes
@@ -39,10 +41,9 @@ def _by_rule(name: str) -> Callable[[float, int], SampledCoordinates]:
         sampled = pm.sampled(epsilon, dimension)
         share = equal_share(epsilon, sampled)
         if name == _PUBLISHED:
-            scalar = catalogue.mean_mechanism(name, epsilon=share)
-            return Unguarded(epsilon, dimension, sampled, scalar)
-        scalar = catalogue.mean_mechanism(name, epsilon=share, cells=1024)
-        return SampledCoordinates(epsilon, dimension, sampled, scalar)
+            return Unguarded(epsilon, dimension, sampled, dct_published(share))
+        scalar = of_task("mean")[name].build(epsilon=share, cells=1024)
+        return SampledCoordinates(epsilon, dimension, sampled, cast(ScalarMean, scalar))
 
     return build
 
@@ -66,14 +67,7 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
     Raises:
         RequestError: a name is unknown.
     """
-    members = dict.fromkeys(
-        [DEFAULT, *(member for name in names for member in SETS.get(name, (name,)))]
-    )
-    for name in members:
-        if name not in SETS["all"]:
-            known = ", ".join([*SETS["all"], *SETS])
-            raise RequestError(f"--systems: unknown system {name!r}; there are: {known}")
     return tuple(
         Line(name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES)
-        for name in members
+        for name in expanded([DEFAULT, *names], SETS["all"], SETS)
     )

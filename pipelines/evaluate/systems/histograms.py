@@ -5,14 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mechanisms.catalog import of_task
+from mechanisms.registry import explained
 from pipelines.errors import RequestError
-from pipelines.evaluate.catalogue import BEST, HISTOGRAM_SYSTEMS, MODELS, NO_SYSTEMS
 from pipelines.evaluate.engine.cells import Line
 from pipelines.evaluate.papers import hp_sdp
 
+BEST = "best"  # what the planner would choose
+MODELS = ("shuffle", "central", "local")  # a system is shown in the first of them that it serves
+
+SYSTEMS: dict[str, Sequence[tuple[str, str]]] = {
+    **{name: one.serves for name, one in of_task("frequency").items()},
+    BEST: tuple((model, "exact") for model in MODELS),
+}
+"""Name -> every (model, bound) that it serves."""
+
 SETS = {
     "paper": hp_sdp.SYSTEMS,
-    "all": tuple(name for name in HISTOGRAM_SYSTEMS if name != BEST),
+    "all": tuple(name for name in SYSTEMS if name != BEST),
 }
 
 _EXACT, _PUBLISHED = "exact", "published"
@@ -47,7 +57,7 @@ def _expanded(text: str, bound: str) -> list[Line]:
     if match is None:
         raise RequestError(f"--systems: {text!r} is not of the form NAME, NAME:BOUND or NAME@MODEL")
     name, own, model = match["name"], match["bound"], match["model"]
-    _require_known(text, "system", name, [*SETS, BEST, *HISTOGRAM_SYSTEMS])
+    _require_known(text, "system", name, [*SETS, *SYSTEMS])
     _require_known(text, "bound", own, [_EXACT, _PUBLISHED])
     _require_known(text, "model", model, MODELS)
     if name not in SETS:
@@ -62,13 +72,12 @@ def _expanded(text: str, bound: str) -> list[Line]:
 
 def _require_known(text: str, what: str, word: str | None, known: Sequence[str]) -> None:
     """Refuse a word that means nothing, with those that do."""
-    if word in NO_SYSTEMS:
-        raise RequestError(f"--systems: {word} is not a mechanism: {NO_SYSTEMS[word]}")
-    if word is not None and word not in known:
-        there_are = ", ".join(dict.fromkeys(known))
-        raise RequestError(
-            f"--systems: unknown {what} {word!r} in {text!r}; there are: {there_are}"
-        )
+    if word is None or word in known:
+        return
+    if word in explained():
+        raise RequestError(f"--systems: {word} is not a mechanism: {explained()[word]}")
+    there_are = ", ".join(dict.fromkeys(known))
+    raise RequestError(f"--systems: unknown {what} {word!r} in {text!r}; there are: {there_are}")
 
 
 def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[Line]:
@@ -80,7 +89,7 @@ def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[L
             f"--systems: {name} does not serve the {model} model, but: {', '.join(models)}"
         )
     model = model or usual
-    bounds = [served for of_model, served in HISTOGRAM_SYSTEMS[name] if of_model == model]
+    bounds = [served for of_model, served in SYSTEMS[name] if of_model == model]
     if strict and bound not in bounds:
         raise RequestError(
             f"--systems: {name} has no {bound} bound in the {model} model, but: {', '.join(bounds)}"
@@ -96,4 +105,4 @@ def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[L
 
 def _models(name: str) -> list[str]:
     """Every model of a system."""
-    return list(dict.fromkeys(model for model, _ in HISTOGRAM_SYSTEMS[name]))
+    return list(dict.fromkeys(model for model, _ in SYSTEMS[name]))

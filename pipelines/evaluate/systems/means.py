@@ -8,21 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from mechanisms.catalog import of_task, published
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.privacy.divergence import Spectrum
 from mechanisms.randomness import SeededRandom
+from mechanisms.registry import Registration
 from pipelines.errors import RequestError
-from pipelines.evaluate import catalogue
-from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.cells import Cell, Line, expanded
 
 BEST = "best"  # the alpha of least worst-case variance
 
 ITERATED = {"nm-em": False, "nm-ems": True}
 """Name -> whether expectation maximisation over the reports of NM is smoothed."""
 
-NAMES = (*catalogue.MEANS, *ITERATED, *catalogue.PUBLISHED_MEANS)
+MEANS, PUBLISHED = of_task("mean"), published("mean")
+
+NAMES = (*MEANS, *ITERATED, *PUBLISHED)
 
 
 class Audit(NamedTuple):
@@ -67,7 +70,7 @@ class MeanSystem(Line):
 
     def claimed_delta(self, delta: float) -> float:
         """What the system says it spends, of what is allowed: 0 where it takes no delta."""
-        return delta if "delta" in _parameters(self.name) else 0.0
+        return delta if "delta" in _reports(self.name).parameters else 0.0
 
     def build(self, epsilon: float, delta: float) -> ScalarMean:
         """The mechanism.
@@ -76,8 +79,9 @@ class MeanSystem(Line):
             ValueError: a parameter is out of its range.
         """
         known = {"epsilon": epsilon, "delta": delta, "alpha": self.alpha}
-        taken = {key: value for key, value in known.items() if key in _parameters(self.name)}
-        return catalogue.mean_mechanism(_reports(self.name), **taken)
+        registration = _reports(self.name)
+        taken = {key: known[key] for key in known if key in registration.parameters}
+        return cast(ScalarMean, registration.constructor(**taken))
 
 
 @lru_cache(maxsize=64)
@@ -144,20 +148,16 @@ def lines(
     >>> [str(line) for line in lines(["a"], ["2", "best"], {"a": ["duchi", "dct"]})]
     ['duchi', 'dct, alpha 2', 'dct, best alpha']
     """
-    wanted = dict.fromkeys(member for name in names for member in sets.get(name, (name,)))
-    for name in wanted:
-        if name not in NAMES:
-            known = ", ".join([*sets, *NAMES])
-            raise RequestError(f"--systems: unknown system {name!r}; there are: {known}")
     numbers = list(dict.fromkeys(_alpha(text) for text in alphas))
-    return tuple(system for name in wanted for system in _variants(name, numbers))
+    members = expanded(names, NAMES, sets)
+    return tuple(system for name in members for system in _variants(name, numbers))
 
 
 def _variants(name: str, alphas: Sequence[float | None]) -> list[MeanSystem]:
     """A system for each alpha that it can take; legends leave out what goes without saying."""
-    published = name in catalogue.PUBLISHED_MEANS
+    published = name in PUBLISHED
     bound = "published" if published else "exact"
-    if "alpha" not in _parameters(name):
+    if "alpha" not in _reports(name).parameters:
         return [MeanSystem(name, bound, name=name)]
     able = [alpha for alpha in alphas if alpha is not None or not published]
     if not able:
@@ -185,11 +185,6 @@ def _alpha(text: str) -> float | None:
     return number
 
 
-def _reports(name: str) -> str:
+def _reports(name: str) -> Registration:
     """The mechanism whose reports a system collects."""
-    return "nm" if name in ITERATED else name
-
-
-def _parameters(name: str) -> Sequence[str]:
-    """What can be chosen of a system."""
-    return catalogue.mean_parameters(_reports(name))
+    return {**MEANS, **PUBLISHED}["nm" if name in ITERATED else name]

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mechanisms.catalog import of_task
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.predictions import Prediction
+from mechanisms.vector.predictions import Prediction, predict
 from mechanisms.vector.rows import shortened
+from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.cells import Line
 from pipelines.evaluate.populations.rows import Rows
 from pipelines.evaluate.systems.treatments import TREATMENTS, Published
+
+VECTORS = of_task("vector")
 
 _ROOM = 1.1  # by how much a radius exceeds the root mean square length of a row
 _NEGLIGIBLE = 0.01  # of an error
@@ -44,11 +50,11 @@ class RowSystem(Line):
         Raises:
             ValueError: it cannot serve such rows, or spend so much.
         """
-        return catalogue.vector_mechanism(self.mechanism, target(rows, epsilon))
+        return search(target(rows, epsilon), self.mechanism).mechanism
 
     def release(self, mechanism: Any, rows: Rows, rng: SeededRandom) -> Published:
         """Let everybody report, some at a time, under a public seed of this release's own."""
-        mechanism = catalogue.reseeded(self.mechanism, mechanism, rng)
+        mechanism = self.reseeded(mechanism, rng)
         counts, cut = mechanism.count(np.empty(0, np.uint64)), 0
         for block in rows.blocks():
             if self._cuts:
@@ -75,10 +81,16 @@ class RowSystem(Line):
             return None
         return TREATMENTS[self.treatment].error(prediction, rows)
 
+    def reseeded(self, mechanism: Any, rng: SeededRandom) -> Any:
+        """The same under another public seed, if it rests on one: errors are means over seeds."""
+        if not VECTORS[self.mechanism].seeded:
+            return mechanism
+        return replace(mechanism, seed=int(rng.integers(1 << 63, 1)[0]))
+
     @property
     def _cuts(self) -> bool:
         """Whether the mechanism takes no rows that are longer than a radius."""
-        return "radius" in catalogue.VECTORS[self.mechanism].parameters
+        return "radius" in VECTORS[self.mechanism].parameters
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class Projection(RowSystem):
     private: ClassVar[bool] = False
 
     def release(self, mechanism: Any, rows: Rows, rng: SeededRandom) -> Published:
-        matrix = catalogue.reseeded(self.mechanism, mechanism, rng).matrix
+        matrix = self.reseeded(mechanism, rng).matrix
         return Published(matrix @ (rows.mean @ matrix), 1.0)
 
     def predicted(self, rows: Rows, epsilon: float) -> float | None:
@@ -138,9 +150,10 @@ def lines(names: Sequence[str], sets: Mapping[str, Sequence[str]]) -> tuple[RowS
     return tuple(_system(member, sets) for member in members)
 
 
-def target(rows: Rows, epsilon: float) -> catalogue.VectorTarget:
+def target(rows: Rows, epsilon: float) -> Target[VectorTask]:
     """What is wanted of every mechanism for a population."""
-    return catalogue.vector_target(rows.n, rows.d, epsilon, radius(rows))
+    task = VectorTask(rows.d, radius(rows))
+    return Target("local", epsilon, 0.0, rows.n, task, unit="user", seed=0)
 
 
 def radius(rows: Rows) -> float:
@@ -159,7 +172,7 @@ def cut_off(rows: Rows) -> float:
 def _system(text: str, sets: Mapping[str, Sequence[str]]) -> RowSystem:
     """One system by its name."""
     name, dash, treatment = text.partition("-")
-    known = [*REFERENCES, *catalogue.VECTORS]
+    known = [*REFERENCES, *VECTORS]
     if name not in known or (dash and treatment not in TREATMENTS) or text.endswith("-"):
         raise RequestError(
             f"--systems: unknown system {text!r}; there are: {', '.join([*sets, *known])}, and of "
@@ -177,7 +190,7 @@ def _system(text: str, sets: Mapping[str, Sequence[str]]) -> RowSystem:
 
 def _treatments(mechanism: str) -> list[str]:
     """Those that go with a mechanism."""
-    biased = catalogue.VECTORS[mechanism].biased
+    biased = VECTORS[mechanism].biased
     return [name for name, one in TREATMENTS.items() if name and one.biased == biased]
 
 
@@ -186,6 +199,9 @@ def _predictions(rows: Rows, epsilon: float) -> Mapping[str, Prediction]:
     # In this order whatever the last digits: a prediction refuses moments that no rows have.
     mean_square = min(rows.mean_square_of_means, rows.mean_square)
     spread = min(rows.spread, mean_square)
-    return catalogue.vector_predictions(
-        target(rows, epsilon), mean_square, rows.mean_square, spread
-    )
+    return _predicted(target(rows, epsilon), mean_square, rows.mean_square, spread)
+
+
+@lru_cache(maxsize=256)  # one search serves all systems of a setting
+def _predicted(what: Target[VectorTask], *moments: float) -> Mapping[str, Prediction]:
+    return {prediction.name: prediction for prediction in predict(what, *moments)}

@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms.heavy_hitters import fitting
 from pipelines import cli
-from pipelines.evaluate import catalogue
 from pipelines.evaluate.engine.command import Command
-from pipelines.evaluate.engine.options import flag
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES
 from pipelines.evaluate.studies import dp_sgd, mean, vector_mean
-from pipelines.evaluate.systems import gradients, histograms, rows
+from pipelines.evaluate.systems import gradients, histograms, means, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
+from pipelines.options import flag
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
@@ -34,11 +34,11 @@ COMMANDS: dict[str, Command] = {
 }
 
 NAMES = {
-    "histogram": [*catalogue.HISTOGRAM_SYSTEMS, *histograms.SETS, "normal:N,D"],
-    "heavy-hitters": catalogue.SEARCHES,
-    "mean": [*catalogue.MEANS, *catalogue.PUBLISHED_MEANS, *mean.SETS, "nm-em", "nm-ems"],
+    "histogram": [*histograms.SYSTEMS, *histograms.SETS, "normal:N,D"],
+    "heavy-hitters": fitting.SYSTEMS,
+    "mean": [*means.MEANS, *means.PUBLISHED, *mean.SETS, "nm-em", "nm-ems"],
     "vector-mean": [
-        *catalogue.VECTORS,
+        *rows.VECTORS,
         *vector_mean.SETS,
         *rows.REFERENCES,
         *filter(None, TREATMENTS),

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from pipelines.evaluate.engine import drawing
 from pipelines.evaluate.engine.cells import Cell, Outcome
-from pipelines.evaluate.engine.figures import figures
+from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON, figures
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.results import Results, refusals, summary, write_table
 from pipelines.evaluate.populations.histograms import read_histogram
-from pipelines.evaluate.studies.histogram import ALONE, BY_DELTA, BY_EPSILON, COLUMNS, STUDY
+from pipelines.evaluate.studies.histogram import COLUMNS, STUDY
 from pipelines.evaluate.systems.histograms import lines
 
 (MSE,) = STUDY.measures
