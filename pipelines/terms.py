@@ -9,8 +9,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
-from mechanisms.planner.task import M, Task
+from mechanisms.planner.target import M, Target, Task, default_delta
 from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
 

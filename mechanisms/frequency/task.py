@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.planner.target import MODELS, Target
-from mechanisms.planner.task import Task
+from mechanisms.planner.target import MODELS, Target, Task
 from mechanisms.registry import Registration
 
 

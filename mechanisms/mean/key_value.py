@@ -10,10 +10,10 @@ every group's sum, and to a known share in its count.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,14 +24,11 @@ from mechanisms.frequency.hash_budget import largest_local_epsilon
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.mean.grid import Grid
-from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
+from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells, require_slack
+from mechanisms.planner.target import Target, Task
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
-
-if TYPE_CHECKING:
-    from mechanisms.mean.task import GroupTask
-    from mechanisms.planner.target import Target
 
 _GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
@@ -237,3 +234,36 @@ class KeyValue(Mechanism):
         """The largest variance of one report's part in a group's mean, for a share of users."""
         means = np.linspace(0, 1, 101)
         return float(self.variance(np.array(share), means).max()) / share**2
+
+
+@dataclass(frozen=True)
+class GroupTask(Task[KeyValue]):
+    """The mean of numbers in [-1, 1] in each of several private groups.
+
+    Attributes:
+        groups: how many, at least 2.
+        cells: how finely values are rounded; None chooses.
+
+    Raises:
+        ValueError: cells is out of range.
+    """
+
+    groups: int
+    cells: int | None = None
+
+    name: ClassVar[str] = "group means"
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            require_cells(self.cells)
+
+    def require_delta(self, model: str, delta: float) -> None:
+        """Refuse what no single report may have."""
+        require_slack(delta)
+
+    def error(self, mechanism: KeyValue, n: int) -> float:
+        """The mean squared error in one of groups of equal size, at most."""
+        return mechanism.worst_variance(1 / self.groups) / n
+
+    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
+        return {"groups": self.groups, "cells": self.cells}

@@ -1,4 +1,4 @@
-"""The mean of numbers, of all users or of private groups: two questions to a population."""
+"""The mean of numbers: a question to a population."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mechanisms.frequency.hash_budget import largest_local_epsilon
-from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
 from mechanisms.planner.rules import at
-from mechanisms.planner.target import Target
-from mechanisms.planner.task import Task
+from mechanisms.planner.target import Target, Task
 from mechanisms.registry import Registration
 
 LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
@@ -79,36 +77,3 @@ class MeanTask(Task[ScalarMean]):
                 continue
             worst[one] = mechanism.worst_variance
         return [min(worst, key=worst.__getitem__)] if worst else candidates
-
-
-@dataclass(frozen=True)
-class GroupTask(Task[KeyValue]):
-    """The mean of numbers in [-1, 1] in each of several private groups.
-
-    Attributes:
-        groups: how many, at least 2.
-        cells: how finely values are rounded; None chooses.
-
-    Raises:
-        ValueError: cells is out of range.
-    """
-
-    groups: int
-    cells: int | None = None
-
-    name: ClassVar[str] = "group means"
-
-    def __post_init__(self) -> None:
-        if self.cells is not None:
-            require_cells(self.cells)
-
-    def require_delta(self, model: str, delta: float) -> None:
-        """Refuse what no single report may have."""
-        require_slack(delta)
-
-    def error(self, mechanism: KeyValue, n: int) -> float:
-        """The mean squared error in one of groups of equal size, at most."""
-        return mechanism.worst_variance(1 / self.groups) / n
-
-    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
-        return {"groups": self.groups, "cells": self.cells}

@@ -8,8 +8,7 @@ from typing import Generic
 
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
-from mechanisms.planner.target import Target
-from mechanisms.planner.task import M, Task
+from mechanisms.planner.target import M, Target, Task
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.registry import Registration
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from mechanisms.channel import Mechanism
-from mechanisms.planner.target import Target
-from mechanisms.planner.task import M, Task
+from mechanisms.planner.target import M, Target, Task
 from mechanisms.privacy.budget import largest_shuffled
 from mechanisms.privacy.search import TOLERANCE
 from mechanisms.registry import Registration

@@ -14,8 +14,7 @@ from mechanisms.catalog import find, of_task
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.rules import fitted
-from mechanisms.planner.target import Target
-from mechanisms.planner.task import M, Task
+from mechanisms.planner.target import M, Target, Task
 from mechanisms.registry import Registration
 
 _OUT_OF_REACH = 1e3  # in logarithms of an error

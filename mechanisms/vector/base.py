@@ -133,7 +133,10 @@ class VectorMean(Mechanism):
         Returns:
             In squared units of the value, bias and public seeds included.
         """
-        return average_variance(self, mean_square) / n + self.seed_variance
+        return (
+            average_variance(self.variance, self.largest_value, mean_square) / n
+            + self.seed_variance
+        )
 
     def channel(self, cell: int) -> Floats:
         numerators, denominator = self.weights(cell)

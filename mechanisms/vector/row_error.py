@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mechanisms.vector.base import VectorMean
+from mechanisms.channel import Floats
 
 _TRIED = 257  # values of a coordinate
 
 
-def average_variance(mechanism: VectorMean, mean_square: float) -> float:
+def average_variance(
+    variance: Callable[[Floats], Floats], largest: float, mean_square: float
+) -> float:
     """The largest variance of a report, averaged over the coordinates of a row.
 
     Args:
-        mechanism: what reports rows.
+        variance: of a report, by the value of the coordinate.
+        largest: the most that a coordinate may be.
         mean_square: the most that the squares of a row's numbers average, in (0, 1].
 
     Returns:
-        The largest average of `variance` over any law of numbers of [-1, 1] whose squares average
+        The largest average of the variance over any law of numbers of [-1, 1] whose squares average
         to at most that: it needs two of them, and those tried are a fine grid.
     """
-    values = np.sqrt(np.linspace(0, 1, _TRIED)) * mechanism.largest_value
+    values = np.sqrt(np.linspace(0, 1, _TRIED)) * largest
     values = np.sort(np.append(values, np.sqrt(mean_square)))
-    variances = np.maximum(mechanism.variance(values), mechanism.variance(-values))
+    variances = np.maximum(variance(values), variance(-values))
     squares = values**2
     low, high = squares <= mean_square, squares > mean_square
     best = float(variances[low].max())

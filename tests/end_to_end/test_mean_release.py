@@ -21,7 +21,6 @@ from mechanisms.privacy.divergence import tight_epsilon
 from pipelines import cli
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.mean.result import mean_table
 from pipelines.metrics.metric import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
@@ -252,7 +251,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     assert (written["release_id"], written["invalid_reports"]) == ("a" * 32, 3)
     with pytest.raises(Exception, match="already holds a release"):
         PublishDoFn(str(tmp_path / "out"), "b" * 32).process(content)
-    again = mean_table(job, job.bounds, counted)
+    (again,) = job.tables(Averaged(counted, chosen)).values()
     assert again == pq.ParquetFile(tmp_path / "out" / "mean.parquet").read()
 
 

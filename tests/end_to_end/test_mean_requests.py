@@ -128,7 +128,7 @@ def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
     def careless(target: Target[Any], name: str) -> Design[Any]:
         return search(replace(target, epsilon=2 * target.epsilon), name)
 
-    monkeypatch.setattr("pipelines.metrics.mean.metric.search", careless)
+    monkeypatch.setattr("pipelines.metrics.mean.design.search", careless)
     refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
 
 
@@ -201,7 +201,7 @@ STEPS = [
     "mechanism.perturb",
     "transforms.collect_counts.CountMessages.add_input",
     "pipelines.metrics.mean.result.mean_table",
-    "pipelines.metrics.mean.result.error_statement",
+    "pipelines.metrics.mean.metric.Mean.own_statement",
     "pipelines.metrics.mean.view.page",
     "pipelines.release.publish",
     "pipelines.release.os.rename",

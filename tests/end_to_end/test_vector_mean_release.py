@@ -21,7 +21,6 @@ from mechanisms.vector.multi import multi_optimal
 from pipelines import cli
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.result import estimated, tables
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
@@ -301,14 +300,13 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
             input=(rows_log,), epsilon=2.0, model="local", output=str(workspace / "none"), **given
         )
         job = AverageRow.resolve(options, open_rng=fresh_stream)
-        road = job
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
-            read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(road.columns)))
-            return road.estimated(road.reports(read))
+            read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(job.columns)))
+            return job.estimated(job.reports(read))
 
         (counted,) = run_pipeline(build).elements
-        return tables(job, estimated(job, counted))["vector-mean.parquet"].drop(["coordinate"])
+        return job.tables(job.decoded(counted))["vector-mean.parquet"].drop(["coordinate"])
 
     assert published(AS_COLUMNS, 3) == published(AS_LIST, 3)
     assert published(AS_COLUMNS, 3) != published(AS_COLUMNS, 4)
@@ -321,9 +319,8 @@ def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace)
     )  # fmt: skip
     job = AverageRow.resolve(options)
     counts = np.ones(job.mechanism.codes, np.int64)
-    road = job
     found = Counted(counts, int(counts.sum()), 5)
-    one, other = (road.content(found, {"rows read": ROWS}) for _ in range(2))
+    one, other = (job.content(found, {"rows read": ROWS}) for _ in range(2))
     assert one.files["vector-mean.parquet"] == other.files["vector-mean.parquet"]
     assert one.statement["invalid_reports"] == 5
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from mechanisms import catalog
-from mechanisms.mean.task import GroupTask, MeanTask
+from mechanisms.mean.key_value import GroupTask
+from mechanisms.mean.task import MeanTask
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta

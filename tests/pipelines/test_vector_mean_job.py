@@ -16,6 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.inputs import open_telemetry
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
+from pipelines.metrics.vector_mean.result import Scale
 from pipelines.row_attributes import read_attributes
 from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
@@ -134,8 +135,9 @@ def test_few_coordinates_are_picked(job):
     assert isinstance(made.sampled, SampledCoordinates)
     assert isinstance(made.picked, PublicGroups)
     assert made.picked.codes == made.mechanism.codes
-    assert made.low.tolist() == [0, 0, -5, -5, -5]
-    assert made.half.tolist() == [5] * 5
+    scale = Scale.of(made.attributes)
+    assert scale.low.tolist() == [0, 0, -5, -5, -5]
+    assert scale.half.tolist() == [5] * 5
     assert (made.min_reports, made.messages, made.radius) == (1, 1, None)
     released, local = made.guarantees
     assert released == local

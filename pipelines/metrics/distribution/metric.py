@@ -117,8 +117,10 @@ class DistributionOfNumbers(Metric):
 
     def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
         return {
-            result.TABLE: result.distribution_table(self, estimate.known),
-            result.QUANTILES: result.quantile_table(self, estimate.known),
+            result.TABLE: result.distribution_table(estimate.known, self.bounds),
+            result.QUANTILES: result.quantile_table(
+                self.probabilities, estimate.known, self.bounds
+            ),
         }
 
     @property
@@ -130,7 +132,8 @@ class DistributionOfNumbers(Metric):
         return super().request | {"bounds": list(self.bounds)}
 
     def own_statement(self, estimate: Distribution) -> dict[str, Any]:
-        return result.own_statement(self, estimate.known)
+        smooth = self.options.smooth
+        return result.own_statement(estimate.known, self.bounds, self.fitted, smooth, self.unit)
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(tables[result.TABLE], tables[result.QUANTILES], statement)

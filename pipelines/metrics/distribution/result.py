@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.estimator import Summary
+from mechanisms.distribution.fitting import DistributionDesign
 from transforms.encoders.bounds import Bounds
-
-if TYPE_CHECKING:
-    from pipelines.metrics.distribution.metric import DistributionOfNumbers
 
 TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
@@ -25,7 +24,7 @@ _COVERS = (
 )
 
 
-def distribution_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Table:
+def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
     """The published bins, in rising order; the first and the last are half as wide as the others.
 
     Columns: low and high; estimate (by expectation maximisation), unbiased (straight from the
@@ -33,7 +32,7 @@ def distribution_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Ta
     moves them; cumulative (the sum of the estimates), cumulative_lower and cumulative_upper of the
     share of numbers up to `high`.
     """
-    edges = scaled(summary.edges, metric.bounds)
+    edges = scaled(summary.edges, bounds)
     names = (
         "estimate", "unbiased", "standard_error", "lower", "upper", "cumulative",
         "cumulative_lower", "cumulative_upper",
@@ -42,11 +41,11 @@ def distribution_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Ta
     return pa.table({"low": edges[:-1], "high": edges[1:]} | columns)
 
 
-def quantile_table(metric: DistributionOfNumbers, summary: Summary) -> pa.Table:
+def quantile_table(probabilities: Sequence[float], summary: Summary, bounds: Bounds) -> pa.Table:
     """The published quantiles: p, estimate, lower, upper."""
-    estimate, lower, upper = (scaled(column, metric.bounds) for column in summary.quantiles.T)
+    estimate, lower, upper = (scaled(column, bounds) for column in summary.quantiles.T)
     return pa.table(
-        {"p": list(metric.probabilities), "estimate": estimate, "lower": lower, "upper": upper}
+        {"p": list(probabilities), "estimate": estimate, "lower": lower, "upper": upper}
     )
 
 
@@ -56,22 +55,24 @@ def scaled(values: Floats, bounds: Bounds) -> Floats:
     return np.asarray(np.where(values >= 1, bounds.high, inside))
 
 
-def own_statement(metric: DistributionOfNumbers, summary: Summary) -> dict[str, Any]:
+def own_statement(
+    summary: Summary, bounds: Bounds, fitted: DistributionDesign, smooth: bool, unit: str
+) -> dict[str, Any]:
     """The mean, how it was estimated, and how far off all may be."""
     return {
-        "mean": _mean(summary, metric.bounds),
+        "mean": _mean(summary, bounds),
         "estimation": {
             "bins": len(summary.estimate),
             "method": "EMS, smoothed: biased, closer on smooth data and far off at spikes"
-            if metric.options.smooth
+            if smooth
             else "expectation maximisation, stopped where it begins to fit the noise",
             "iterations": summary.iterations,
             "converged": summary.converged,
-            "span": metric.fitted.span,
+            "span": fitted.span,
         },
         "error": {
-            "expected_length_of_cumulative_intervals": metric.fitted.expected_length,
-            "covers": covers(metric.unit),
+            "expected_length_of_cumulative_intervals": fitted.expected_length,
+            "covers": covers(unit),
         },
     }
 

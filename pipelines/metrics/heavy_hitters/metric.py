@@ -146,7 +146,7 @@ class HeavyHitters(Metric):
         return reports.messages | "Discover" >> discover
 
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
-        return {result.TABLE: result.heavy_hitters_table(estimate)}
+        return {result.TABLE: result.heavy_hitters_table(estimate.strings)}
 
     @property
     def neighbours(self) -> str:
@@ -162,7 +162,7 @@ class HeavyHitters(Metric):
         return super().request | {"alphabet": characters, "max_length": code.max_length}
 
     def own_statement(self, estimate: Discovered) -> dict[str, Any]:
-        return {"search": result.search_statement(self, estimate)}
+        return {"search": result.search_statement(self.plan, self.prospect, estimate.strings)}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(table_of(tables), statement)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from transforms.discover import Discovered
-
-if TYPE_CHECKING:
-    from pipelines.metrics.heavy_hitters.metric import HeavyHitters
+from mechanisms.heavy_hitters.discovery import FrequentStrings
+from mechanisms.heavy_hitters.fitting import Plan
 
 TABLE = "heavy_hitters.parquet"
 
 
-def heavy_hitters_table(discovered: Discovered) -> pa.Table:
+def heavy_hitters_table(strings: FrequentStrings) -> pa.Table:
     """The published table: one row per string that was found, the most frequent first.
 
     Columns: value; whole (false for the common beginning of longer strings that were cut);
@@ -24,22 +22,20 @@ def heavy_hitters_table(discovered: Discovered) -> pa.Table:
     together, however they were chosen); expected_false (how many strings that nobody holds would
     stand out as far, at most, on average).
     """
-    found = discovered.strings
     names = (
         "estimate", "standard_error", "lower", "upper", "lower_simultaneous",
         "upper_simultaneous", "expected_false",
     )  # fmt: skip
-    columns = {name: pa.array(getattr(found, name), pa.float64()) for name in names}
-    first = {"value": pa.array(found.values, pa.string()), "whole": pa.array(found.whole)}
+    columns = {name: pa.array(getattr(strings, name), pa.float64()) for name in names}
+    first = {"value": pa.array(strings.values, pa.string()), "whole": pa.array(strings.whole)}
     return pa.table(first | columns)
 
 
-def search_statement(metric: HeavyHitters, discovered: Discovered) -> dict[str, Any]:
+def search_statement(plan: Plan, prospect: str, strings: FrequentStrings) -> dict[str, Any]:
     """How strings were searched for, and how many there are."""
-    plan, found = metric.plan, discovered.strings
     protocol, limit = plan.protocol, plan.detection_limit
     return {
-        "prospect": metric.prospect,
+        "prospect": prospect,
         "detection_limit": None if limit == math.inf else limit,
         "planned_for": plan.design.target.n,
         "steps": list(protocol.schedule.steps),
@@ -47,6 +43,6 @@ def search_statement(metric: HeavyHitters, discovered: Discovered) -> dict[str, 
         "shares": list(protocol.schedule.shares),
         "public_seed": protocol.seed,
         "beam": plan.search.beam,
-        "candidates": found.candidates,
-        "strings": len(found.values),
+        "candidates": strings.candidates,
+        "strings": len(strings.values),
     }

@@ -117,7 +117,8 @@ class Histogram(Metric):
         return reports.messages | "Collect" >> collect
 
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
-        return {TABLE: histogram_table(self, estimate)}
+        confidence = self.options.confidence
+        return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}
 
     @property
     def neighbours(self) -> str:
@@ -133,7 +134,8 @@ class Histogram(Metric):
         }
 
     def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
-        return {"error": histogram_error(self, estimate.n)}
+        confidence = self.options.confidence
+        return {"error": histogram_error(self.mechanism, estimate.n, confidence, self.unit)}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(table_of(tables), statement)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.intervals import (
     intervals,
     largest_error_bound,
@@ -15,14 +16,14 @@ from mechanisms.postprocess.intervals import (
 )
 from pipelines.wording import covered
 from transforms.collect import Frequencies
-
-if TYPE_CHECKING:
-    from pipelines.metrics.histogram.metric import Histogram
+from transforms.encoders.domain import Domain
 
 TABLE = "histogram.parquet"
 
 
-def histogram_table(metric: Histogram, frequencies: Frequencies) -> pa.Table:
+def histogram_table(
+    mechanism: FrequencyOracle, domain: Domain, frequencies: Frequencies, confidence: float
+) -> pa.Table:
     """The published table: one row per value, in the order of the domain.
 
     Columns: value (null for the bin of all other values), estimate (after post-processing),
@@ -31,16 +32,15 @@ def histogram_table(metric: Histogram, frequencies: Frequencies) -> pa.Table:
     unbiased share lies so far outside of 0 .. 1 that nothing inside agrees with it, an interval
     reaches from the end one standard error inwards, and is no point.
     """
-    mechanism, unbiased, n = metric.mechanism, frequencies.unbiased, frequencies.n
-    confidence = metric.options.confidence
+    unbiased, n = frequencies.unbiased, frequencies.n
     error = standard_errors(mechanism, unbiased, n)
     above, below = np.sqrt(mechanism.variance(np.array([0.0, 1.0]), n))  # at either end
     (lower, upper), (lower_all, upper_all) = (
         opened(*intervals(mechanism, unbiased, n, confidence, together), below, above)
         for together in (False, True)
     )
-    values = metric.domain.labels()
-    if metric.domain.other:
+    values = domain.labels()
+    if domain.other:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
     return pa.table(
         {
@@ -56,12 +56,13 @@ def histogram_table(metric: Histogram, frequencies: Frequencies) -> pa.Table:
     )
 
 
-def histogram_error(metric: Histogram, n: int) -> dict[str, Any]:
+def histogram_error(
+    mechanism: FrequencyOracle, n: int, confidence: float, unit: str
+) -> dict[str, Any]:
     """How far off the shares of so many reports may be, and what that covers."""
-    mechanism = metric.mechanism
     return {
         "standard_error_at_0": float(np.sqrt(mechanism.variance(0.0, n))),
         "mean_squared_error_per_value": mechanism.average_variance(n),
-        "largest_error_bound": largest_error_bound(mechanism, n, metric.options.confidence),
-        "covers": covered(metric.unit),
+        "largest_error_bound": largest_error_bound(mechanism, n, confidence),
+        "covers": covered(unit),
     }

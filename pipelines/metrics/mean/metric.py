@@ -12,23 +12,24 @@ import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 from rich.console import Console
 
-from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.task import FrequencyTask
+from mechanisms.mean.group_means import group_means
 from mechanisms.mean.key_value import KeyValue
-from mechanisms.mean.magnitudes import BoundsRule, bins
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.mean.task import GroupTask, MeanTask
-from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.mean import result, view
+from pipelines.metrics.mean.design import (
+    SCOUTS,
+    Scouts,
+    best_design,
+    declared_groups,
+    require_memory,
+    two_rounds,
+)
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import (
     FRESH,
@@ -39,11 +40,10 @@ from pipelines.metrics.metric import (
     table_of,
 )
 from pipelines.numbers import open_numbers
-from pipelines.terms import drowned, least_reports, require_proven, target_terms
+from pipelines.terms import drowned, least_reports, require_proven
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
-from transforms.encoders.domain import Domain
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 from transforms.perturb import Perturb
 from transforms.progress import REPORTS, WITHHELD
@@ -52,27 +52,32 @@ from transforms.scout import ChooseBounds, Chosen, Divide, RoundWithin
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_LARGEST_MEMORY = 1 << 31  # bytes for the counters of one batch, in each of many bundles
-SCOUTS = 0.1  # the share of users who take part in the choice of bounds
-_OUTSIDE = 0.001  # the share of users whose numbers chosen bounds may clip
-_FEWEST = 1000  # reports that two rounds can be cut from, in the shuffle model
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
-_SPREAD = 5.0  # standard deviations by which a round may fall short of its expected size
 
-
-@dataclass(frozen=True)
-class Scouts:
-    """The first round of two, where bounds are chosen.
-
-    Attributes:
-        design: what its users run.
-        min_reports: the least batch of theirs.
-        rule: what bounds follow from it.
-    """
-
-    design: Design[FrequencyOracle]
-    min_reports: int
-    rule: BoundsRule
+_PUBLIC_GROUPS = (
+    "Groups are public: every report says in the clear which group it belongs to, and the promises "
+    "are about numbers alone. In the shuffle model they hold in each group that is published, for "
+    "it has {least:,} reports or more."
+)
+_PRIVATE_GROUPS = (
+    "Groups are as private as numbers: a report hides both together, and nobody knows how many "
+    "users are in a group; the shares are estimates."
+)
+_TWO_ROUNDS = (
+    "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
+    "large a number is, to the next power of two, and the others were averaged. Nobody took part "
+    "in both rounds, so nobody's promise is spent twice. The first round was planned for "
+    "{first:,} reports or more, the second for {second:,}. Numbers that few users hold may lie "
+    "outside these bounds and are then clipped, which intervals do not cover."
+)
+_COVERS = (
+    "Standard errors and intervals cover the randomisation of the reports, rounding included. They "
+    "hold for the mean of the numbers that were reported, clipped to the bounds"
+)
+_QUOTIENT = (
+    " The mean of a group is a quotient: its standard error is the delta method's, its interval "
+    "Fieller's, and where the group may be empty that is all between the bounds."
+)
 
 
 class Averaged(NamedTuple):
@@ -117,16 +122,17 @@ class Mean(Metric):
         bounds = bounds_of(options)
         require_sense(options)
         telemetry = open_numbers(options, source)
-        groups = _groups(options, telemetry)
+        groups = declared_groups(options, telemetry)
         least, scouts = least_reports(options, options.model, telemetry.rows), None
         try:
             if options.choose_bounds:
-                least, scouts = _two_rounds(options, least)
+                least, scouts = two_rounds(options, least)
             metric = cls(
                 options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-                design=_design(options, least, groups), bounds=bounds, groups=groups, scouts=scouts,
+                design=best_design(options, least, groups), bounds=bounds, groups=groups,
+                scouts=scouts,
             )  # fmt: skip
-            _require_memory(metric.mechanism.codes)
+            require_memory(metric.mechanism.codes)
         except ValueError as error:
             raise RequestError(str(error)) from None
         require_proven(options, metric.guarantees[0])
@@ -216,16 +222,42 @@ class Mean(Metric):
         return known and bool(estimate.counted.counts.sum() >= self.min_reports)
 
     def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
-        table = result.mean_table(self, estimate.chosen.known, estimate.counted)
+        counts, bounds = estimate.counted.counts, estimate.chosen.known
+        sure = self.options.confidence, self.options.interval == "worst"
+        if self.groups is None:
+            table = result.mean_table([counts], {}, self.inner, bounds, self.min_reports, *sure)
+        else:
+            labels = {"group": self.groups.groups.labels()}
+            if self.public is None:
+                means = group_means(self.inner, counts, *sure)
+                return {result.TABLE: result.group_table(labels, means, bounds)}
+            parts = list(self.public.parts(counts))
+            table = result.mean_table(parts, labels, self.inner, bounds, self.min_reports, *sure)
         return {} if table is None else {result.TABLE: table}
 
     @property
     def neighbours(self) -> str:
-        return result.neighbours(self)
+        unit = self.unit
+        if self.groups is None:
+            return f"one {unit}'s number is replaced by any other finite number"
+        if self.options.groups_public:
+            return (
+                f"one {unit}'s number is replaced by any other finite number; the group stays as "
+                "it is"
+            )
+        return f"one {unit}'s group and number are replaced by any other group and number"
 
     @property
     def words(self) -> list[str]:
-        return result.words(self)
+        lines = []
+        if self.options.groups_public:
+            lines.append(_PUBLIC_GROUPS.format(least=self.min_reports))
+        elif self.groups is not None:
+            lines.append(_PRIVATE_GROUPS)
+        if self.scouts is not None:
+            first = self.scouts.min_reports
+            lines.append(_TWO_ROUNDS.format(first=first, second=self.min_reports))
+        return lines
 
     def reported(self, estimate: Averaged) -> tuple[int, int]:
         counted, chosen = estimate
@@ -246,10 +278,52 @@ class Mean(Metric):
 
     def own_statement(self, estimate: Averaged) -> dict[str, Any]:
         return {
-            "published_exactly": result.published_exactly(self),
-            "bounds": result.bounds_statement(self, estimate.chosen),
-            "error": result.error_statement(self, estimate.chosen.known),
+            "published_exactly": self._published_exactly,
+            "bounds": self._bounds_statement(estimate.chosen),
+            "error": self._error_statement(estimate.chosen.known),
         }
+
+    @property
+    def _published_exactly(self) -> str:
+        """What the promises do not cover."""
+        whose = " of each group," if self.options.groups_public else ","
+        return f"the number of reports{whose} of rows read and of rejects by reason"
+
+    def _bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
+        """What numbers were clipped to, and how that was decided."""
+        bounds = chosen.known
+        statement: dict[str, Any] = {"low": bounds.low, "high": bounds.high, "how": "declared"}
+        if self.scouts is not None:
+            design = self.scouts.design
+            statement |= {
+                "how": "chosen privately by a first round of other users",
+                "outside_aimed_at": self.scouts.rule.outside,
+                "share_that_may_hide_in_a_bin_outside": chosen.hidden,
+                "reports": chosen.n,
+                "min_reports": self.scouts.min_reports,
+                "mechanism": {
+                    "name": design.name,
+                    "source": design.source,
+                    "constants": design.mechanism.constants(),
+                },
+                "guarantees": {
+                    "release": design.release.as_dict(),
+                    "local": design.local.as_dict(),
+                },
+            }
+        return statement
+
+    def _error_statement(self, bounds: Bounds) -> dict[str, Any]:
+        """How far off a mean may be, and what that covers."""
+        unit = self.options.unit
+        covers = _COVERS + ("." if unit == "row" else f", one drawn for each {unit}.")
+        statement: dict[str, Any] = {"interval": self.options.interval, "covers": covers}
+        if self.groups is None or self.options.groups_public:
+            worst = self.inner.worst_variance**0.5 * bounds.half
+            statement["worst_standard_deviation_of_a_report"] = worst
+        else:
+            statement["covers"] = covers + _QUOTIENT
+        return statement
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(table_of(tables), statement)
@@ -306,70 +380,11 @@ def _larger(rounds: list[Guarantee]) -> Guarantee:
     how = "each takes part in one of two rounds, by a coin; the average: {0}; the bounds: {1}"
     return replace(
         rounds[0],
-        epsilon=max(each.epsilon for each in rounds),
-        delta=max(each.delta for each in rounds),
-        how=how.format(*(each.how for each in rounds)),
+        epsilon=max(one.epsilon for one in rounds),
+        delta=max(one.delta for one in rounds),
+        how=how.format(*(one.how for one in rounds)),
     )
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, how=f"of the value alone, the group being public; {guarantee.how}")
-
-
-def _groups(options: MeanOptions, telemetry: inputs.Telemetry) -> GroupColumn | None:
-    """The declared groups, held against the column."""
-    if options.group_by is None or options.groups is None:
-        return None
-    kind = telemetry.column_type(options.group_by, "--group-by")
-    try:
-        domain: Domain = inputs.read_domain(options.groups, kind, other=False)
-    except RequestError as error:
-        # What groups must be is what a domain must be; only the flag has another name.
-        told = str(error).replace("--domain", "--groups").replace("a histogram needs", "needed are")
-        raise RequestError(told.replace(" (or --out-of-domain other)", "")) from None
-    return GroupColumn(options.group_by, domain)
-
-
-def _require_memory(codes: int) -> None:
-    if not 8 * codes <= _LARGEST_MEMORY:
-        raise ValueError(f"--groups: {codes:,} counters are too many; declare fewer groups")
-
-
-def _design(
-    options: MeanOptions, least: int, groups: GroupColumn | None
-) -> Design[ScalarMean] | Design[KeyValue]:
-    terms = target_terms(options, options.model, least, options.unit)
-    if groups is None or options.groups_public:
-        return search(Target(**terms, task=MeanTask(options.cells)), options.mechanism)
-    hiding = of_task(GroupTask.name)
-    if options.mechanism not in (AUTO, *hiding):
-        raise ValueError(
-            f"--mechanism: {options.mechanism} does not hide groups; with --group-by it serves "
-            f"--groups-public, and {', '.join(hiding)} serves without"
-        )
-    task = GroupTask(groups.groups.size, options.cells)
-    return search(Target(**terms, task=task), options.mechanism)
-
-
-def _two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
-    """The least batch of the mean, and the round before it."""
-    shuffled = options.model == "shuffle"
-    if shuffled and whole < _FEWEST:
-        raise RequestError(
-            f"--choose-bounds: {whole:,} reports are too few to be divided between two rounds; "
-            f"have at least {_FEWEST:,}, or declare --bounds"
-        )
-    slack = _SPREAD * math.sqrt(whole * SCOUTS * (1 - SCOUTS))
-    scouts = max(1, math.floor(whole * SCOUTS - slack))
-    least = max(1, math.floor(whole * (1 - SCOUTS) - slack))
-    delta = options.delta or default_delta(options.model, least)
-    target = Target(
-        model=options.model,
-        epsilon=options.epsilon,
-        delta=delta if shuffled else 0.0,
-        n=scouts,
-        task=FrequencyTask(bins()),
-        epsilon_local=options.epsilon_local,
-        unit=options.unit,
-    )
-    return least, Scouts(search(target), scouts, BoundsRule(_OUTSIDE))

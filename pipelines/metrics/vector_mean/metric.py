@@ -39,7 +39,7 @@ from pipelines.row_attributes import read_attributes
 from pipelines.terms import best_design
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
-from transforms.encoders.attributes import Attribute, categorical, numeric, width
+from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import RowEncoder
 
@@ -145,22 +145,6 @@ class AverageRow(Metric):
         return self.rows.worst_variance
 
     @property
-    def low(self) -> NDArray[np.float64]:
-        """(dimension,) the lower bound of each coordinate."""
-        return self._bounds[:, 0]
-
-    @property
-    def half(self) -> NDArray[np.float64]:
-        """(dimension,) half the distance between the bounds of each coordinate."""
-        return np.asarray(self._bounds[:, 1] / 2 - self._bounds[:, 0] / 2)
-
-    @property
-    def _bounds(self) -> NDArray[np.float64]:
-        numbers = numeric(self.attributes)
-        ends = np.array([number.bounds for number in numbers], np.float64)
-        return np.repeat(ends, [number.width for number in numbers], axis=0)
-
-    @property
     def cautions(self) -> list[str]:
         outside = [_OUTSIDE_SUBSPACE] if isinstance(self.rows, MultiRphm) else []
         return super().cautions + outside
@@ -201,10 +185,21 @@ class AverageRow(Metric):
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
         if estimate.messages < max(self.min_reports, 2) * self.messages:
             return None
-        return super().content(result.estimated(self, estimate), tallies)
+        return super().content(self.decoded(estimate), tallies)
+
+    def decoded(self, counted: Counted) -> result.Estimated:
+        """What a batch of messages says, on the scale of [-1, 1]."""
+        n = counted.messages // int(self.messages)
+        row, shares = result.estimated(self.rows, counted, n, self.options.confidence)
+        prior = None
+        if self.prior is not None:
+            low, half = result.Scale.of(self.attributes)
+            prior = np.clip((self.prior - low) / half - 1, -1, 1)
+        shrunk = result.shrunk(row, self.options.shrink, prior)
+        return result.Estimated(row, shrunk, shares, counted.invalid)
 
     def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
-        return result.tables(self, estimate)
+        return result.tables(self.attributes, estimate)
 
     @property
     def neighbours(self) -> str:
@@ -226,8 +221,8 @@ class AverageRow(Metric):
 
     def own_statement(self, estimate: result.Estimated) -> dict[str, Any]:
         return {
-            "bounds": result.bounds_statement(self),
-            "error": result.error_statement(self, estimate),
+            "bounds": result.bounds_statement(self.attributes),
+            "error": result.error_statement(estimate, self.unit, self.radius, self.options.shrink),
         }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:

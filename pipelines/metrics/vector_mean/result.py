@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.postprocess.shrinkage import Shrunk, to_mean, to_prior
+from mechanisms.vector.base import VectorMean
 from mechanisms.vector.limits import RowEstimate, estimate_row
 from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from transforms.collect_counts import Counted
-from transforms.encoders.attributes import categorical, numeric
-
-if TYPE_CHECKING:
-    from pipelines.metrics.vector_mean.metric import AverageRow
+from transforms.encoders.attributes import Attribute, categorical, numeric
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 
@@ -58,15 +56,40 @@ class Estimated(NamedTuple):
         return self.row.n
 
 
-def tables(metric: AverageRow, found: Estimated) -> dict[str, pa.Table]:
+class Scale(NamedTuple):
+    """What takes coordinates from [-1, 1] to the units of their bounds.
+
+    Attributes:
+        low: (dimension,) the lower bounds.
+        half: (dimension,) half the distance between the bounds.
+    """
+
+    low: NDArray[np.float64]
+    half: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, attributes: Sequence[Attribute]) -> Scale:
+        """That of all coordinates of a row, in their order."""
+        numbers = numeric(attributes)
+        ends = np.array([number.bounds for number in numbers], np.float64)
+        bounds = np.repeat(ends, [number.width for number in numbers], axis=0)
+        return cls(bounds[:, 0], bounds[:, 1] / 2 - bounds[:, 0] / 2)
+
+    def inside(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """In the units of the bounds, and within them."""
+        high = self.low + 2 * self.half
+        return np.clip(self.low + (np.clip(values, -1, 1) + 1) * self.half, self.low, high)
+
+
+def tables(attributes: Sequence[Attribute], estimate: Estimated) -> dict[str, pa.Table]:
     """The published tables by file name: of the numbers, and of the categories if there are any."""
-    table = vector_table(metric, found)
-    if not found.shares:
+    table = vector_table(attributes, estimate)
+    if not estimate.shares:
         return {TABLE: table}
-    return {TABLE: table, FREQUENCIES: frequency_table(metric, found)}
+    return {TABLE: table, FREQUENCIES: frequency_table(attributes, estimate)}
 
 
-def vector_table(metric: AverageRow, found: Estimated) -> pa.Table:
+def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Table:
     """The table of the numbers, a row for each coordinate.
 
     Columns: coordinate, estimate (the unbiased one, moved inside the bounds), standard_error, lower
@@ -74,29 +97,24 @@ def vector_table(metric: AverageRow, found: Estimated) -> pa.Table:
     at once, unbiased, shrunk (by James and Stein, then moved inside the bounds; if asked for), and
     n, how many reports speak for it.
     """
-    row, low, high = found.row, metric.low, metric.low + 2 * metric.half
-    middle = np.clip(row.unbiased, -1, 1)
-
-    def scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """On the scale of [-1, 1] to the units of the bounds, inside them."""
-        return np.clip(low + (np.clip(values, -1, 1) + 1) * metric.half, low, high)
-
+    row, scale = estimate.row, Scale.of(attributes)
+    middle, scaled = np.clip(row.unbiased, -1, 1), scale.inside
     columns: dict[str, Any] = {
         "estimate": scaled(row.unbiased),
-        "standard_error": row.standard_error * metric.half,
+        "standard_error": row.standard_error * scale.half,
         "lower": scaled(np.fmin(row.unbiased - row.alone, middle)),
         "upper": scaled(np.fmax(row.unbiased + row.alone, middle)),
         "lower_of_all": scaled(np.fmin(row.unbiased - row.together, middle)),
         "upper_of_all": scaled(np.fmax(row.unbiased + row.together, middle)),
-        "unbiased": low + (row.unbiased + 1) * metric.half,
+        "unbiased": scale.low + (row.unbiased + 1) * scale.half,
     }
-    if found.shrunk is not None:
-        columns["shrunk"] = scaled(found.shrunk.estimate)
-    labels = [label for each in numeric(metric.attributes) for label in each.labels()]
+    if estimate.shrunk is not None:
+        columns["shrunk"] = scaled(estimate.shrunk.estimate)
+    labels = [label for number in numeric(attributes) for label in number.labels()]
     return pa.table({"coordinate": labels} | _nullable(columns) | {"n": row.reports})
 
 
-def frequency_table(metric: AverageRow, found: Estimated) -> pa.Table:
+def frequency_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Table:
     """The table of the categories, a row for each value of each of them.
 
     Columns: attribute, value, estimate (shares of at least 0 that add up to 1), standard_error,
@@ -104,7 +122,7 @@ def frequency_table(metric: AverageRow, found: Estimated) -> pa.Table:
     reported the attribute.
     """
     parts = []
-    for attribute, shares in zip(categorical(metric.attributes), found.shares, strict=True):
+    for attribute, shares in zip(categorical(attributes), estimate.shares, strict=True):
         columns = {
             "estimate": shares.estimate,
             "standard_error": shares.standard_error,
@@ -129,43 +147,44 @@ def _nullable(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, pa.Array]
     }
 
 
-def estimated(metric: AverageRow, counted: Counted) -> Estimated:
-    """What a batch of messages says, on the scale of [-1, 1]."""
+def estimated(
+    rows: VectorMean | MixedRows, counted: Counted, n: int, confidence: float
+) -> tuple[RowEstimate, list[Shares]]:
+    """What a batch of n users' messages says, on the scale of [-1, 1]."""
     if counted.counts is None:
         raise ValueError("there are no reports")
-    n, confidence = counted.messages // int(metric.messages), metric.options.confidence
-    shares: list[Shares] = []
-    if isinstance(metric.rows, MixedRows):
-        row, shares = estimate_mixed(metric.rows, counted.counts, n, confidence)
-    else:
-        row = estimate_row(metric.rows, counted.counts, n, confidence)
-    return Estimated(row, _shrunk(metric, row), shares, counted.invalid)
+    if isinstance(rows, MixedRows):
+        return estimate_mixed(rows, counted.counts, n, confidence)
+    return estimate_row(rows, counted.counts, n, confidence), []
 
 
-def _shrunk(metric: AverageRow, row: RowEstimate) -> Shrunk | None:
-    """The unbiased estimate, moved as was asked for; what nobody reported stays unknown."""
+def shrunk(row: RowEstimate, towards: str, prior: NDArray[np.float64] | None) -> Shrunk | None:
+    """The unbiased estimate, moved as was asked for; what nobody reported stays unknown.
+
+    Args:
+        row: the estimate.
+        towards: what `--shrink` says.
+        prior: (dimension,) on the scale of [-1, 1]; the middle of the bounds where it is None.
+    """
     known = np.isfinite(row.unbiased)
     # Not the squares of the standard errors, which are those of the worst case where reports are
     # few: whoever takes off more noise than there is errs by more than the unbiased estimate.
     unbiased, variance = row.unbiased[known], row.judged[known]
-    if metric.options.shrink == "none" or not unbiased.size:
+    if towards == "none" or not unbiased.size:
         return None
-    if metric.options.shrink == "grand-mean":
+    if towards == "grand-mean":
         moved = to_mean(unbiased, variance)
     else:
-        prior = np.zeros(known.size)
-        if metric.prior is not None:
-            prior = np.clip((metric.prior - metric.low) / metric.half - 1, -1, 1)
-        moved = to_prior(unbiased, variance, prior[known])
+        moved = to_prior(unbiased, variance, 0.0 if prior is None else prior[known])
     whole = np.full(known.size, np.nan)
     whole[known] = moved.estimate
     return moved._replace(estimate=whole)
 
 
-def bounds_statement(metric: AverageRow) -> list[dict[str, Any]]:
+def bounds_statement(attributes: Sequence[Attribute]) -> list[dict[str, Any]]:
     """What numbers were clipped to, for each column, neighbours with the same bounds together."""
     described: list[dict[str, Any]] = []
-    for number in numeric(metric.attributes):
+    for number in numeric(attributes):
         low, high = number.bounds
         if described and (described[-1]["low"], described[-1]["high"]) == (low, high):
             described[-1]["to"] = number.column
@@ -180,26 +199,27 @@ def bounds_statement(metric: AverageRow) -> list[dict[str, Any]]:
     return described
 
 
-def error_statement(metric: AverageRow, found: Estimated) -> dict[str, Any]:
+def error_statement(
+    estimate: Estimated, unit: str, radius: float | None, towards: str
+) -> dict[str, Any]:
     """How far off the estimates may be, and what that covers."""
-    unit = metric.options.unit
     covers = _COVERS + ("." if unit == "row" else f", one drawn for each {unit}.")
     described: dict[str, Any] = {
         "covers": covers,
-        "root_mean_square_of_standard_errors": _root_mean_square(found.row.standard_error),
+        "root_mean_square_of_standard_errors": _root_mean_square(estimate.row.standard_error),
         "scale": "standard errors are given here on the scale on which bounds are -1 and 1",
     }
-    if found.shares:
+    if estimate.shares:
         described["covers"] += _SAMPLE
-    if metric.radius is not None:
+    if radius is not None:
         described["covers"] += (
-            f" Rows longer than {metric.radius:g} on the scale of [-1, 1] were shortened to it; "
+            f" Rows longer than {radius:g} on the scale of [-1, 1] were shortened to it; "
             "how many is not published."
         )
-    if found.shrunk is not None:
+    if estimate.shrunk is not None:
         described["shrunk"] = {
-            "towards": _SHRUNK[metric.options.shrink],
-            "factor": found.shrunk.factor,
+            "towards": _SHRUNK[towards],
+            "factor": estimate.shrunk.factor,
             "source": "James, Stein 1961; Efron, Morris 1973",
             "means": "The shrunk row is nearer to the true one in squared error, on average over "
             "all coordinates together, and biased in each; it has no intervals.",
@@ -208,5 +228,5 @@ def error_statement(metric: AverageRow, found: Estimated) -> dict[str, Any]:
 
 
 def _root_mean_square(values: NDArray[np.float64]) -> float | None:
-    found = float(np.sqrt(np.mean(values**2)))
-    return found if found < np.inf else None
+    root = float(np.sqrt(np.mean(values**2)))
+    return root if root < np.inf else None

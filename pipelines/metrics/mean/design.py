@@ -1,0 +1,108 @@
+"""What users run for a mean: the best mechanism for numbers, and the round that chooses bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mechanisms.catalog import of_task
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.frequency.task import FrequencyTask
+from mechanisms.mean.key_value import GroupTask, KeyValue
+from mechanisms.mean.magnitudes import BoundsRule, bins
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.task import MeanTask
+from mechanisms.planner import AUTO
+from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target, default_delta
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.terms import target_terms
+from transforms.encoders.domain import Domain
+from transforms.encoders.numbers import GroupColumn
+
+SCOUTS = 0.1  # the share of users who take part in the choice of bounds
+_LARGEST_MEMORY = 1 << 31  # bytes for the counters of one batch, in each of many bundles
+_OUTSIDE = 0.001  # the share of users whose numbers chosen bounds may clip
+_FEWEST = 1000  # reports that two rounds can be cut from, in the shuffle model
+_SPREAD = 5.0  # standard deviations by which a round may fall short of its expected size
+
+
+@dataclass(frozen=True)
+class Scouts:
+    """The first round of two, where bounds are chosen.
+
+    Attributes:
+        design: what its users run.
+        min_reports: the least batch of theirs.
+        rule: what bounds follow from it.
+    """
+
+    design: Design[FrequencyOracle]
+    min_reports: int
+    rule: BoundsRule
+
+
+def declared_groups(options: MeanOptions, telemetry: inputs.Telemetry) -> GroupColumn | None:
+    """The declared groups, held against the column."""
+    if options.group_by is None or options.groups is None:
+        return None
+    kind = telemetry.column_type(options.group_by, "--group-by")
+    try:
+        domain: Domain = inputs.read_domain(options.groups, kind, other=False)
+    except RequestError as error:
+        # What groups must be is what a domain must be; only the flag has another name.
+        complaint = (
+            str(error).replace("--domain", "--groups").replace("a histogram needs", "needed are")
+        )
+        raise RequestError(complaint.replace(" (or --out-of-domain other)", "")) from None
+    return GroupColumn(options.group_by, domain)
+
+
+def require_memory(codes: int) -> None:
+    """Refuse more counters than one worker should hold."""
+    if not 8 * codes <= _LARGEST_MEMORY:
+        raise ValueError(f"--groups: {codes:,} counters are too many; declare fewer groups")
+
+
+def best_design(
+    options: MeanOptions, least: int, groups: GroupColumn | None
+) -> Design[ScalarMean] | Design[KeyValue]:
+    """What hides numbers; or numbers and groups together, where these are private."""
+    terms = target_terms(options, options.model, least, options.unit)
+    if groups is None or options.groups_public:
+        return search(Target(**terms, task=MeanTask(options.cells)), options.mechanism)
+    hiding = of_task(GroupTask.name)
+    if options.mechanism not in (AUTO, *hiding):
+        raise ValueError(
+            f"--mechanism: {options.mechanism} does not hide groups; with --group-by it serves "
+            f"--groups-public, and {', '.join(hiding)} serves without"
+        )
+    task = GroupTask(groups.groups.size, options.cells)
+    return search(Target(**terms, task=task), options.mechanism)
+
+
+def two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
+    """The least batch of the mean, and the round before it."""
+    shuffled = options.model == "shuffle"
+    if shuffled and whole < _FEWEST:
+        raise RequestError(
+            f"--choose-bounds: {whole:,} reports are too few to be divided between two rounds; "
+            f"have at least {_FEWEST:,}, or declare --bounds"
+        )
+    slack = _SPREAD * math.sqrt(whole * SCOUTS * (1 - SCOUTS))
+    scouts = max(1, math.floor(whole * SCOUTS - slack))
+    least = max(1, math.floor(whole * (1 - SCOUTS) - slack))
+    delta = options.delta or default_delta(options.model, least)
+    target = Target(
+        model=options.model,
+        epsilon=options.epsilon,
+        delta=delta if shuffled else 0.0,
+        n=scouts,
+        task=FrequencyTask(bins()),
+        epsilon_local=options.epsilon_local,
+        unit=options.unit,
+    )
+    return least, Scouts(search(target), scouts, BoundsRule(_OUTSIDE))
