@@ -320,8 +320,8 @@ class Metric(ABC):
     @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
-        asked: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
-        return asked | {
+        words: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
+        return words | {
             "unit": self.unit,
             "model": self.model,
             "delta": self.design.target.delta,

@@ -34,7 +34,7 @@ def head(
         least: the least batch for which the guarantee was computed.
     """
     released, local = guarantees
-    in_words = [meaning(each, least) for each in dict.fromkeys(guarantees)]
+    in_words = [meaning(guarantee, least) for guarantee in dict.fromkeys(guarantees)]
     return {
         "statement_version": 1,
         "release": kind,

@@ -30,18 +30,18 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         quantiles: its quantiles.
         statement: its statement.
     """
-    asked, mean = statement["asked"], statement["mean"]
-    low, high = asked["bounds"]
+    request, mean = statement["asked"], statement["mean"]
+    low, high = request["bounds"]
     return pages.page(
         "pipelines.metrics.distribution",
-        column=html.escape(asked["column"]),
+        column=html.escape(request["column"]),
         n=f"{statement['n']:,}",
-        unit=html.escape(asked["unit"]),
+        unit=html.escape(request["unit"]),
         created=statement["created"],
         chart=_chart(table, quantiles, statement),
         low=number(low),
         high=number(high),
-        confidence=f"{100 * asked['confidence']:g} %",
+        confidence=f"{100 * request['confidence']:g} %",
         method=html.escape(statement["estimation"]["method"]),
         mean=number(mean["estimate"]),
         mean_error=number(mean["standard_error"]),
@@ -135,14 +135,14 @@ def _bin(row: Mapping[str, float]) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, asked = statement["mechanism"], statement["asked"]
+    mechanism, request = statement["mechanism"], statement["asked"]
     estimation = statement["estimation"]
     rest = "" if estimation["converged"] else ", not at rest"
     return [
         *facts.mechanism(statement),
         ("bits of a report", str(mechanism["bits_per_message"])),
         *facts.counted(statement),
-        ("bounds", f"{number(asked['bounds'][0])} to {number(asked['bounds'][1])}, declared"),
+        ("bounds", f"{number(request['bounds'][0])} to {number(request['bounds'][1])}, declared"),
         ("bins", str(estimation["bins"])),
         ("estimate", f"{estimation['method']} ({estimation['iterations']} iterations{rest})"),
         ("cumulative intervals", f"by averages over {estimation['span']} bins"),

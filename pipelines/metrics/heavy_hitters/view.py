@@ -46,18 +46,18 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = table.slice(0, _ROWS)
-    asked = statement["asked"]
+    request = statement["asked"]
     largest = max(top["upper"].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
         "pipelines.metrics.heavy_hitters",
-        column=html.escape(asked["column"]),
+        column=html.escape(request["column"]),
         n=f"{statement['n']:,}",
-        unit=html.escape(asked["unit"]),
+        unit=html.escape(request["unit"]),
         created=statement["created"],
         strings=f"{len(table):,}",
-        confidence=f"{100 * asked['confidence']:g} %",
-        false_strings=f"{asked['false_strings']:g}",
+        confidence=f"{100 * request['confidence']:g} %",
+        false_strings=f"{request['false_strings']:g}",
         candidates=f"{statement['search']['candidates']:,}",
         prospect=html.escape(statement["search"]["prospect"]),
         promises=facts.promises(statement),
@@ -85,13 +85,13 @@ def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    asked, search = statement["asked"], statement["search"]
+    request, search = statement["asked"], statement["search"]
     steps = "+".join(map(str, search["steps"]))
     return [
-        ("system", f"{asked['system']}, levels of {steps} symbols"),
+        ("system", f"{request['system']}, levels of {steps} symbols"),
         *facts.mechanism(statement, "reports of the buckets"),
-        ("alphabet", asked["alphabet"]),
-        ("symbols looked at", str(asked["max_length"])),
+        ("alphabet", request["alphabet"]),
+        ("symbols looked at", str(request["max_length"])),
         *facts.counted(statement),
         ("seed of the public hash", str(search["public_seed"])),
         facts.made_with(statement),

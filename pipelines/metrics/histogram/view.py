@@ -47,18 +47,18 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = _largest(table, _ROWS)
-    asked = statement["asked"]
-    drawn, advice = _POSTPROCESSED[asked["postprocess"]]
+    request = statement["asked"]
+    drawn, advice = _POSTPROCESSED[request["postprocess"]]
     return pages.page(
         "pipelines.metrics.histogram",
-        column=html.escape(asked["column"]),
+        column=html.escape(request["column"]),
         n=f"{statement['n']:,}",
-        unit=html.escape(asked["unit"]),
+        unit=html.escape(request["unit"]),
         created=statement["created"],
-        chart=_chart(top.slice(0, _BARS), asked["confidence"]),
+        chart=_chart(top.slice(0, _BARS), request["confidence"]),
         shown=min(_BARS, len(table)),
         domain=f"{len(table):,}",
-        confidence=f"{asked['confidence']:g}",
+        confidence=f"{request['confidence']:g}",
         drawn=drawn,
         covers=html.escape(statement["error"]["covers"]),
         advice=advice,
@@ -106,7 +106,7 @@ def _chart(top: pa.Table, confidence: float) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, asked = statement["mechanism"], statement["asked"]
+    mechanism, request = statement["mechanism"], statement["asked"]
     return [
         *facts.mechanism(statement),
         (
@@ -115,9 +115,9 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{mechanism['bits_per_message']} bits each",
         ),
         *facts.counted(statement),
-        ("declared domain", asked["domain"]),
-        ("values outside it", asked["out_of_domain"]),
-        ("after decoding", asked["postprocess"]),
+        ("declared domain", request["domain"]),
+        ("values outside it", request["out_of_domain"]),
+        ("after decoding", request["postprocess"]),
         ("standard error of a rare value", f"{statement['error']['standard_error_at_0']:.3g}"),
         facts.made_with(statement),
     ]

@@ -27,19 +27,19 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         table: the release's table.
         statement: the release's statement.
     """
-    asked, bounds = statement["asked"], statement["bounds"]
+    request, bounds = statement["asked"], statement["bounds"]
     top = table.slice(0, _ROWS).to_pylist()
     rows = zip(labels(table), top, strict=False)
     return pages.page(
         "pipelines.metrics.mean",
-        column=html.escape(asked["column"]),
-        by=f" by <em>{html.escape(asked['group_by'])}</em>" if asked["group_by"] else "",
+        column=html.escape(request["column"]),
+        by=f" by <em>{html.escape(request['group_by'])}</em>" if request["group_by"] else "",
         n=f"{statement['n']:,}",
         created=statement["created"],
         low=f"{bounds['low']:g}",
         high=f"{bounds['high']:g}",
         how=html.escape(bounds["how"]),
-        confidence=f"{100 * asked['confidence']:g} %",
+        confidence=f"{100 * request['confidence']:g} %",
         covers=html.escape(statement["error"]["covers"]),
         promises=facts.promises(statement),
         exactly=html.escape(statement["published_exactly"]),
@@ -110,20 +110,20 @@ def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, asked, bounds = statement["mechanism"], statement["asked"], statement["bounds"]
-    found = [
+    mechanism, request, bounds = statement["mechanism"], statement["asked"], statement["bounds"]
+    described = [
         *facts.mechanism(statement),
         ("bits of a report", str(mechanism["bits_per_message"])),
         *facts.counted(statement),
         ("bounds", f"{bounds['low']:g} to {bounds['high']:g}, {bounds['how']}"),
         ("neighbours", statement["neighbours"]),
-        ("intervals", "of the worst case" if asked["interval"] == "worst" else "plug-in"),
+        ("intervals", "of the worst case" if request["interval"] == "worst" else "plug-in"),
         facts.made_with(statement),
     ]
-    if asked["groups"] is not None:
-        public = "public" if asked["groups_public"] else "as private as the numbers"
-        found.insert(7, ("groups", f"{asked['groups']}, {public}"))
-    return found
+    if request["groups"] is not None:
+        public = "public" if request["groups_public"] else "as private as the numbers"
+        described.insert(7, ("groups", f"{request['groups']}, {public}"))
+    return described
 
 
 def show(screen: Console, table: pa.Table, confidence: float) -> None:

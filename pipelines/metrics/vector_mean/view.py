@@ -36,15 +36,15 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     table, shares = tables[TABLE], tables.get(FREQUENCIES)
-    asked, top = statement["asked"], table.slice(0, _ROWS)
+    request, top = statement["asked"], table.slice(0, _ROWS)
     shrunk = "shrunk" in table.column_names
     return pages.page(
         "pipelines.metrics.vector_mean",
-        dimension=f"{asked['dimension']:,}",
+        dimension=f"{request['dimension']:,}",
         n=f"{statement['n']:,}",
         created=statement["created"],
-        confidence=f"{100 * asked['confidence']:g} %",
-        chart=_chart(table, asked["confidence"]),
+        confidence=f"{100 * request['confidence']:g} %",
+        chart=_chart(table, request["confidence"]),
         order=_order(len(table)),
         covers=html.escape(statement["error"]["covers"]),
         shrunk=html.escape(_of_shrinking(statement)),
@@ -75,19 +75,19 @@ def _chart(table: pa.Table, confidence: float) -> str:
         for name in table.column_names
         if name != "coordinate"
     }
-    x, told = np.arange(len(order)), f"{100 * confidence:g} %"
+    x, percent = np.arange(len(order)), f"{100 * confidence:g} %"
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for ends, colour, said in (
-            (("lower_of_all", "upper_of_all"), "#e3edf7", f"{told} interval of all together"),
-            (("lower", "upper"), "#b9d1e8", f"{told} interval of each"),
+        for ends, colour, label in (
+            (("lower_of_all", "upper_of_all"), "#e3edf7", f"{percent} interval of all together"),
+            (("lower", "upper"), "#b9d1e8", f"{percent} interval of each"),
         ):
             low, high = (drawn[name] for name in ends)
             if len(x) == 1:
-                axes.vlines(x, low, high, colors=colour, linewidth=12, label=said)
+                axes.vlines(x, low, high, colors=colour, linewidth=12, label=label)
             else:
-                axes.fill_between(x, low, high, color=colour, step="mid", linewidth=0, label=said)
+                axes.fill_between(x, low, high, color=colour, step="mid", linewidth=0, label=label)
         axes.plot(x, drawn["estimate"], ".", color=DARK, markersize=3, label="estimate")
         if "shrunk" in drawn:
             axes.plot(x, drawn["shrunk"], ".", color="#b5651d", markersize=2, label="shrunk")
@@ -102,13 +102,13 @@ def _chart(table: pa.Table, confidence: float) -> str:
 
 def _of_shrinking(statement: Mapping[str, Any]) -> str:
     """What became of the estimates, if anything."""
-    told = statement["error"].get("shrunk")
-    if told is None:
+    shrunk = statement["error"].get("shrunk")
+    if shrunk is None:
         return ""
-    kept = f"{100 * told['factor']:.3g} %"
+    kept = f"{100 * shrunk['factor']:.3g} %"
     return (
-        f"The shrunk row was moved towards {told['towards']}; {kept} of the distance were kept. "
-        f"{told['means']}"
+        f"The shrunk row was moved towards {shrunk['towards']}; {kept} of the distance were kept. "
+        f"{shrunk['means']}"
     )
 
 
@@ -136,8 +136,8 @@ def _share(row: Mapping[str, Any]) -> str:
         f"{percent(low)} to {percent(high)}"
         for low, high in (("lower", "upper"), ("lower_of_all", "upper_of_all"))
     ]
-    told = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
-    return f"<tr><th>{html.escape(row['attribute'])}</th>{told}</tr>\n"
+    columns = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
+    return f"<tr><th>{html.escape(row['attribute'])}</th>{columns}</tr>\n"
 
 
 def _row(row: Mapping[str, Any]) -> str:
@@ -147,27 +147,29 @@ def _row(row: Mapping[str, Any]) -> str:
         for low, high in (("lower", "upper"), ("lower_of_all", "upper_of_all"))
     ]
     cells += [number(row["shrunk"])] if "shrunk" in row else []
-    told = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
-    return f"<tr><th>{html.escape(row['coordinate'])}</th>{told}</tr>\n"
+    columns = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
+    return f"<tr><th>{html.escape(row['coordinate'])}</th>{columns}</tr>\n"
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     mechanism = statement["mechanism"]
-    told = f"{mechanism['messages_per_user']:.4g} of {mechanism['bits_per_message']} bits"
+    messages = f"{mechanism['messages_per_user']:.4g} of {mechanism['bits_per_message']} bits"
     return [
         *facts.mechanism(statement),
-        ("messages of a user", told),
+        ("messages of a user", messages),
         *facts.counted(statement),
-        ("bounds", "; ".join(_bounds(each) for each in statement["bounds"])),
+        ("bounds", "; ".join(_bounds(bounds) for bounds in statement["bounds"])),
         ("neighbours", statement["neighbours"]),
         facts.made_with(statement),
     ]
 
 
-def _bounds(told: Mapping[str, Any]) -> str:
-    columns = told["from"] if told["from"] == told["to"] else f"{told['from']} … {told['to']}"
-    return f"{columns}: {told['low']:g} to {told['high']:g}, {told['how']}"
+def _bounds(bounds: Mapping[str, Any]) -> str:
+    columns = (
+        bounds["from"] if bounds["from"] == bounds["to"] else f"{bounds['from']} … {bounds['to']}"
+    )
+    return f"{columns}: {bounds['low']:g} to {bounds['high']:g}, {bounds['how']}"
 
 
 def show(screen: Console, folder: str, shares: bool, confidence: float) -> None:
