@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
@@ -112,15 +112,17 @@ class Cell:
         return f"{self.line} on {self.data} at epsilon {self.epsilon:g}, delta {self.delta:g}"
 
 
-class Simulation(Protocol):
-    """What the repetitions of a cell have in common, such as a mechanism with its parameters."""
+@dataclass(frozen=True)
+class Simulation:
+    """A cell, ready to be repeated: what a study makes of a mechanism and a population.
 
-    @property
-    def known(self) -> Mapping[str, Any]:
-        """Column -> value, equal in all repetitions; of JSON's types."""
+    Attributes:
+        known: column -> value, equal in all repetitions; of JSON's types.
+        release: simulates one release: column -> value.
+    """
 
-    def release(self, rng: SeededRandom) -> Mapping[str, float]:
-        """Column -> value of one simulated release."""
+    known: Mapping[str, Any]
+    release: Callable[[SeededRandom], Mapping[str, float]]
 
 
 @dataclass

@@ -17,11 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.mean.window import Window
-from mechanisms.postprocess import expectation_maximisation
-from mechanisms.postprocess.channel_products import SlidingWindow, UniformBins
 from mechanisms.privacy.divergence import worst_pair
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.figures import Drawn
@@ -46,17 +42,6 @@ COLUMNS = pa.schema(
 
 _REPORTS = 2_000_000  # from either value of the pair that is told apart best
 _LEAST = 1e-9  # the smallest delta that is drawn
-
-
-def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -> dict[str, float]:
-    """The mean by expectation maximisation, from the counts of n reports alone; it is biased."""
-    if not isinstance(mechanism, Window):
-        raise TypeError("expectation maximisation is for window mechanisms here")
-    bins = min(expectation_maximisation.bins_for(n), mechanism.cells)
-    channel = UniformBins(SlidingWindow.of(mechanism.law), bins)
-    fitted = expectation_maximisation.fit(counts, channel, smooth=smooth, accelerate=not smooth)
-    mean = expectation_maximisation.mean_of_bins(fitted.distribution)
-    return {"estimate": mean, "iterations": fitted.iterations}
 
 
 @dataclass(frozen=True)

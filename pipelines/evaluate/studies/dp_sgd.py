@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from mechanisms.learning.dp_sgd import DpSgd
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax
@@ -19,7 +17,7 @@ from mechanisms.learning.oriented_edges import OrientedEdges
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate.engine.cells import Cell, Line, expanded
+from pipelines.evaluate.engine.cells import Cell, Line, Simulation, expanded
 from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
@@ -92,46 +90,25 @@ class DpSgdOptions(EpsilonOptions):
     repetitions: Times = 3
 
 
-@dataclass(frozen=True)
-class Training:
-    """A designed run.
-
-    Attributes:
-        run: the run.
-        rows: (n, inputs) of all images.
-        images: with their labels.
-    """
-
-    run: DpSgd
-    rows: Numbers
-    images: Images
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """The run."""
-        run = self.run
-        return {
-            "private": run.sigma > 0,
-            "weights": run.objective.parameters,
-            "sigma": run.sigma,
-            "steps": run.steps,
-        }
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """The accuracy of one run."""
-        run, rows, labels, cut = self.run, self.rows, self.images.labels, self.images.trained
-        weights = run.train(rows[:cut], labels[:cut], rng)
-        wrong = run.objective.errors(weights, rows[cut:], labels[cut:])
-        return {"accuracy": 1 - float(np.mean(wrong))}
-
-
-def fit(options: DpSgdOptions, cell: Cell, population: Images) -> Training:
+def fit(options: DpSgdOptions, cell: Cell, population: Images) -> Simulation:
     """The run of the least noise that keeps to a cell's epsilon and delta."""
     model = MODELS[cell.line.system.removesuffix(_EXACT)]
-    rows = model.inputs(population)
+    rows, labels, cut = model.inputs(population), population.labels, population.trained
     objective = model.objective(rows.shape[1], population.d)
     epsilon = math.inf if cell.line.reference else cell.epsilon
-    return Training(design(objective, population.trained, epsilon, cell.delta), rows, population)
+    run = design(objective, cut, epsilon, cell.delta)
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        weights = run.train(rows[:cut], labels[:cut], rng)
+        return {"accuracy": 1 - float(np.mean(objective.errors(weights, rows[cut:], labels[cut:])))}
+
+    known = {
+        "private": run.sigma > 0,
+        "weights": objective.parameters,
+        "sigma": run.sigma,
+        "steps": run.steps,
+    }
+    return Simulation(known, release)
 
 
 def lines(names: Sequence[str]) -> tuple[Line, ...]:

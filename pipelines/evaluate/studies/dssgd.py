@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +13,9 @@ from rich.console import Console
 from mechanisms.channel import Floats
 from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.figures import Along
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import (
@@ -82,67 +79,32 @@ class DssgdOptions(Options):
     deltas: Deltas = Field((1e-5,), max_length=1, description="of what noisy spends in a run")
 
 
-@dataclass(frozen=True)
-class SharedTraining:
-    """A training by participants.
-
-    Attributes:
-        training: what everybody does.
-        model: what is trained.
-        participants: how many, under which rule.
-        images: what is trained on.
-        budget: what `noisy` spends; nothing otherwise.
-    """
-
-    training: SelectiveSGD
-    model: Perceptron
-    participants: Participants
-    images: Images
-    budget: dict[str, Any]
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """What is spent."""
-        return self.budget
-
-    @cached_property
-    def rows(self) -> Numbers:
-        """(n, inputs) brightness in [0, 1], and the constant 1."""
-        rows = self.images.rows
-        return np.concatenate([(rows[:, :-1] + 1) / 2, rows[:, -1:]], axis=1)
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """How well participants do in the end."""
-        order = rng.permutation(self.images.trained).astype(np.int64)
-        parts = np.array_split(order, self.participants.number)
-        shares = [Share(self.rows[part], self.images.labels[part]) for part in parts]
-        curves = self.training.run(shares, rng, self.accuracy)
-        last = curves.participants[:, -1]
-        errors = {"accuracy": float(last.mean()), "best": float(last.max())}
-        if self.participants.uploads:
-            errors["server"] = self.accuracy(curves.weights)
-        return errors
-
-    def accuracy(self, weights: Floats) -> float:
-        """Of weights, on the images held back."""
-        cut = self.images.trained
-        errors = self.model.errors(weights, self.rows[cut:], self.images.labels[cut:])
-        return 1 - float(np.mean(errors))
-
-
-def fit(options: DssgdOptions, cell: Cell, population: Images) -> SharedTraining:
+def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
     """Who does what."""
-    line, share = cast(Participants, cell.line), cell.epsilon
-    inputs = population.rows.shape[1]
-    model = Perceptron(inputs, (HIDDEN,), population.d, activation="relu")
-    selection = RULES[line.rule](share, model.parameters, options.noise)
+    line, cut = cast(Participants, cell.line), population.trained
+    # Brightness in [0, 1], and the constant 1.
+    rows = np.concatenate([(population.rows[:, :-1] + 1) / 2, population.rows[:, -1:]], axis=1)
+    labels = population.labels
+    model = Perceptron(rows.shape[1], (HIDDEN,), population.d, activation="relu")
+    selection = RULES[line.rule](cell.epsilon, model.parameters, options.noise)
     protocol = "round-robin" if line.uploads else "alone"
     training = SelectiveSGD(LocalTraining(model), selection, protocol, options.epochs)
-    budget = {}
+
+    def accuracy(weights: Floats) -> float:
+        return 1 - float(np.mean(model.errors(weights, rows[cut:], labels[cut:])))
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        parts = np.array_split(rng.permutation(cut).astype(np.int64), line.number)
+        curves = training.run([Share(rows[part], labels[part]) for part in parts], rng, accuracy)
+        last = curves.participants[:, -1]
+        server = {"server": accuracy(curves.weights)} if line.uploads else {}
+        return {"accuracy": float(last.mean()), "best": float(last.max()), **server}
+
+    known = {}
     if line.rule == NOISY:
         _, spent = selection.after(model.parameters, options.epochs, cell.delta)
-        budget = {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
-    return SharedTraining(training, model, line, population, budget)
+        known = {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
+    return Simulation(known, release)
 
 
 def grid(

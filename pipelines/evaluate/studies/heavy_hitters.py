@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from mechanisms.heavy_hitters.simulation import quality, simulate
 from mechanisms.planner.target import Target
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.evaluate.engine.cells import Cell, Line
+from pipelines.evaluate.engine.cells import Cell, Line, Simulation
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
@@ -77,54 +77,39 @@ class HeavyHittersOptions(EpsilonOptions):
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SimulatedSearch:
-    """A search, and the population that is searched.
-
-    Attributes:
-        plan: the search that finds the rarest strings within the target.
-        strings: the population.
-        top: how many strings are wanted.
-    """
-
-    plan: Plan
-    strings: Strings
-    top: int
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """What the search costs, guarantees and promises to find."""
-        plan, limit = self.plan, self.plan.detection_limit
-        return {
-            "design": plan.design.name,
-            "bits": float((plan.protocol.levels.codes - 1).bit_length()),
-            "true_epsilon": plan.design.release.epsilon,
-            "local_epsilon": plan.design.local.epsilon,
-            "detection_limit": limit if limit < math.inf else None,
-        }
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """What one search lists, under a public hash of its own."""
-        values, holders = self.strings.values, self.strings.histogram
-        listed = simulate(self.plan, values, holders, rng)
-        errors = quality(self.plan, listed, values, holders, self.top)
-        return {**errors._asdict(), "found": len(listed.values)}
-
-
-def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> SimulatedSearch:
-    """The best search for a population."""
+def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> Simulation:
+    """The search that finds the rarest strings of a population within the target."""
+    values, holders = population.values, population.histogram
     code = PrefixCode(population.characters, population.max_length)
-    _, usable = code.encode(population.values)
+    _, usable = code.encode(values)
     target = Target(
         model=cell.line.model,
         epsilon=cell.epsilon,
         delta=cell.shuffled_delta,
-        n=int(population.histogram[usable].sum()),
+        n=int(holders[usable].sum()),
         task=FrequencyTask(2),  # some size: the number of buckets is the search's to choose
     )
     search = Search(false_strings=options.false_strings)
     plan = fitting.fit(target, code, search, seed=0, system=cell.line.system)
-    return SimulatedSearch(plan, population, options.top)
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        listed = simulate(plan, values, holders, rng)  # under a public hash of its own
+        errors = quality(plan, listed, values, holders, options.top)
+        return {**errors._asdict(), "found": len(listed.values)}
+
+    return Simulation(_known(plan), release)
+
+
+def _known(plan: Plan) -> dict[str, Any]:
+    """What a search costs, guarantees and promises to find."""
+    limit = plan.detection_limit
+    return {
+        "design": plan.design.name,
+        "bits": float((plan.protocol.levels.codes - 1).bit_length()),
+        "true_epsilon": plan.design.release.epsilon,
+        "local_epsilon": plan.design.local.epsilon,
+        "detection_limit": limit if limit < math.inf else None,
+    }
 
 
 def lines(names: Sequence[str]) -> tuple[Line, ...]:

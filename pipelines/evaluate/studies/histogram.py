@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +19,7 @@ from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.simulation import simulate
-from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from pipelines.evaluate.engine.measure import Measure
@@ -77,54 +75,8 @@ class HistogramOptions(EpsilonOptions):
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class HistogramRelease:
-    """A design, and the population that reports by it.
-
-    Attributes:
-        design: a system with its best parameters.
-        histogram: (d,) how many users have each value.
-    """
-
-    design: Design[FrequencyOracle]
-    histogram: np.ndarray[Any, np.dtype[np.int64]]
-
-    @cached_property
-    def known(self) -> dict[str, Any]:
-        """What the design costs and guarantees."""
-        design = self.design
-        local = design.local.epsilon
-        return {
-            "design": design.name,
-            "messages": float(design.messages),
-            "bits": float(design.messages * design.bits),
-            "true_epsilon": self._true_epsilon,
-            "local_epsilon": local if local < math.inf else None,
-            "predicted_mse": float(design.error),
-        }
-
-    @property
-    def _true_epsilon(self) -> float:
-        """What the release costs by the exact accountant, whatever a paper's bound says."""
-        target = self.design.target
-        if target.bound == "published":
-            return shuffled_epsilon(self.design.mechanism, target.n, target.delta)[1]
-        return self.design.release.epsilon
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """The errors of one release."""
-        truth = self.histogram / self.histogram.sum()
-        unbiased, released = simulate(self.design, self.histogram, rng)
-        return {
-            "mse": float(np.mean((released - truth) ** 2)),
-            "mse_unbiased": float(np.mean((unbiased - truth) ** 2)),
-            "max_error": float(np.abs(released - truth).max()),
-        }
-
-
-def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> HistogramRelease:
+def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulation:
     """The best parameters of a system for a population."""
-    system = cell.line.system
     target = Target(
         model=cell.line.model,
         epsilon=cell.epsilon,
@@ -134,8 +86,40 @@ def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Histogr
         bound=cell.line.bound,
         honest_share=options.honest_share,
     )
+    system = cell.line.system
     design = search(target, planner.AUTO if system == BEST else system)
-    return HistogramRelease(design, population.histogram)
+    truth = population.histogram / population.n
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        unbiased, released = simulate(design, population.histogram, rng)
+        return {
+            "mse": float(np.mean((released - truth) ** 2)),
+            "mse_unbiased": float(np.mean((unbiased - truth) ** 2)),
+            "max_error": float(np.abs(released - truth).max()),
+        }
+
+    return Simulation(_known(design), release)
+
+
+def _known(design: Design[FrequencyOracle]) -> dict[str, Any]:
+    """What a design costs and guarantees."""
+    local = design.local.epsilon
+    return {
+        "design": design.name,
+        "messages": float(design.messages),
+        "bits": float(design.messages * design.bits),
+        "true_epsilon": _true_epsilon(design),
+        "local_epsilon": local if local < math.inf else None,
+        "predicted_mse": float(design.error),
+    }
+
+
+def _true_epsilon(design: Design[FrequencyOracle]) -> float:
+    """What a release costs by the exact accountant, whatever a paper's bound says."""
+    target = design.target
+    if target.bound == "published":
+        return shuffled_epsilon(design.mechanism, target.n, target.delta)[1]
+    return design.release.epsilon
 
 
 STUDY = Study(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +15,7 @@ from rich.console import Console
 from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
 from pipelines.evaluate.engine.measure import Measure
@@ -78,65 +76,38 @@ class MeanOptions(EpsilonOptions):
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MeanRelease:
-    """A mechanism, and the population that reports through it.
-
-    Attributes:
-        system: which, and how its counts become a mean.
-        mechanism: with the parameters of the cell.
-        numbers: the population.
-        claimed_delta: what the system says that it spends.
-    """
-
-    system: MeanSystem
-    mechanism: ScalarMean
-    numbers: Numbers
-    claimed_delta: float
-
-    @cached_property
-    def known(self) -> dict[str, Any]:
-        """What the mechanism guarantees and promises."""
-        loss = audit(self.mechanism, self.mechanism.epsilon)
-        return {
-            "predicted_variance": None if self.system.smooth is not None else self._variance,
-            "claimed_delta": self.claimed_delta,
-            "true_delta": loss.delta,
-            "true_epsilon": loss.epsilon if loss.epsilon < math.inf else None,
-            "guarantee_holds": loss.delta <= self.claimed_delta,
-        }
-
-    @property
-    def _variance(self) -> float:
-        """Of the unbiased mean, relative to the population's."""
-        variances = self.mechanism.variance(self.numbers.values)
-        return float(variances @ self.numbers.histogram) / self.numbers.n**2
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """The error of one release."""
-        columns = self._estimate(self._counts(rng))
-        error = columns["estimate"] - self.numbers.mean
-        return {**columns, "error": error, "absolute_error": abs(error), "squared_error": error**2}
-
-    def _counts(self, rng: SeededRandom) -> Counts:
-        """Let everybody report, some at a time, and count the reports."""
-        mechanism, counts = self.mechanism, np.zeros(self.mechanism.codes, np.int64)
-        for values in self.numbers.blocks():
-            counts += mechanism.count(mechanism.perturb(mechanism.encode(values, rng), rng))
-        return counts
-
-    def _estimate(self, counts: Counts) -> dict[str, float]:
-        """The mean, from the counts alone."""
-        if self.system.smooth is None:
-            return {"estimate": float(self.mechanism.estimate(counts))}
-        return im.iterated_mean(self.mechanism, counts, self.numbers.n, self.system.smooth)
-
-
-def fit(options: MeanOptions, cell: Cell, population: Numbers) -> MeanRelease:
+def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:
     """The mechanism of a cell."""
     system = cast(MeanSystem, cell.line)
     mechanism = system.build(cell.epsilon, cell.delta)
-    return MeanRelease(system, mechanism, population, system.claimed_delta(cell.delta))
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        columns = system.estimate(mechanism, _counts(mechanism, population, rng), population.n)
+        error = columns["estimate"] - population.mean
+        return {**columns, "error": error, "absolute_error": abs(error), "squared_error": error**2}
+
+    loss, claimed = audit(mechanism, cell.epsilon), system.claimed_delta(cell.delta)
+    known = {
+        "predicted_variance": _variance(mechanism, population) if system.unbiased else None,
+        "claimed_delta": claimed,
+        "true_delta": loss.delta,
+        "true_epsilon": loss.epsilon if loss.epsilon < math.inf else None,
+        "guarantee_holds": loss.delta <= claimed,
+    }
+    return Simulation(known, release)
+
+
+def _counts(mechanism: ScalarMean, population: Numbers, rng: SeededRandom) -> Counts:
+    """Let everybody report, some at a time, and count the reports."""
+    counts = np.zeros(mechanism.codes, np.int64)
+    for values in population.blocks():
+        counts += mechanism.count(mechanism.perturb(mechanism.encode(values, rng), rng))
+    return counts
+
+
+def _variance(mechanism: ScalarMean, population: Numbers) -> float:
+    """Of the unbiased mean, relative to the population's."""
+    return float(mechanism.variance(population.values) @ population.histogram) / population.n**2
 
 
 def attack(options: MeanOptions, results: Results) -> None:

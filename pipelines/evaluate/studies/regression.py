@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,12 +13,13 @@ import pyarrow as pa
 from pydantic import Field
 from rich.console import Console
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Floats
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
+from mechanisms.learning.scores import Numbers
 from mechanisms.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.differences import Differences
 from pipelines.evaluate.engine.figures import Along, Sheet
 from pipelines.evaluate.engine.measure import Measure
@@ -82,119 +83,85 @@ class RegressionOptions(EpsilonOptions):
 
 
 @dataclass(frozen=True)
-class CrossValidation(ABC):
-    """Fits to four fifths of a population, and their errors on the last.
+class Learner:
+    """A way to fit a model to rows.
 
     Attributes:
-        cell: what is measured.
+        fit: ((n, inputs) rows, (n,) targets, seed) -> ((parameters,) weights, whether the run was
+            given up).
+        known: what every cross-validation has in common.
+        noisy: whether another seed makes other weights.
+    """
+
+    fit: Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
+    known: Mapping[str, Any] = field(default_factory=dict)
+    noisy: bool = False
+
+
+def fit(options: RegressionOptions, cell: Cell, population: Examples) -> Simulation:
+    """The mechanism and the steps of a cell."""
+    objective, line = SquaredError(population.d), cell.line
+    exact = {EXACT: _least_squares, CONSTANT: _constant}.get(line.system)
+    learner = _descent(options, cell, population) if exact is None else Learner(exact(objective))
+    known = {"private": line.bound == "exact" and not line.reference, **learner.known}
+    return Simulation(known, partial(cross_validate, objective, population, learner, options.draws))
+
+
+def cross_validate(
+    objective: SquaredError, population: Examples, learner: Learner, draws: int, rng: SeededRandom
+) -> dict[str, float]:
+    """Hold every fifth of a population back once.
+
+    Args:
+        objective: what is fitted.
         population: rows and targets.
-        draws: of the noise, for each fold.
+        learner: fits to four fifths.
+        draws: of the noise, if there is any, whose errors are averaged for each fold.
+        rng: of the folds and of all that learners draw.
+
+    Returns:
+        The columns of a repetition.
     """
-
-    cell: Cell
-    population: Examples
-    draws: int
-
-    @abstractmethod
-    def weights(self, rows: Floats, targets: Floats, seed: int) -> tuple[Floats, bool]:
-        """(parameters,) what is learned of some rows, and whether the run was given up."""
-
-    @property
-    def objective(self) -> SquaredError:
-        """What is fitted."""
-        return SquaredError(self.population.d)
-
-    @property
-    def known(self) -> dict[str, Any]:
-        """Whether the epsilon of the cell is kept."""
-        line = self.cell.line
-        return {"private": line.bound == "exact" and not line.reference}
-
-    @property
-    def fits(self) -> int:
-        """How many fits a fold is worth: one where nothing is drawn."""
-        return 1
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """One cross-validation: every fifth is held back once."""
-        population, errors, diverged = self.population, np.zeros(len(FOLDS)), 0
-        order = rng.permutation(population.n).astype(np.int64)
-        folds = np.array_split(order, len(FOLDS))
-        for fold, test in enumerate(folds):
-            rest = np.concatenate([*folds[:fold], *folds[fold + 1 :]])
-            # All systems take as many words, so that their chance stays common.
-            for seed in rng.words(self.draws).tolist()[: self.fits]:
-                # Groups are slices, so every draw needs an order of its own.
-                mixed = rest[SeededRandom(seed).permutation(rest.size).astype(np.int64)]
-                rows, targets = population.rows[mixed], population.targets[mixed]
-                weights, given_up = self.weights(rows, targets, seed)
-                errors[fold] += self.error(weights, test) / self.fits
-                diverged += given_up
-        parts = dict(zip(FOLDS, errors.tolist(), strict=True))
-        return {"test_mse": float(errors.mean()), **parts, "diverged": diverged}
-
-    def error(self, weights: Floats, test: Counts) -> float:
-        """The mean squared error of weights on some rows."""
-        rows, targets = self.population.rows[test], self.population.targets[test]
-        return float(self.objective.errors(weights, rows, targets).mean(dtype=np.float64))
+    errors, diverged, fits = np.zeros(len(FOLDS)), 0, draws if learner.noisy else 1
+    folds = np.array_split(rng.permutation(population.n).astype(np.int64), len(FOLDS))
+    for fold, test in enumerate(folds):
+        rest = np.concatenate([*folds[:fold], *folds[fold + 1 :]])
+        # All systems take as many words, so that their chance stays common.
+        for seed in rng.words(draws).tolist()[:fits]:
+            # Groups are slices, so every draw needs an order of its own.
+            mixed = rest[SeededRandom(seed).permutation(rest.size).astype(np.int64)]
+            rows, targets = population.rows[mixed], population.targets[mixed]
+            weights, given_up = learner.fit(rows, targets, seed)
+            missed = objective.errors(weights, population.rows[test], population.targets[test])
+            errors[fold] += float(missed.mean(dtype=np.float64)) / fits
+            diverged += given_up
+    parts = dict(zip(FOLDS, errors.tolist(), strict=True))
+    return {"test_mse": float(errors.mean()), **parts, "diverged": diverged}
 
 
-@dataclass(frozen=True)
-class Descent(CrossValidation):
-    """Steps along gradients.
+def _descent(options: RegressionOptions, cell: Cell, population: Examples) -> Learner:
+    """Steps along gradients."""
+    run = descent(options, cell, population)
+    steps = run.steps
 
-    Attributes:
-        run: those steps.
-    """
-
-    run: CommonRun
-
-    @cached_property
-    def known(self) -> dict[str, Any]:
-        """What is sent, and how it is used."""
-        steps = self.run.steps
-        columns = super().known | {"steps": steps.schedule.steps, "rate": steps.schedule.rate}
-        if self.run.quantiles is None:
-            return columns
-        group = self.population.n * (1 - 1 / len(FOLDS)) / steps.groups
-        noise = steps.predicted_noise(group)
-        return columns | {"sampled": int(steps.mechanism.messages), "noise": noise}
-
-    @property
-    def fits(self) -> int:
-        return self.draws
-
-    def weights(self, rows: Floats, targets: Floats, seed: int) -> tuple[Floats, bool]:
-        model = self.run.train(rows, targets, seed)
+    def learned(rows: Numbers, targets: Numbers, seed: int) -> tuple[Floats, bool]:
+        model = run.train(rows, targets, seed)
         return model.average, model.diverged > 0
 
-
-class LeastSquares(CrossValidation):
-    """The exact fit."""
-
-    def weights(self, rows: Floats, targets: Floats, seed: int) -> tuple[Floats, bool]:
-        return self.objective.fit_exactly(rows, targets), False
-
-
-class Constant(CrossValidation):
-    """The mean of the targets."""
-
-    def weights(self, rows: Floats, targets: Floats, seed: int) -> tuple[Floats, bool]:
-        weights = np.zeros(self.objective.parameters)
-        weights[-1] = np.mean(targets, dtype=np.float64)
-        return weights, False
+    known = {"steps": steps.schedule.steps, "rate": steps.schedule.rate}
+    if run.quantiles is not None:
+        group = population.n * (1 - 1 / len(FOLDS)) / steps.groups
+        noise = steps.predicted_noise(group)
+        known |= {"sampled": int(steps.mechanism.messages), "noise": noise}
+    return Learner(learned, known, noisy=True)
 
 
-_WITHOUT_STEPS = {EXACT: LeastSquares, CONSTANT: Constant}
-
-
-def fit(options: RegressionOptions, cell: Cell, population: Examples) -> CrossValidation:
-    """The mechanism and the steps of a cell."""
-    system, objective = cell.line.system, SquaredError(population.d)
-    if system in _WITHOUT_STEPS:
-        return _WITHOUT_STEPS[system](cell, population, options.draws)
-    default = MECHANISMS[DEFAULT](cell.epsilon, population.d)
-    mechanism = default if system == NO_NOISE else MECHANISMS[system](cell.epsilon, population.d)
+def descent(options: RegressionOptions, cell: Cell, population: Examples) -> CommonRun:
+    """The run of a system, which is planned for the default's noise unless it is for its own."""
+    system, d = cell.line.system, population.d
+    default = MECHANISMS[DEFAULT](cell.epsilon, d)
+    mechanism = default if system == NO_NOISE else MECHANISMS[system](cell.epsilon, d)
+    objective = SquaredError(d)
     run = plan_run(
         objective,
         mechanism if options.own_schedules else default,
@@ -204,8 +171,22 @@ def fit(options: RegressionOptions, cell: Cell, population: Examples) -> CrossVa
         options.clip,
     )
     steps = CommonSteps(objective, mechanism, run.schedule, run.clip, run.opening)
-    quantiles = None if system == NO_NOISE else Quantiles(mechanism.mechanism)
-    return Descent(cell, population, options.draws, CommonRun(steps, quantiles))
+    return CommonRun(steps, None if system == NO_NOISE else Quantiles(mechanism.mechanism))
+
+
+def _least_squares(objective: SquaredError) -> Any:
+    return lambda rows, targets, seed: (objective.fit_exactly(rows, targets), False)
+
+
+def _constant(objective: SquaredError) -> Any:
+    """The mean of the targets."""
+
+    def learned(rows: Numbers, targets: Numbers, seed: int) -> tuple[Floats, bool]:
+        weights = np.zeros(objective.parameters)
+        weights[-1] = np.mean(targets, dtype=np.float64)
+        return weights, False
+
+    return learned
 
 
 MEASURE = Measure(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.base import VectorMean
-from pipelines.evaluate.engine.cells import Cell
+from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet
 from pipelines.evaluate.engine.measure import Measure
@@ -54,46 +51,24 @@ class VectorMeanOptions(EpsilonOptions):
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class VectorMeanRelease:
-    """A system, and the population that reports by it.
+def fit(options: VectorMeanOptions, cell: Cell, population: Rows) -> Simulation:
+    """The mechanism of a cell, and what is expected of it."""
+    system = cast(RowSystem, cell.line)
+    mechanism = system.build(population, cell.epsilon)
 
-    Attributes:
-        system: which, and what becomes of its estimate.
-        mechanism: with the parameters of the cell; None where there is none.
-        rows: the population.
-        epsilon: wanted of one report.
-    """
-
-    system: RowSystem
-    mechanism: VectorMean | None
-    rows: Rows
-    epsilon: float
-
-    @cached_property
-    def known(self) -> dict[str, Any]:
-        """What a report spends, and what is expected."""
-        reports = self.mechanism if self.system.private else None
+    def release(rng: SeededRandom) -> dict[str, float]:
+        published = system.release(mechanism, population, rng)
         return {
-            "epsilon_spent": None if reports is None else reports.guarantee.epsilon,
-            "predicted_error": self.system.predicted(self.rows, self.epsilon),
-        }
-
-    def release(self, rng: SeededRandom) -> dict[str, float]:
-        """The error of one release."""
-        published = self.system.release(self.mechanism, self.rows, rng)
-        return {
-            "squared_error": float(np.mean((published.estimate - self.rows.mean) ** 2)),
+            "squared_error": float(np.mean((published.estimate - population.mean) ** 2)),
             "factor": published.factor,
             "shortened": published.shortened,
         }
 
-
-def fit(options: VectorMeanOptions, cell: Cell, population: Rows) -> VectorMeanRelease:
-    """The mechanism of a cell."""
-    system = cast(RowSystem, cell.line)
-    mechanism = system.build(population, cell.epsilon)
-    return VectorMeanRelease(system, mechanism, population, cell.epsilon)
+    known = {
+        "epsilon_spent": mechanism.guarantee.epsilon if system.private else None,
+        "predicted_error": system.predicted(population, cell.epsilon),
+    }
+    return Simulation(known, release)
 
 
 SETS = {

@@ -11,7 +11,11 @@ from itertools import product
 from typing import Any, NamedTuple, cast
 
 from mechanisms.catalog import of_task, published
+from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.window import Window
+from mechanisms.postprocess import expectation_maximisation
+from mechanisms.postprocess.channel_products import SlidingWindow, UniformBins
 from mechanisms.privacy.divergence import Spectrum
 from mechanisms.randomness import SeededRandom
 from mechanisms.registry import Registration
@@ -58,9 +62,15 @@ class MeanSystem(Line):
         return self.bound == "published"
 
     @property
-    def smooth(self) -> bool | None:
-        """Whether expectation maximisation smooths; None if there is none, but decoding."""
-        return ITERATED.get(self.name)
+    def unbiased(self) -> bool:
+        """Whether the mean is decoded, and not iterated."""
+        return self.name not in ITERATED
+
+    def estimate(self, mechanism: ScalarMean, counts: Counts, n: int) -> dict[str, float]:
+        """The mean, from the counts of n reports alone, and how it was come by."""
+        if self.unbiased:
+            return {"estimate": float(mechanism.estimate(counts))}
+        return iterated_mean(mechanism, counts, n, smooth=ITERATED[self.name])
 
     def columns(self, cell: Cell) -> dict[str, Any]:
         family = str(self) if self.alpha is None else self.name
@@ -127,6 +137,17 @@ def attacked(
         for delta in sorted({system.claimed_delta(delta) for delta in deltas}):
             with suppress(ValueError):  # refused.json says why
                 yield Attacked(system, epsilon, delta, system.build(epsilon, delta))
+
+
+def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -> dict[str, float]:
+    """The mean by expectation maximisation, from the counts of n reports alone; it is biased."""
+    if not isinstance(mechanism, Window):
+        raise TypeError("expectation maximisation is for window mechanisms here")
+    bins = min(expectation_maximisation.bins_for(n), mechanism.cells)
+    channel = UniformBins(SlidingWindow.of(mechanism.law), bins)
+    fitted = expectation_maximisation.fit(counts, channel, smooth=smooth, accelerate=not smooth)
+    mean = expectation_maximisation.mean_of_bins(fitted.distribution)
+    return {"estimate": mean, "iterations": fitted.iterations}
 
 
 def lines(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 
+@pytest.mark.verify
 def test_accuracy_of_dp_sgd_grows_with_epsilon(run) -> None:
     words = ["--study", "dp-sgd", "--systems", "softmax", "softmax-exact", "--jobs", "1"]
     more = ["--epsilons", "0.5", "8", "--data", "digits:1000", "--repetitions", "1"]

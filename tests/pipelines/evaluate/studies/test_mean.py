@@ -16,23 +16,23 @@ from scipy import stats
 
 from mechanisms import catalog
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate.engine.cells import Cell, Outcome
+from pipelines.evaluate.engine.cells import Cell, Outcome, Simulation
 from pipelines.evaluate.engine.figures import figures
 from pipelines.evaluate.engine.results import Results
 from pipelines.evaluate.populations.numbers import read_numbers
-from pipelines.evaluate.studies.mean import STUDY, MeanRelease, fit
+from pipelines.evaluate.studies.mean import STUDY, fit
 from pipelines.evaluate.systems.means import lines
 
 FALSE_ALARM = 1e-10  # of one comparison; there are fewer than ten thousand
 
 
-def fitted(name: str, data: str, epsilon: float, delta: float) -> tuple[Cell, MeanRelease]:
+def fitted(name: str, data: str, epsilon: float, delta: float) -> tuple[Cell, Simulation]:
     (line,), (numbers,) = lines([name], ["5"], {}), read_numbers([data])
     cell = Cell(numbers.name, line, epsilon, delta)
     return cell, fit(None, cell, numbers)
 
 
-def releases(cell: Cell, simulation: MeanRelease, times: int) -> list[dict[str, float]]:
+def releases(cell: Cell, simulation: Simulation, times: int) -> list[dict[str, float]]:
     rngs = (SeededRandom(cell.seed(0, repetition)) for repetition in range(times))
     return [simulation.release(rng) for rng in rngs]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import re
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,39 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms.learning.objectives import SquaredError
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.cells import Cell, Outcome
 from pipelines.evaluate.engine.figures import figures
 from pipelines.evaluate.engine.results import Results
 from pipelines.evaluate.populations.tables import Examples, read_examples
-from pipelines.evaluate.studies import regression
-from pipelines.evaluate.studies.regression import FOLDS, STUDY, RegressionOptions
+from pipelines.evaluate.studies.regression import (
+    FOLDS,
+    STUDY,
+    Learner,
+    RegressionOptions,
+    cross_validate,
+    descent,
+    fit,
+)
 from pipelines.evaluate.systems.gradients import lines
 
 REGRESSION = ["evaluate", "train", "--jobs", "1", "--study", "regression", "--data", "census:400"]
 
 
-def fitted(population: Examples, system: str, epsilon: float, **options: Any) -> Any:
+def setting(population: Examples, system: str, epsilon: float, **options: Any) -> Any:
+    """What `fit` takes."""
     chosen = RegressionOptions(epsilons=(epsilon,), output="out", **options)
     (line,) = (line for line in lines(["all"]) if line.system == system)
-    return regression.fit(chosen, Cell(population.name, line, epsilon, 1e-6, True), population)
+    return chosen, Cell(population.name, line, epsilon, 1e-6, True), population
 
 
 def mean_error(population: Examples, system: str, epsilon: float) -> float:
-    simulation = fitted(population, system, epsilon)
-    return simulation.release(SeededRandom(simulation.cell.seed(0, 0)))["test_mse"]
+    options, cell, _ = setting(population, system, epsilon)
+    return fit(options, cell, population).release(SeededRandom(cell.seed(0, 0)))["test_mse"]
 
 
+@pytest.mark.verify
 def test_private_models_approach_the_exact_fit_as_users_grow() -> None:
     """Excess errors of 12,500 and 200,000 users differ by a factor of more than 4."""
     excess = []
@@ -53,7 +63,7 @@ def test_all_systems_share_one_opening() -> None:
     (census,) = read_examples(["census:30000"])
     seen, begun = set(), []
     for system in ("default", "duchi", "dct_published", "no_noise"):
-        run = fitted(census, system, 4.0).run
+        run = descent(*setting(census, system, 4.0))
         assert run.steps.groups == run.steps.schedule.steps + 1 == 51
         model = run.train(census.rows, census.targets, 5)
         seen.add(model.seen)
@@ -61,38 +71,57 @@ def test_all_systems_share_one_opening() -> None:
     (opening,) = seen
     assert abs(opening.variance - census.targets.var()) < 6.5 * opening.variance_error < 0.2
     assert set(begun) == {opening.scale}
-    cut = fitted(census, "no_noise", 4.0, clip=0.5).run
+    cut = descent(*setting(census, "no_noise", 4.0, clip=0.5))
     assert cut.steps.opening is None
     assert cut.train(census.rows, census.targets, 5).seen is None
 
 
-def test_folds_hold_everybody_back_once(monkeypatch) -> None:
+def test_folds_hold_everybody_back_once() -> None:
     (census,) = read_examples(["census:1003"])
-    tested = []
-    error = regression.CrossValidation.error
+    objective, trained = SquaredError(census.d), []
 
-    def watched(self: Any, weights: Any, test: Any) -> float:
-        tested.append(test)
-        return error(self, weights, test)
+    def learned(rows: np.ndarray, targets: np.ndarray, seed: int) -> Any:
+        trained.append(rows)
+        return np.zeros(objective.parameters), False
 
-    monkeypatch.setattr(regression.CrossValidation, "error", watched)
-    run = fitted(census, "constant", 1.0).release(SeededRandom(1))
-    assert sorted(np.concatenate(tested).tolist()) == list(range(1003))
-    assert run["test_mse"] == pytest.approx(np.mean([run[fold] for fold in FOLDS]))
-    assert run["test_mse"] == pytest.approx(float(np.var(census.targets)), rel=0.02)
+    run = cross_validate(objective, census, Learner(learned), 1, SeededRandom(1))
+    assert [len(rows) for rows in trained] == [802, 802, 802, 803, 803]
+    # What is zero everywhere errs by the targets alone: every one of them, and once.
+    errors = [run[fold] for fold in FOLDS]
+    assert run["test_mse"] == pytest.approx(np.mean(errors))
+    sizes = [1003 - len(rows) for rows in trained]
+    squares = np.square(census.targets, dtype=np.float64).sum()
+    assert np.dot(errors, sizes) == pytest.approx(squares, rel=1e-6)
+    constant = mean_error(census, "constant", 1.0)
+    assert constant == pytest.approx(float(np.var(census.targets)), rel=0.02)
 
 
 def test_an_error_is_the_mean_of_the_draws_of_what_is_noisy() -> None:
     (census,) = read_examples(["census:400"])
-    once, thrice = (fitted(census, "pm", 1.0, draws=draws) for draws in (1, 3))
-    assert (once.fits, thrice.fits) == (1, 3)
-    assert fitted(census, "least_squares", 1.0, draws=3).fits == 1
-    assert once.release(SeededRandom(1)) != thrice.release(SeededRandom(1))
+    objective, seeds = SquaredError(census.d), []
+
+    def errors(weights: list[float], noisy: bool) -> dict[str, float]:
+        """Of fits whose weights are these in turn."""
+        turn = itertools.cycle(weights)
+
+        def learned(rows: np.ndarray, targets: np.ndarray, seed: int) -> Any:
+            seeds.append(seed)
+            return np.full(objective.parameters, next(turn)), False
+
+        learner = Learner(learned, noisy=noisy)
+        return cross_validate(objective, census, learner, 3, SeededRandom(1))
+
+    mean = errors([0.0, 0.1, 0.2], noisy=True)
+    assert len(seeds) == len(set(seeds)) == 15
+    alone = [errors([weight], noisy=False) for weight in (0.0, 0.1, 0.2)]
+    assert len(seeds) == 15 + 3 * 5
+    for fold in FOLDS:
+        assert mean[fold] == pytest.approx(np.mean([run[fold] for run in alone]))
 
 
 def test_figures_are_drawn_against_users_too() -> None:
     data, outcomes = read_examples(["census:100"], [100, 1000]), {}
-    for population, line, epsilon in product(data, lines(["pm", "constant"]), (1.0, 2.0)):
+    for population, line, epsilon in itertools.product(data, lines(["pm", "constant"]), (1.0, 2.0)):
         runs = {0: dict.fromkeys(FOLDS, 1 / population.n)}
         outcomes[Cell(population.name, line, epsilon, 1e-6)] = Outcome(runs=runs)
     (measure,) = STUDY.measures

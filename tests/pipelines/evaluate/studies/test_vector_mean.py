@@ -14,18 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines.evaluate.engine.cells import Cell, Outcome
+from pipelines.evaluate.engine.cells import Cell, Outcome, Simulation
 from pipelines.evaluate.engine.figures import figures
 from pipelines.evaluate.engine.results import Results
 from pipelines.evaluate.populations.rows import read_rows
-from pipelines.evaluate.studies.vector_mean import COLUMNS, SETS, STUDY, VectorMeanRelease, fit
+from pipelines.evaluate.studies.vector_mean import COLUMNS, SETS, STUDY, fit
 from pipelines.evaluate.systems.rows import lines, radius
 
 EVALUATE = ["evaluate", "vector-mean", "--jobs", "1"]  # starting processes takes seconds
 PAPER = "gauss:10000,400,0.33333333,0.25"  # Multi-RPHM's: N(1/3, 1/16)
 
 
-def fitted(name: str, data: str, epsilon: float) -> tuple[Cell, VectorMeanRelease]:
+def fitted(name: str, data: str, epsilon: float) -> tuple[Cell, Simulation]:
     (rows,), (line,) = read_rows([data]), lines([name], SETS)
     cell = Cell(rows.name, line, epsilon, 0.0)
     return cell, fit(None, cell, rows)
@@ -97,8 +97,8 @@ def test_releases_differ_in_their_public_seed_and_repeat_themselves() -> None:
 
 
 def test_rows_that_privunit_cuts_off_are_counted() -> None:
-    _, simulation = fitted("privunit", "gauss:500,2,0,0.3", 1.0)
-    rows = simulation.rows
+    (rows,) = read_rows(["gauss:500,2,0,0.3"])
+    _, simulation = fitted("privunit", rows.name, 1.0)
     (values,) = rows.blocks()
     longer = np.linalg.norm(values, axis=1) > radius(rows)
     run = simulation.release(SeededRandom(1))
