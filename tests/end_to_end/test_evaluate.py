@@ -26,8 +26,8 @@ SMALL = ["--data", "zipf:60000,20,1", "--epsilons", "0.8", "1", "--repetitions",
 
 def rows(folder: Path) -> list[dict[str, object]]:
     """The results, without the one column that is not repeatable, in an order of their own."""
-    found = pq.read_table(folder / "results.parquet").drop_columns(["seconds"]).to_pylist()
-    return sorted(found, key=lambda row: repr([row[name] for name in sorted(row)]))
+    table = pq.read_table(folder / "results.parquet").drop_columns(["seconds"]).to_pylist()
+    return sorted(table, key=lambda row: repr([row[name] for name in sorted(row)]))
 
 
 @pytest.mark.verify
@@ -41,9 +41,9 @@ def test_all_eight_systems_of_the_paper_are_in_one_plot(run, bound) -> None:
         assert f">{name}" in svg
         assert name in outcome.out
     assert json.loads(Path("out/refused.json").read_text()) == []
-    found = pq.read_table("out/results.parquet")
-    assert found.num_rows == 8 * 2 * 2
-    assert pc.all(pc.greater(found["mse"], 0)).as_py()
+    table = pq.read_table("out/results.parquet")
+    assert table.num_rows == 8 * 2 * 2
+    assert pc.all(pc.greater(table["mse"], 0)).as_py()
 
 
 @pytest.mark.verify
@@ -53,8 +53,8 @@ def test_errors_are_those_predicted(run) -> None:
          "out", "--data", "zipf:100000,200,1", "--repetitions", "40", *ONE_JOB]
     )  # fmt: skip
     assert outcome.code == 0
-    found = pq.read_table("out/results.parquet")
-    means = found.group_by(["system", "model"]).aggregate(
+    table = pq.read_table("out/results.parquet")
+    means = table.group_by(["system", "model"]).aggregate(
         [("mse_unbiased", "mean"), ("predicted_mse", "mean"), ("mse", "mean")]
     )
     assert means.num_rows == 10
@@ -107,12 +107,12 @@ def test_a_published_bound_is_held_against_the_exact_accountant(run) -> None:
     words = ["--systems", "sh", "sh:published", "grr@local", "laplace", "--epsilons", "1", *ONE_JOB]
     outcome = run([*EVALUATE, *words, "--data", "zipf:60000,20,1", "--output", "out"])
     assert outcome.code == 0
-    found = {(row["system"], row["bound"]): row for row in rows(Path("out"))}
-    assert found["sh", "published"]["true_epsilon"] < 0.4  # the closed form is several times loose
-    assert 0.98 < found["sh", "exact"]["true_epsilon"] <= 1
-    assert found["sh", "published"]["local_epsilon"] < found["sh", "exact"]["local_epsilon"]
-    assert found["grr", "exact"]["local_epsilon"] == found["grr", "exact"]["true_epsilon"] == 1
-    assert found["laplace", "exact"]["local_epsilon"] is None  # nothing protects a report
+    row = {(row["system"], row["bound"]): row for row in rows(Path("out"))}
+    assert row["sh", "published"]["true_epsilon"] < 0.4  # the closed form is several times loose
+    assert 0.98 < row["sh", "exact"]["true_epsilon"] <= 1
+    assert row["sh", "published"]["local_epsilon"] < row["sh", "exact"]["local_epsilon"]
+    assert row["grr", "exact"]["local_epsilon"] == row["grr", "exact"]["true_epsilon"] == 1
+    assert row["laplace", "exact"]["local_epsilon"] is None  # nothing protects a report
 
 
 MANY = [
@@ -183,19 +183,6 @@ def test_a_terminal_sees_what_remains(run, monkeypatch) -> None:
     assert "releases" in outcome.out
     assert "10/10" in outcome.out
     assert "remaining" in outcome.out
-
-
-def test_another_request_in_the_same_folder_is_refused(run) -> None:
-    words = [*EVALUATE, "--systems", "sh", *SMALL, "--output", "out"]
-    assert run(words).code == 0
-    before = Path("out/journal.jsonl").read_bytes()
-    assert run(words).code == 0  # the same one has nothing left to do
-    assert Path("out/journal.jsonl").read_bytes() == before
-    for more in (["--seed", "1"], ["--honest-share", "1"], ["--deltas", "1e-7"]):
-        outcome = run([*words, *more])
-        assert outcome.code == 2
-        assert outcome.err.count("\n") == 1
-        assert f"another request ({more[0]} differ)" in outcome.err
 
 
 def test_a_column_is_read_as_a_histogram_and_nothing_of_it_is_shown(run) -> None:

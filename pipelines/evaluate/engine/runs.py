@@ -27,7 +27,7 @@ class Bench:
     """Measures cells, one after another; each worker process has a copy.
 
     Attributes:
-        fit: (cell, its population) -> what simulates it; a ValueError says why nothing does.
+        fit: (cell, its population) -> its simulation; a ValueError says why there is none.
         cells: every setting.
         populations: name -> population.
         seed: of the study.

@@ -54,8 +54,8 @@ class Study:
         options: what a person may ask.
         lines: options -> the systems.
         data: options -> the populations.
-        fit: (options, cell, its population) -> what simulates the cell; a ValueError says why
-            nothing does. Worker processes import it by its name.
+        fit: (options, cell, its population) -> the cell's simulation; a ValueError says why there
+            is none. Worker processes import it by its name.
         columns: of results.parquet.
         measures: what is drawn and summed up; labels may name options in braces.
         along: the figures.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +26,6 @@ _WIDEST = 40  # letters of a title
 _MOST_NUMBERS = 10**11  # of a population: an hour of one core
 
 
-class RowSource(Protocol):
-    """Where rows come from; the same ones every time."""
-
-    def block(self, index: int, start: int, stop: int) -> Floats:
-        """(stop - start, d) rows of the `index`-th block, in [-1, 1]."""
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of everything that rows depend on."""
-
-
 @dataclass(frozen=True)
 class MadeRows:
     """Independent normal numbers, clipped to [-1, 1], drawn anew by a public name.
@@ -52,6 +41,7 @@ class MadeRows:
     deviation: float
 
     def block(self, index: int, start: int, stop: int) -> Floats:
+        """(stop - start, d) rows of the `index`-th block, in [-1, 1]; the same ones every time."""
         size = (stop - start) * self.centres.size
         words = sources.dice(f"{self.name} block {index}").words(-(-size // 4))
         rows = _normal_quantiles()[words.view(np.uint16)[:size]].reshape(-1, self.centres.size)
@@ -61,12 +51,13 @@ class MadeRows:
 
     @property
     def digest(self) -> str:
+        """A fingerprint of everything that rows depend on."""
         return fingerprint(f"{self.name} {self.deviation!r}")
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of a file.
+    """Rows of a file; see `MadeRows`.
 
     Attributes:
         matrix: (n, d) float32 in [-1, 1].
@@ -95,7 +86,7 @@ class Rows(Population):
     """
 
     law: str
-    source: RowSource
+    source: MadeRows | StoredRows
     users: int
     mean: Floats
     mean_square: float
@@ -206,7 +197,7 @@ def _stored(text: str, ns: Sequence[int]) -> Iterator[Rows]:
         yield _rows(base if n == total else f"{base}[{n}]", base, StoredRows(chosen), n, d)
 
 
-def _rows(name: str, base: str, source: RowSource, n: int, d: int) -> Rows:
+def _rows(name: str, base: str, source: MadeRows | StoredRows, n: int, d: int) -> Rows:
     """A population, once all of it was looked at."""
     sums, squares = np.zeros(d), 0.0
     for block in _blocks(source, n, d):
@@ -217,7 +208,7 @@ def _rows(name: str, base: str, source: RowSource, n: int, d: int) -> Rows:
     return Rows(name, base, source, n, sums / n, squares / (n * d))
 
 
-def _blocks(source: RowSource, n: int, d: int) -> Iterator[Floats]:
+def _blocks(source: MadeRows | StoredRows, n: int, d: int) -> Iterator[Floats]:
     """Every row once, in order."""
     step = max(1, _BLOCK // d)
     for index, start in enumerate(range(0, n, step)):

@@ -82,18 +82,21 @@ class RegressionOptions(EpsilonOptions):
     )  # fmt: skip
 
 
+Fit = Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
+"""(n, inputs) rows, (n,) targets, seed -> (parameters,) weights, whether the run was given up."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """A way to fit a model to rows.
 
     Attributes:
-        fit: ((n, inputs) rows, (n,) targets, seed) -> ((parameters,) weights, whether the run was
-            given up).
+        fit: does it.
         known: what every cross-validation has in common.
         noisy: whether another seed makes other weights.
     """
 
-    fit: Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
+    fit: Fit
     known: Mapping[str, Any] = field(default_factory=dict)
     noisy: bool = False
 
@@ -174,11 +177,11 @@ def descent(options: RegressionOptions, cell: Cell, population: Examples) -> Com
     return CommonRun(steps, None if system == NO_NOISE else Quantiles(mechanism.mechanism))
 
 
-def _least_squares(objective: SquaredError) -> Any:
+def _least_squares(objective: SquaredError) -> Fit:
     return lambda rows, targets, seed: (objective.fit_exactly(rows, targets), False)
 
 
-def _constant(objective: SquaredError) -> Any:
+def _constant(objective: SquaredError) -> Fit:
     """The mean of the targets."""
 
     def learned(rows: Numbers, targets: Numbers, seed: int) -> tuple[Floats, bool]:

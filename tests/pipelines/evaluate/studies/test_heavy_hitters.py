@@ -1,4 +1,4 @@
-"""Searches are compared on strings that nobody told them."""
+"""Searches are compared on strings that nobody declared."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_precision_and_recall_of_a_search_that_has_it_easy(run) -> None:
     data = ["--data", "zipf:50000,50,1.2", "--alphabet", "digits", "abcdef", "--max-length", "8"]
     outcome = run([*EVALUATE, *words, *data, "--output", "out"])
     assert (outcome.code, outcome.err) == (0, "")
-    found = pq.read_table("out/results.parquet")
-    assert found.schema == COLUMNS
-    assert found.num_rows == 8
-    for row in found.to_pylist():
+    table = pq.read_table("out/results.parquet")
+    assert table.schema == COLUMNS
+    assert table.num_rows == 8
+    for row in table.to_pylist():
         assert row["true_epsilon"] <= row["epsilon"]
         assert row["local_epsilon"] >= row["true_epsilon"] * (1 - 1e-9)
         if row["epsilon"] == 6:
