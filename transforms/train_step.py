@@ -28,8 +28,7 @@ from transforms.examples import Examples
 from transforms.progress import DIVERGED, REPORTS, tally
 from transforms.shuffle import Shuffle
 
-_ROWS = 1 << 14  # whose gradients are at hand at a time, ...
-_NUMBERS = 1 << 24  # ... and of how many numbers these may consist
+_ROWS = 1 << 14  # whose gradients are at hand at a time
 
 
 class Run(NamedTuple):
@@ -154,9 +153,12 @@ class TargetsDoFn(beam.DoFn):
 class GradientsDoFn(beam.DoFn):
     """The client: each row's gradient through the mechanism, with this worker's own keystream."""
 
-    def __init__(self, steps: LocalSteps, examples: Examples, open_rng: Generator) -> None:
+    def __init__(
+        self, steps: LocalSteps, examples: Examples, open_rng: Generator, numbers: int = 1 << 24
+    ) -> None:
         self._steps, self._examples, self._open_rng = steps, examples, open_rng
-        self._rows = max(1, min(_ROWS, _NUMBERS // steps.objective.parameters))
+        # Gradients at hand consist of at most so many numbers.
+        self._rows = max(1, min(_ROWS, numbers // steps.objective.parameters))
 
     def setup(self) -> None:
         self._rng = self._open_rng()

@@ -28,7 +28,7 @@ from transforms.encoders.users import UserDigest
 from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows, now
 
-_ROWS, _FILES = 1 << 22, 1 << 9  # of one batch, or one file
+_ROWS = 1 << 22  # of one batch, or one file
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Driver:
         for_beam: Beam's options.
         screen: where it says what it does.
         clock: tells the time in microseconds.
+        files: that one batch has at most.
     """
 
     streamed: Streamed
@@ -48,6 +49,7 @@ class Driver:
     for_beam: PipelineOptions
     screen: Console
     clock: Callable[[], int] = now
+    files: int = 1 << 9
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class Driver:
         """As many new files as make a batch."""
         chosen: list[Landed] = []
         for landed in self._landing.look():
-            full = len(chosen) >= _FILES or sum(file.rows for file in chosen) >= _ROWS
+            full = len(chosen) >= self.files or sum(file.rows for file in chosen) >= _ROWS
             if full:
                 break
             chosen.append(landed)

@@ -17,15 +17,20 @@ from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
 from transforms.once_per_window import merge
 
-_RUNS = 8  # files of digests that one window may have before they are put together
-
 
 class State(Memory):
     """The memory of one stream, with the files that it names."""
 
-    def __init__(self, folder: str, plan: str) -> None:
-        """See `Memory`."""
+    def __init__(self, folder: str, plan: str, most_digests: int = 8) -> None:
+        """See `Memory`.
+
+        Args:
+            folder: is made if it is not there.
+            plan: what tells this stream from others, in hexadecimal digits.
+            most_digests: files of users that one window may have before they are put together.
+        """
         super().__init__(folder, plan)
+        self._most_digests = most_digests
         self._sweep()
 
     # ---- files that land
@@ -186,7 +191,7 @@ class State(Memory):
     def _compact(self, starts: Iterable[int], number: int) -> None:
         """Put many files of digests into one, so that looking a user up stays quick."""
         seen = self.seen()
-        for start in (start for start in starts if len(seen.get(start, [])) > _RUNS):
+        for start in (start for start in starts if len(seen.get(start, [])) > self._most_digests):
             name = f"digests-{number}-{start}"
             size = merge(seen[start], str(self.folder / name))
             flush(str(self.folder))

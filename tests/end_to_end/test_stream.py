@@ -38,7 +38,6 @@ from pipelines.plan.metrics import mark
 from pipelines.run import beam_options
 from pipelines.stream import driver as driving
 from pipelines.stream import landing
-from pipelines.stream import state as remembering
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import ServeTables
 from pipelines.stream.reports import ServeReports
@@ -121,11 +120,11 @@ def seconds(moment: float) -> int:
 class Stream:
     """A stream on this machine, in this process; each is a restart of the last."""
 
-    def __init__(self, plan: Streamed, hour: float = 100) -> None:
-        self.plan, self.state = plan, State("state", mark(plan.plan).hex())
+    def __init__(self, plan: Streamed, hour: float = 100, files: int = 100, **more: int) -> None:
+        self.plan, self.state = plan, State("state", mark(plan.plan).hex(), **more)
         clock = functools.partial(seconds, BEGIN + hour * HOUR)
         screen = Console(file=io.StringIO())
-        self.driver = Driver(plan, self.state, beam_options([]), screen, clock)
+        self.driver = Driver(plan, self.state, beam_options([]), screen, clock, files)
 
     def __enter__(self) -> Stream:
         return self
@@ -198,12 +197,11 @@ def test_where_nothing_comes_any_more_the_clock_takes_over(plan) -> None:
             assert released() == [*expected]
 
 
-def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan, monkeypatch) -> None:
+def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan) -> None:
     asked = plan("user per window", USERS)
-    monkeypatch.setattr(remembering, "_RUNS", 2)
     for k in range(4):  # more batches than a window may have files of users
         land(f"a{k}", rows(spread(0, 120), [*range(30), *range(100 * k, 100 * k + 90)]))
-        with Stream(asked) as stream:
+        with Stream(asked, most_digests=2) as stream:
             stream.catch_up()
     assert len([*Path("state").glob("digests-*")]) == 1
     everyone = {user for k in range(4) for user in range(100 * k, 100 * k + 90)}
@@ -288,8 +286,7 @@ def test_the_release_of_a_window_is_the_batch_release_of_its_messages(plan, monk
     asked = plan("user per window", USERS, model="shuffle")
     land("a", rows([*spread(0, 700)]))
     land("b", rows([*spread(0, 500), *spread(1, 10)], range(300, 810)))
-    monkeypatch.setattr(driving, "_FILES", 1)
-    with Stream(asked) as stream:
+    with Stream(asked, files=1) as stream:
         stream.driver.step()
         assert stream.state.backlog(BEGIN * SECOND)["value"].messages == 700
         settle = State.settle
@@ -351,7 +348,6 @@ def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
     asked = plan("user", USERS + LEDGER)
     land("a", rows(spread(0, 500)))
     land("b", rows(spread(1, 450)))
-    monkeypatch.setattr(driving, "_FILES", 1)
     real = getattr(State, where)
 
     def crash(self, *args):
@@ -359,7 +355,7 @@ def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
         raise FailedError("the power is gone")
 
     monkeypatch.setattr(State, where, crash)
-    with Stream(asked) as stream, pytest.raises(FailedError):
+    with Stream(asked, files=1) as stream, pytest.raises(FailedError):
         stream.catch_up()
     first = {path: path.read_bytes() for path in Path("out").glob("*/statement.json")}
     with Stream(asked) as stream:

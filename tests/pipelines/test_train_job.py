@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
+from dataclasses import replace
 
 import apache_beam as beam
 import numpy as np
@@ -17,6 +18,7 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
+from pipelines.metrics.metric import bucket_count
 from pipelines.requests import request
 from pipelines.run import _DEEPEST
 from pipelines.train.central import DivergedError
@@ -293,20 +295,22 @@ def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job, ask
 def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
     spent = {"epsilon": None, "epsilon_local": 1.0, "min_reports": 4000}
     made, buckets = job(model=None, hold_back=0.5, steps=2, **spent), []
+    rows = 1 << 32  # as if there were so many: a few thousand have as few buckets as there may be
+    made = replace(made, telemetry=replace(made.telemetry, rows=rows))
 
     def shuffle(least, codes, count, open_rng, **more):
         buckets.append(count)
         return Shuffle(least, codes, count, open_rng, **more)
 
-    monkeypatch.setattr("pipelines.metrics.metric._BUCKET_ROWS", 10)
     for module in ("train_step", "train_curve"):
         monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
     beam.Pipeline() | PublishModel(made)
     points = len(made.plan.curve.steps)
-    messages = ROWS / 2 / 2 * made.plan.design.mechanism.messages
-    assert buckets[:2] == [int(messages) // 10] * 2
+    messages = rows / 2 / 2 * made.plan.design.mechanism.messages
+    assert buckets[:2] == [bucket_count(messages)] * 2
     # One shuffler keeps the batches of all points apart.
-    assert set(buckets[2:]) == {int(ROWS / 2 / points) // 10}
+    assert set(buckets[2:]) == {bucket_count(rows / 2 / points)}
+    assert 64 < bucket_count(rows / 2 / points) < bucket_count(messages)
 
 
 def longest_chain(pipeline):

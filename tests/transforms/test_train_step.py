@@ -21,7 +21,7 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
-from transforms import progress, train_step
+from transforms import progress
 from transforms.block_coders import BlockCoder
 from transforms.collect_counts import Counted
 from transforms.encoders.block import RowBlock, packed, pieces
@@ -258,10 +258,10 @@ def test_the_client_and_the_collector_by_hand():
     np.testing.assert_array_equal(after.model.weights, steps.advance(model, counted).weights)
 
 
-def test_gradients_of_wide_models_are_at_hand_a_few_at_a_time(monkeypatch):
+def test_gradients_of_wide_models_are_at_hand_a_few_at_a_time():
     steps = local_steps(1)
-    monkeypatch.setattr(train_step, "_NUMBERS", 3 * steps.objective.parameters + 1)
-    client = GradientsDoFn(steps, NUMBERS, lambda: SeededRandom(9))
+    numbers = 3 * steps.objective.parameters + 1
+    client = GradientsDoFn(steps, NUMBERS, lambda: SeededRandom(9), numbers)
     client.setup()
     blocks = list(client.process(alike(8), Run(steps.start(SeededRandom(1)))))
     each = int(steps.mechanism.messages)
