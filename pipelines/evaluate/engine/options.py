@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from pipelines.options import flag
+from pipelines.options import description, flag, option
 from pipelines.requests import Epsilon, Whole
 
 Delta = Annotated[float, Field(gt=0, lt=1)]
@@ -17,28 +17,25 @@ Once = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 
 Epsilons = Annotated[
     tuple[Epsilon, ...],
-    Field(min_length=1, title="E", description="privacy losses to compare at"),
+    option("privacy losses to compare at", metavar="E", min_length=1),
     Ascending,
 ]
-Deltas = Annotated[tuple[Delta, ...], Field(min_length=1, title="D"), Ascending]
+Deltas = Annotated[tuple[Delta, ...], Field(min_length=1), Ascending]
 Names = Annotated[
     tuple[str, ...],
-    Field(min_length=1, title="NAME", description="names of systems or of sets of them; see below"),
+    option("names of systems or of sets of them; see below", metavar="NAME", min_length=1),
 ]
-Texts = Annotated[
-    tuple[str, ...], Field(min_length=1, title="DATA", description="populations; see below")
-]
+Texts = Annotated[tuple[str, ...], option("populations; see below", metavar="DATA", min_length=1)]
 Times = Annotated[
-    Whole,
-    Field(ge=1, le=1_000_000, title="N", description="simulated releases of each setting"),
+    Whole, option("simulated releases of each setting", metavar="N", ge=1, le=1_000_000)
 ]
 Sizes = Annotated[tuple[Whole, ...], Ascending]
 Ns = Annotated[
     Sizes,
-    Field(
-        title="N",
-        description="numbers of users, in place of those in --data; of a file, as many rows are "
-        "chosen, always the same ones",
+    option(
+        "numbers of users, in place of those in --data; of a file, as many rows are chosen, always "
+        "the same ones",
+        metavar="N",
     ),
 ]
 
@@ -46,8 +43,8 @@ Ns = Annotated[
 class Options(BaseModel):
     """What every study asks.
 
-    The title of a field is its placeholder on the command line, its description the help. Results
-    do not depend on what is excluded: a study that was begun goes on under another value of it.
+    Results do not depend on what is excluded: a study that was begun goes on under another value of
+    it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -55,13 +52,13 @@ class Options(BaseModel):
     systems: Names
     data: Texts
     repetitions: Times = 10
-    seed: Whole = Field(0, title="SEED", description="of the simulations")
-    output: str = Field(
-        min_length=1, exclude=True, title="FOLDER", description="a local folder, new or begun"
+    seed: Whole = option("of the simulations", 0, metavar="SEED")
+    output: str = option(
+        "a local folder, new or begun", metavar="FOLDER", min_length=1, exclude=True
     )
-    jobs: Whole | None = Field(
-        None, ge=1, le=1024, exclude=True, title="N",
-        description="processes (default: as many as there are cores)",
+    jobs: Whole | None = option(
+        "processes (default: as many as there are cores)", None, metavar="N", ge=1, le=1024,
+        exclude=True,
     )  # fmt: skip
 
 
@@ -83,7 +80,7 @@ def add_options(parser: Any, studies: Mapping[str, type[Options]]) -> None:
         known = {study: field for study, field in fields.items() if field is not None}
         texts: dict[str, list[str]] = {}
         for study, field in known.items():
-            texts.setdefault(f"{field.description}{_default(field)}", []).append(study)
+            texts.setdefault(f"{description(field)}{_default(field)}", []).append(study)
         everywhere = len(known) == len(studies)
         parser.add_argument(
             flag(name),
@@ -103,8 +100,9 @@ def _shape(field: FieldInfo) -> dict[str, Any]:
         return {"action": "store_true", "default": None}
     if get_origin(field.annotation) is Literal:
         return {"choices": get_args(field.annotation)}
+    metavar = description(field).metavar
     several = any(get_origin(kind) is tuple for kind in kinds)
-    return {"nargs": "+", "metavar": field.title} if several else {"metavar": field.title}
+    return {"nargs": "+", "metavar": metavar} if several else {"metavar": metavar}
 
 
 def _default(field: FieldInfo) -> str:

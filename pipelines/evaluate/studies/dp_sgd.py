@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
@@ -23,6 +22,7 @@ from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.images import Images, read_images
+from pipelines.options import option
 
 _EXACT = "-exact"  # ends the names of runs without noise
 _HIDDEN = 100  # units of the perceptron
@@ -86,7 +86,7 @@ class DpSgdOptions(EpsilonOptions):
 
     systems: Names = tuple(MODELS)
     data: Texts = ("digits:4000",)
-    deltas: Deltas = Field((1e-5,), description="of the run")
+    deltas: Deltas = option("of the run", (1e-5,), metavar="D")
     repetitions: Times = 3
 
 

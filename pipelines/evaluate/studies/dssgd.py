@@ -39,6 +39,7 @@ from pipelines.evaluate.papers.dssgd import (
 )
 from pipelines.evaluate.populations.images import Images, read_images
 from pipelines.evaluate.studies.dp_sgd import ACCURACY
+from pipelines.options import option
 from pipelines.requests import Epsilon, Whole
 
 _PROTECTS = 10  # the largest epsilon of a run that protects anybody at all
@@ -67,16 +68,15 @@ class DssgdOptions(Options):
     systems: Names = ("largest", ALONE, CENTRALISED)
     data: Texts = ("digits:4000",)
     repetitions: Times = 3
-    shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Ascending] = Field(
-        (0.01, 0.1, 1.0), min_length=1, title="U",
-        description="theta_u: of the parameters that are uploaded",
-    )  # fmt: skip
-    participants: Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], Ascending] = Field(
-        (30, 90), min_length=1, title="N", description="how many"
+    shares: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Ascending] = option(
+        "theta_u: of the parameters that are uploaded", (0.01, 0.1, 1.0), metavar="U", min_length=1
     )
-    epochs: Whole = Field(10, ge=1, le=10_000, title="N", description="of each participant")
-    noise: Epsilon = Field(1.0, title="E", description="epsilon of each value that noisy uploads")
-    deltas: Deltas = Field((1e-5,), max_length=1, description="of what noisy spends in a run")
+    participants: Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], Ascending] = option(
+        "how many", (30, 90), metavar="N", min_length=1
+    )
+    epochs: Whole = option("of each participant", 10, metavar="N", ge=1, le=10_000)
+    noise: Epsilon = option("epsilon of each value that noisy uploads", 1.0, metavar="E")
+    deltas: Deltas = option("of what noisy spends in a run", (1e-5,), metavar="D", max_length=1)
 
 
 def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:

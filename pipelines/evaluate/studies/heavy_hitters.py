@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters import fitting
@@ -26,6 +25,7 @@ from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.strings import Strings, read_strings
+from pipelines.options import option
 from pipelines.requests import Whole
 
 COLUMNS = pa.schema(
@@ -59,21 +59,22 @@ class HeavyHittersOptions(EpsilonOptions):
     """What a person wants compared."""
 
     systems: Names = SYSTEMS
-    deltas: Deltas = Field((1e-6,), description="of the shuffle model")
-    top: Whole = Field(20, ge=1, le=10_000, title="K", description="how many strings are wanted")
-    alphabet: tuple[str, ...] | None = Field(
-        None, title="SET",
-        description="as for `hushbeam heavy-hitters`; strings with other characters are left out "
-        "(default: digits for integers, hexadecimal for made strings, else bytes)",
+    deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
+    top: Whole = option("how many strings are wanted", 20, metavar="K", ge=1, le=10_000)
+    alphabet: tuple[str, ...] | None = option(
+        "as for `hushbeam heavy-hitters`; strings with other characters are left out (default: "
+        "digits for integers, hexadecimal for made strings, else bytes)",
+        None,
+        metavar="SET",
+    )
+    max_length: Whole | None = option(
+        "how many characters are looked at (default: 10 for integers, 12 for made strings, else "
+        "32)",
+        None, metavar="L", ge=1, le=256,
     )  # fmt: skip
-    max_length: Whole | None = Field(
-        None, ge=1, le=256, title="L",
-        description="how many characters are looked at (default: 10 for integers, 12 for made "
-        "strings, else 32)",
-    )  # fmt: skip
-    false_strings: float = Field(
-        0.01, gt=0, le=1000, title="F",
-        description="how many strings that nobody has may be listed on average",
+    false_strings: float = option(
+        "how many strings that nobody has may be listed on average", 0.01, metavar="F", gt=0,
+        le=1000,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms import planner
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -29,6 +28,7 @@ from pipelines.evaluate.papers import hp_sdp
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS, lines
+from pipelines.options import option
 
 COLUMNS = pa.schema(
     [
@@ -58,21 +58,20 @@ COLUMNS = pa.schema(
 class HistogramOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    deltas: Deltas = Field((1e-6,), description="of the shuffle model")
-    bound: Literal["exact", "published", "both"] = Field(
-        "exact", exclude=True,
-        description="of systems that name none: the exact accountant; the closed form of their "
-        "paper, if it has one; or both",
+    deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
+    bound: Literal["exact", "published", "both"] = option(
+        "of systems that name none: the exact accountant; the closed form of their paper, if it "
+        "has one; or both",
+        "exact",
+        exclude=True,
+    )
+    max_messages: float = option(
+        "messages a user may send on average, for systems that can choose; 1 leaves it to them",
+        1.0, metavar="M", ge=1,
     )  # fmt: skip
-    max_messages: float = Field(
-        1.0, ge=1, title="M",
-        description="messages a user may send on average, for systems that can choose; 1 leaves it "
-        "to them",
-    )  # fmt: skip
-    honest_share: float = Field(
-        0.9, gt=0, le=1, title="SHARE",
-        description="of the users, whose dummies a guarantee counts on",
-    )  # fmt: skip
+    honest_share: float = option(
+        "of the users, whose dummies a guarantee counts on", 0.9, metavar="SHARE", gt=0, le=1
+    )
 
 
 def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulation:

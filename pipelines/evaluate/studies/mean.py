@@ -9,7 +9,6 @@ from typing import Annotated, cast
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 from rich.console import Console
 
 from mechanisms.channel import Counts
@@ -33,6 +32,7 @@ from pipelines.evaluate.systems.means import (
     audit,
     lines,
 )
+from pipelines.options import option
 
 COLUMNS = pa.schema(
     [
@@ -64,16 +64,17 @@ COLUMNS = pa.schema(
 class MeanOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    deltas: Deltas = Field((1e-6,), description="of one report, for systems that spend any")
+    deltas: Deltas = option("of one report, for systems that spend any", (1e-6,), metavar="D")
     ns: Ns = ()
-    alphas: Annotated[tuple[str, ...], Once] = Field(
-        (dct.ALPHA,), min_length=1, title="A",
-        description="DCT's parameter; best is the one of least worst-case variance, for dct alone",
+    alphas: Annotated[tuple[str, ...], Once] = option(
+        "DCT's parameter; best is the one of least worst-case variance, for dct alone",
+        (dct.ALPHA,), metavar="A", min_length=1,
     )  # fmt: skip
-    attack: bool = Field(
-        False, exclude=True,
-        description="also guess users' values from single simulated reports, and measure delta",
-    )  # fmt: skip
+    attack: bool = option(
+        "also guess users' values from single simulated reports, and measure delta",
+        False,
+        exclude=True,
+    )
 
 
 def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:

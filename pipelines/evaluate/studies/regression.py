@@ -36,6 +36,7 @@ from pipelines.evaluate.systems.gradients import (
     NO_NOISE,
     lines,
 )
+from pipelines.options import option
 from pipelines.requests import Whole
 
 FOLDS = ("fold_1", "fold_2", "fold_3", "fold_4", "fold_5")
@@ -69,16 +70,15 @@ class RegressionOptions(EpsilonOptions):
     systems: Names = ("paper",)
     data: Texts = ("census:20000",)
     ns: Ns = Field((), exclude=True)  # names of populations have it, too
-    repetitions: Times = Field(5, description="cross-validations, of five runs each")
-    own_schedules: bool = Field(False, description="plan each mechanism's steps for its own noise")
-    draws: Whole = Field(
-        1, ge=1, le=1000, title="N",
-        description="runs with other noise that each fold's error is the mean of",
-    )  # fmt: skip
-    clip: float | None = Field(
-        None, gt=0, le=100, title="C",
-        description="where coordinates of gradients are cut (default: each run's opening chooses; "
-        "0.5 is what it starts from)",
+    repetitions: Times = option("cross-validations, of five runs each", 5, metavar="N")
+    own_schedules: bool = option("plan each mechanism's steps for its own noise", False)
+    draws: Whole = option(
+        "runs with other noise that each fold's error is the mean of", 1, metavar="N", ge=1, le=1000
+    )
+    clip: float | None = option(
+        "where coordinates of gradients are cut (default: each run's opening chooses; 0.5 is what "
+        "it starts from)",
+        None, metavar="C", gt=0, le=100,
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.cells import Cell, Simulation
@@ -18,6 +17,7 @@ from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import rphm
 from pipelines.evaluate.populations.rows import Rows, read_rows
 from pipelines.evaluate.systems.rows import VECTORS, RowSystem, lines
+from pipelines.options import option
 
 COLUMNS = pa.schema(
     [
@@ -45,10 +45,9 @@ class VectorMeanOptions(EpsilonOptions):
     deltas: ClassVar[tuple[float, ...]] = (0.0,)  # no mechanism for rows makes use of any
 
     ns: Ns = ()
-    dimensions: Sizes = Field(
-        (), title="D",
-        description="numbers of each user, in place of those of made rows in --data",
-    )  # fmt: skip
+    dimensions: Sizes = option(
+        "numbers of each user, in place of those of made rows in --data", (), metavar="D"
+    )
 
 
 def fit(options: VectorMeanOptions, cell: Cell, population: Rows) -> Simulation:
