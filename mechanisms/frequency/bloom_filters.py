@@ -75,6 +75,8 @@ class BloomFilters:
         cells = np.asarray(values)
         shared = np.empty((self.cohorts, cells.size, cells.size), np.int64)
         for cohort in range(self.cohorts):
+            # A product of doubles counts the shared positions exactly, and much faster than
+            # integers do.
             member = np.zeros((cells.size, self.bits))
             np.put_along_axis(member, self.positions(cohort, cells), 1.0, axis=1)
             shared[cohort] = member @ member.T

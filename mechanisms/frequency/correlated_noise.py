@@ -100,6 +100,8 @@ class CorrelatedNoise(IndependentBins):
     def clusters(self) -> tuple[float, float]:
         """How many clusters of noise, and of the mask, a user sends on average; rounded up."""
         noise, honest = self.noise, self.honest(self.n)
+        # A negative binomial number is a Poisson number of logarithmic clusters, so a user's share
+        # of it is such a number, too, with its part of the mean (Quenouille 1949).
         signed = 2 * self.domain_size * -math.log1p(-noise.decay)
         paired = self.domain_size * noise.shape * -math.log1p(-noise.ratio)
         most = max(signed, paired)
@@ -109,12 +111,15 @@ class CorrelatedNoise(IndependentBins):
                 f"n must be at least {least:,} for {self.domain_size} values, or a user would send "
                 f"more than {integer_tables.LARGEST_MEAN // 2:,} clusters, not {self.n:,}"
             )
+        # More noise than was asked for is only more private.
         up = (1 + 8 * _UNIT) / honest
         return signed * up, paired * up
 
     @cached_property
     def dummies(self) -> float:
         honest = self.honest(self.n)
+        # Laws that move by t in total variation move delta by up to (1 + e^epsilon) t, in both
+        # bins.
         added = 2 * (1 + math.exp(min(self.epsilon, STEEPEST))) * honest * self._distance
         if not added <= self.delta * _SPARED:
             raise ValueError(

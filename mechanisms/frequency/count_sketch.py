@@ -92,6 +92,8 @@ class CountSketch(NoisySign):
     def negative(self, rows: Words, cells: NDArray[Any]) -> NDArray[np.bool_]:
         rows, width = np.asarray(rows, np.uint64), np.uint64(self.width)
         words = self.hash.words(rows // width, cells)
+        # The entry (l, h) of a Hadamard matrix is the parity of the bits that l and h have in
+        # common.
         index_and_bucket = rows % width & words  # words above the width meet no bit of the index
         parity = np.bitwise_count(index_and_bucket).astype(np.uint64) & np.uint64(1)
         signs: NDArray[np.bool_] = parity != words >> _TOP
@@ -110,6 +112,7 @@ class CountSketch(NoisySign):
         total = np.full(self.domain_size, counts.sum(), np.int64)
         for sketch, table in enumerate(tables):
             total += self._read(table, sketch, values)
+        # Reports for less reports against, plus all reports, is twice the reports for.
         return total // 2
 
     def median(self, counts: Counts) -> Floats:

@@ -75,6 +75,8 @@ class PoissonDummies(IndependentBins):
     def bin_mean(self) -> float:
         """c, dummies in each bin from the users that count."""
         epsilon = min(self.epsilon, STEEPEST)
+        # Every honest user's draw may be that far from its law, and that shows (1 + e^epsilon)
+        # times.
         slack = 2.02 * (1 + math.exp(epsilon)) * self.honest(self.n) * integer_tables.FARTHEST
         if not slack <= self.delta / 100:
             raise ValueError(
@@ -85,6 +87,7 @@ class PoissonDummies(IndependentBins):
 
     @cached_property
     def dummies(self) -> float:
+        # Rounded up: the guarantee is of no fewer dummies than this.
         total = self.bin_mean * self.domain_size * (1 + 8 * _UNIT)
         if not total / self.honest(self.n) <= integer_tables.LARGEST_MEAN:
             least = self.least_batch(math.ceil(total / integer_tables.LARGEST_MEAN))
@@ -157,6 +160,7 @@ class Aue(IndependentBins):
         """The chance of a dummy in units of 2^-64, at most half."""
         honest = self.honest(self.n)
         chance = self._published(honest) if self.bound == "published" else self._exact(honest)
+        # Rounded up, towards more dummies; beyond a half more of them would hide less.
         return min(math.ceil(Fraction(chance) * _WORD), _WORD // 2)
 
     def _exact(self, honest: int) -> float:

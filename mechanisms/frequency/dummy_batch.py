@@ -124,10 +124,13 @@ class DummyBatch(SeveralMessages):
 
     def honest(self, n: int) -> int:
         """How many of n users' dummies the guarantee counts on."""
+        # Rounded down: no user is counted on who need not be there.
         return math.floor(self.honest_share * n)
 
     def least_batch(self, honest: int) -> int:
         """The least number of users of whom so many count."""
+        # Division rounds either way, so the search starts below and ends where `honest` itself
+        # agrees.
         n = max(1, math.ceil(honest / self.honest_share) - 2)
         while self.honest(n) < honest:
             n += 1
@@ -216,6 +219,8 @@ class DummyBatch(SeveralMessages):
         for start in range(0, values.size, step):
             block = values[start : start + step]
             own = np.arange(block.size) * self.codes + self._truth(block, rng)
+            # Sorted keys put each user's messages in ascending order; the true one has no place of
+            # its own.
             keys = np.sort(np.concatenate([own, self._extras(block.size, rng)]))
             keys += start * self.codes
             yield keys

@@ -119,6 +119,7 @@ class PureDump(DummyBatch):
         require_batch(n)
         require_loss(epsilon)
         lower, honest = self.crowd(n).lower_delta(epsilon), self.honest(n)
+        # Dishonest users may send nothing, but they cannot make the user's own response tell more.
         upper = self.crowd(max(honest, 1)).local_delta(epsilon)
         if honest:
             upper = min(upper, self.crowd(honest).delta(epsilon)[1])
@@ -176,6 +177,7 @@ class PureDump(DummyBatch):
     @cached_property
     def _threshold(self) -> int:
         """The chance of one more dummy in units of 2^-64, exactly."""
+        # `least_dummies` gives a multiple of 2^-53, so nothing is cut off here.
         return int(self.numbers[1] * _WORD)
 
     def _extras(self, size: int, rng: RandomSource) -> Keys:

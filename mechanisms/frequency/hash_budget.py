@@ -59,6 +59,7 @@ def local_optimal_range(
     if target >= domain_size:
         return domain_size
     p = previous_prime(round(target))
+    # Fewer symbols need fewer counters but for the jumps where one more digit is needed.
     while alphabet(p, domain_size) > LARGEST_HASH_ALPHABET:
         p = previous_prime(p - 1)
     return p

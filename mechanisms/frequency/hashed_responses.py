@@ -91,6 +91,7 @@ def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = Non
     require_epsilon(epsilon)
     if hash_range is not None:
         return _hashed(epsilon, domain_size, hash_range)
+    # e^40 is beyond every domain, so the cap only keeps the exponential from overflowing.
     target = math.exp(min(epsilon, 40)) + 1
     return _best(epsilon, domain_size, target)
 

@@ -122,6 +122,7 @@ class LinearHash(FrequencyOracle):
     def miss_weight(self) -> int:
         """P(one given wrong symbol) in units of 2^-64, rounded up: away from the truth."""
         lower, _ = exponential_bounds(self.epsilon)
+        # From a lower bound of e^epsilon, rounded up: lies may only be more likely than asked for.
         return ceiling(Fraction(_WORD) / (lower + self.hash_range - 1))
 
     @cached_property
@@ -179,7 +180,9 @@ class LinearHash(FrequencyOracle):
         # The word falls into q - 1 slots of miss_weight, one for each symbol that may be added
         # to the true one, or beyond them: the truth, to which 0 is added.
         slot = rng.words(cells.size) // np.uint64(self.miss_weight)
+        # The truth has all that is left beyond the lies' slots, so its weight is exact as well.
         shift = q - np.uint64(1) - np.minimum(slot, q - np.uint64(1))
+        # With one digit there is one hash function, and the value is its own symbol.
         if self.digits == 1:
             return residue(shift + cells, q)
         points = rng.integers(self.points, cells.size)
@@ -204,6 +207,7 @@ class LinearHash(FrequencyOracle):
     def shuffle_laws(self) -> ShuffleLaws:
         """What a shuffled batch reveals, in closed form: for the shuffle accountant."""
         p, others = self.hash_range, self.vectors - 1
+        # Nonzero forms that take two given values to one symbol, or three that are independent.
         pair, triple = self.vectors // p - 1, max(self.vectors // p**2 - 1, 0)
         return linear_hash_laws(
             self.epsilon,

@@ -64,6 +64,8 @@ class IntegerLaw(ABC):
 
     def _least(self, holds: Callable[[int], bool]) -> int:
         """The least integer for which something holds that holds for all above it."""
+        # Doubling steps from the mean: quantiles are a few standard deviations away, however large
+        # n is.
         low = high = math.floor(self.mean())
         step = 1
         while not holds(high):

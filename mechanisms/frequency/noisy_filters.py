@@ -119,6 +119,8 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         return 1 / (self.cohorts * (self.bits - 1))
 
     def report_variance(self, frequency: ArrayLike) -> Floats:
+        # The coins of the h bits; and which other users' filters the value's own filter happens to
+        # meet.
         coins = self.flip * (1 - self.flip) / (self.slope * (1 - self.density)) ** 2 / self.hashes
         return coins + (1 - np.asarray(frequency, np.float64)) / (self.bits - 1)
 

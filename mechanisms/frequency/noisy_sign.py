@@ -129,6 +129,8 @@ class NoisySign(PublicSeed):
         messages = np.empty(values.size, np.uint64)
         for start in range(0, values.size, _BLOCK):
             block = values[start : start + _BLOCK]
+            # The row is drawn without the value: what it says of the value is in the noisy sign
+            # alone.
             rows = rng.integers(self.height, block.size)
             lies = rng.bernoulli(self.miss_weight, block.size)
             messages[start : start + _BLOCK] = 2 * rows + (self.negative(rows, block) ^ lies)
@@ -153,6 +155,7 @@ class NoisySign(PublicSeed):
             signs[cell] if cell < len(signs) else np.packbits(self._column(cell))
             for cell in (one, other)
         )
+        # Packed, a comparison of 2^20 signs reads 128 KiB and not a MiB.
         return int(np.bitwise_count(first ^ second).sum(dtype=np.int64))
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:

@@ -171,6 +171,7 @@ class FrequencyOracle(Mechanism):
             a mechanism whose reports are long may draw the sums directly.
         """
         holders = np.asarray(histogram)
+        # The order of reports changes no count, so users may stand in the order of their values.
         cells = np.repeat(np.arange(self.domain_size, dtype=np.uint32), holders)
         counts = np.zeros(self.codes, np.int64)
         for start in range(0, cells.size, _BLOCK):

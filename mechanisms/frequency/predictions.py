@@ -30,6 +30,8 @@ def error_after_projection(
     scale = np.sqrt(design.mechanism.variance(frequencies, design.target.n))
     squares = []
     for _ in range(runs):
+        # 53 bits fill a double; the half keeps the quantile of 0, which is infinite, from being
+        # asked for.
         uniform = (rng.words(d) >> np.uint64(11)) * 2.0**-53 + 2.0**-54
         released = project(frequencies + scale * special.ndtri(uniform))
         squares.append(float(np.mean((released - frequencies) ** 2)))

@@ -105,12 +105,14 @@ class ProjectiveGeometry(FrequencyOracle):
         """How many 64-bit words stand for one given point off the value's hyperplane."""
         lower, _ = exponential_bounds(self.epsilon)
         on = self.space.on_hyperplane
+        # From a lower bound of e^epsilon, rounded up: the unlikely points may only be likelier.
         return ceiling(_WORD / (on * lower + self.codes - on))
 
     @cached_property
     def on_weight(self) -> int:
         """The same for a point on it; at most e^epsilon times `off_weight`."""
         on = self.space.on_hyperplane
+        # Rounded down, so that the ratio of the two never exceeds e^epsilon.
         return (_WORD - (self.codes - on) * self.off_weight) // on
 
     @cached_property
@@ -191,6 +193,7 @@ class ProjectiveGeometry(FrequencyOracle):
         messages = np.empty(values.size, np.uint64)
         for start in range(0, values.size, _BLOCK):
             block = values[start : start + _BLOCK].astype(np.uint32)
+            # Not all 2^64 words are in use, so they are drawn below the bound, without a bias.
             words = rng.integers(self.denominator, block.size)
             messages[start : start + _BLOCK] = self._report(words, block, self.space)
         return messages

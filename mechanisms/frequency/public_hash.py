@@ -44,6 +44,7 @@ def below(words: Words, bound: int) -> Words:
         (...) uint64: floor(word * bound / 2^64).
     """
     half, factor = np.uint64(32), np.uint64(bound)
+    # The product has up to 96 bits: in two halves it fits 64-bit words.
     low = (words & np.uint64(0xFFFFFFFF)) * factor
     scaled: Words = ((words >> half) * factor + (low >> half)) >> half
     return scaled

@@ -17,7 +17,7 @@ from mechanisms.frequency.oracle import FrequencyOracle, Noise, support_variance
 class PublicSeed(FrequencyOracle):
     """A frequency oracle whose estimates are unbiased over reports *and* a public seed.
 
-    Source one seed, values whose codes resemble each other are taken for one another by a fixed
+    For one seed, values whose codes resemble each other are taken for one another by a fixed
     amount, which no number of users averages out. Over seeds that amount has mean 0, so it is an
     error, and `variance` contains it. A fresh seed for each collection keeps it from adding up.
 
@@ -65,6 +65,7 @@ class PublicSeed(FrequencyOracle):
             squares = (f * f).sum(axis=-1, keepdims=True) - f * f
         else:
             others, squares = 1 - f, (1 - f) ** 2
+        # f (f - 1/n) summed, and not f^2: a user does not collide with itself.
         shared = np.maximum(squares - others / n, 0)
         return np.asarray(self.report_variance(f) / n + self.collision * shared)
 

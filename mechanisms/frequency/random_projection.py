@@ -104,6 +104,7 @@ class RandomProjection(NoisySign):
         n = int(counts.sum())
         if not n <= 1 << 53:  # no partial sum of signed counts is larger
             raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
+        # The last function may have bits without a row: they weigh nothing.
         surplus = np.zeros(self.hash.functions * _BITS)
         surplus[: self.rows] = counts[::2] - counts[1::2]
         upper = -(-self.domain_size // _BYTE)

@@ -212,6 +212,8 @@ class Rappor(NoisyFilters):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Uniform cohorts, and the values' filters in them with every bit flipped by a coin."""
         cohorts = rng.integers(self.cohorts, values.size).astype(np.int64)
+        # All coins are tossed, also those of bits that are 0, in one draw: which bits are the
+        # value's shows neither in the time nor in the number of random words.
         flips = rng.bernoulli(weight, values.size * self.bits).reshape(-1, self.bits)
         users = np.arange(values.size)[:, None]
         flips[users, self.filters.positions(cohorts, values)] ^= True
@@ -259,6 +261,7 @@ class Rappor(NoisyFilters):
         chance, bits = self.instantaneous_flip, np.array(permanent, np.bool_)
         for start in range(0, len(bits), self._users):
             block = bits[start : start + self._users]
+            # The chance has a denominator that is no power of two: integers below it keep it exact.
             draws = rng.integers(chance.denominator, block.size).reshape(block.shape)
             block ^= draws < np.uint64(chance.numerator)
         return self._messages(np.asarray(cohorts, np.int64), bits), _senders(bits)

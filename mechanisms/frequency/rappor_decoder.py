@@ -92,6 +92,7 @@ def decode(
         frequency[order],
         error[order],
         p_value[order],
+        # All that were candidates are counted, not only the selected ones, which look best.
         p_value[order] <= significance / values.size,
         fit.dispersion,
     )
@@ -117,6 +118,8 @@ class _Regression:
         self.bits, self.hashes, self.density = b, h, mechanism.density
         table = counts[: mechanism.headers].reshape(-1, b)[self.used]
         share = table / self.reports[:, None]
+        # Less the density, what an average filter adds is 0, so unlisted values are noise and no
+        # bias.
         self.target = ((share - mechanism.flip) / mechanism.slope - self.density).ravel()
         # Variance of one cell times its cohort's reports: the coins, and who is in the cohort.
         self.coins = mechanism.flip * (1 - mechanism.flip) / mechanism.slope**2
@@ -141,6 +144,7 @@ class _Regression:
             scores = self._lasso(np.sqrt(dispersion), scores)
             chosen, before = np.flatnonzero(scores > 0), dispersion
             dispersion = self.fit(chosen).dispersion
+            # Further candidates that explain next to nothing are noise that was fitted.
             if not dispersion < 0.98 * before:
                 break
         return chosen
@@ -195,6 +199,7 @@ class _Regression:
         spread = linalg.cho_solve(fit.factor, self._spread(fit))
         covariance = linalg.cho_solve(fit.factor, spread.T)
         shares = np.clip(fit.shares, 0, 1)
+        # All cohorts together are the users themselves, of whom no sample was drawn.
         variance = np.diag(covariance) - shares * (1 - shares) / self.n
         # The coins' own noise is there in any case, whatever a share out of range did above.
         least = self.coins / (self.coins + self.sampling) / self.square

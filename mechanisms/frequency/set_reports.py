@@ -62,7 +62,7 @@ class SetReports(SeveralMessages):
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """Two inputs' exact laws of what tells them apart, for any domain size.
 
-        Source which of the two values a set holds, what else it holds has the same law under
+        Given which of the two values a set holds, what else it holds has the same law under
         both; so sets that agree on the two count as one report, which changes no divergence.
         """
         self._checked([one, other])
@@ -70,6 +70,7 @@ class SetReports(SeveralMessages):
         kinds: Counter[tuple[int, int]] = Counter()
         for (own, second), weight in law.items():
             kinds[weight, weight if one == other else law[second, own]] += 1
+        # Reports that neither input can lead to tell nothing, and have no ratio.
         del kinds[0, 0]
         return kinds, (denominator, denominator)
 

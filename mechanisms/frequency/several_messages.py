@@ -82,6 +82,7 @@ class SeveralMessages(FrequencyOracle):
 
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
         law = self.report_law(cell)
+        # One denominator for all reports, so that ratios of the numerators are exact.
         denominator = math.lcm(*(chance.denominator for chance in law.values()))
         numerators = [int(law.get(report, Fraction(0)) * denominator) for report in self.reports]
         return np.array(numerators, object), denominator

@@ -45,6 +45,7 @@ def subset_counts(histogram: Counts, size: int, keep: float, rng: SeededRandom) 
     for value, holders in enumerate(histogram.tolist()):
         chosen = source.multivariate_hypergeometric(pool[:2].ravel(), holders).reshape(2, -1)
         pool[:2] -= chosen
+        # Users whose own value is yet to come have one value fewer to place others on.
         others_left = np.array([[d - 1 - value], [d - 1 - value], [d - value]])
         chance = (least + np.arange(pool.shape[1])) / np.maximum(others_left, 1)
         placed = source.binomial(pool, np.minimum(chance, 1.0))

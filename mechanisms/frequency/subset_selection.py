@@ -111,6 +111,7 @@ class SubsetSelection(SetReports):
         every d - k others.
         """
         lower, _ = exponential_bounds(self.epsilon)
+        # From a lower bound of e^epsilon, rounded down: the truth may only be rarer than asked for.
         return math.floor(_WORD * lower * size / (lower * size + self.domain_size - size))
 
     @cached_property
@@ -206,6 +207,8 @@ class SubsetSelection(SetReports):
         for start in range(0, cells.size, step):
             own = cells[start : start + step]
             kept = rng.bernoulli(self.keep_weight, own.size)
+            # Drawn among the d - 1 other values, each report has k distinct members without
+            # rejection.
             others = distinct(self.subset_size - kept.astype(np.int64), d - 1, rng)
             senders = others // (d - 1)
             others += senders  # a place among d values, the last of which is not used

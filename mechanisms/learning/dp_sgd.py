@@ -92,6 +92,7 @@ class DpSgd:
     @cached_property
     def gradients(self) -> WholeGradients:
         """The sum of clipped gradients, on a grid that leaves room for the noise in 2^36."""
+        # The grid of gradients and the noise on it share the range in which noise is drawn exactly.
         room = math.floor(math.log2(WIDEST / max(self.sigma, 1.0)))
         return WholeGradients(self.objective, self.clip, min(30, room))
 
@@ -155,6 +156,8 @@ class DpSgd:
 
     def taken(self, n: int, rng: RandomSource) -> NDArray[np.bool_]:
         """(n,) which of n rows the lot takes, each on its own; never more often than `rate`."""
+        # Rounded down: the accountant is told `rate`, and a row that is taken less often loses
+        # less.
         return rng.bernoulli(math.floor(self.rate * 2.0**64), n)
 
     def total(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Counts:
@@ -176,6 +179,7 @@ class DpSgd:
             FloatingPointError: the run diverged, as noisy weights say, which are public anyhow.
         """
         noisy = total if self.noise is None else total + self.noise.draw(total.size, rng)
+        # Divided by the expected size: the true size of a lot would tell of who is in it.
         mean: Floats = noisy.astype(np.float64) * (self.gradients.unit / self.lot)
         mean += self.objective.penalty_gradient(progress.weights)
         moved = self.optimiser.onward(progress, mean, self.steps)

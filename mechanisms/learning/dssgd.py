@@ -103,6 +103,7 @@ class LocalTraining:
         Raises:
             ArithmeticError: the weights grew beyond all bounds.
         """
+        # Without replacement, so that every row counts once an epoch.
         order = rng.permutation(len(share.rows)).astype(np.intp)
         with np.errstate(over="ignore", invalid="ignore"):  # asked about below, once
             for start in range(0, order.size, self.batch):
@@ -247,6 +248,7 @@ class _Run:
         """Upload a selection of the change."""
         change, self.changes[who] = self.changes[who], None
         if change is not None and self.training.protocol != "alone":
+            # All that the others ever see of this participant's rows.
             self.server.upload(*self.training.selection.choose(change, self.rng))
         self.uploads += 1
         if self.uploads % len(self.shares) == 0:

@@ -67,6 +67,7 @@ class ParameterServer:
         # Letting the newest count for more, instead of all the others for less, touches m cells.
         self._unit /= self._decay
         self._counters[places] += self._unit
+        # Long before a double overflows, all counters are brought down together; their order stays.
         if self._unit > 1e100:
             self._counters /= self._unit
             self._unit = 1.0
@@ -90,6 +91,7 @@ class ParameterServer:
         changed = np.flatnonzero(self._latest > since)
         if changed.size <= size:
             return changed
+        # `argpartition` breaks ties by position, which would favour the first parameters.
         order = changed[rng.permutation(changed.size).astype(np.intp)]
         return order[np.argpartition(-self._counters[order], size - 1)[:size]]
 

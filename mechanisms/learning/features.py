@@ -101,6 +101,8 @@ class Features:
             outside = np.count_nonzero((place < 0) | (place >= len(values)))
             if outside:
                 raise ValueError(f"{outside} of {len(rows)} rows hold no value of {name!r}")
+            # The first value has no column: with one, the columns of a category would add up to the
+            # constant 1, and the weights would not be determined.
             known = np.flatnonzero(place)
             rows[known, begin + place[known] - 1] = 1
             begin += len(values) - 1

@@ -64,6 +64,7 @@ def _built(
     epsilon: float, dimension: int, sampled: int, refusals: list[ValueError]
 ) -> Iterator[SampledCoordinates]:
     """What can be had that sends so many coordinates; what cannot leaves its refusal."""
+    # A window has up to three codes for a cell, and a report names its coordinate beside the code.
     cells = max(1, min(_FINEST, LARGEST_ALPHABET // (4 * dimension)))
     share = equal_share(epsilon, sampled)
     try:

@@ -106,6 +106,8 @@ class LocalSteps:
             both.append(self.opening.mechanism.guarantee)
         return replace(
             both[0],
+            # A user is in one of the groups, so it loses what one report does: the larger of the
+            # two.
             epsilon=max(part.epsilon for part in both),
             delta=max(part.delta for part in both),
             how=how + "; or, of a target: ".join(part.how for part in both),
@@ -176,6 +178,7 @@ class LocalSteps:
             raise ValueError("this run has no opening")
         seen = self.opening.seen(counts)
         constant = ~self.objective.penalised
+        # What targets tell is about the intercept alone: of the other weights nothing is known yet.
         weights = np.where(constant, self.opening.begin(seen), model.weights)
         return model._replace(weights=weights, average=weights, scale=seen.scale, seen=seen)
 

@@ -165,6 +165,7 @@ class Objective(ABC):
         if not 0 < clip < math.inf:
             raise ValueError(f"clip must be a positive, finite number, not {clip}")
         layers = self.layers(weights, rows, targets)
+        # At most 1: short gradients are left as they are, not stretched.
         return _summed(layers, clip / np.maximum(_norms(layers), clip))
 
     def penalty_gradient(self, weights: Floats) -> Floats:
@@ -179,6 +180,7 @@ class Objective(ABC):
         """
         units = sum(outputs for _, outputs in self.shapes)
         reach = _REACH[self.loss.classes is None] * math.sqrt(units)
+        # The negative form catches NaN, which every comparison fails.
         return not float(np.linalg.norm(weights)) <= reach
 
     # ---- what the model says, and how wrong that is ------------------------------------------

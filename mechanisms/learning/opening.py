@@ -118,6 +118,8 @@ class Opening:
             ValueError: a target is not a number. The message never holds it.
         """
         clipped: Floats = np.clip(np.asarray(targets, np.float64), -1, 1)
+        # Squares lie in [0, 1]: stretched to [-1, 1] they use all of the range that noise is made
+        # for.
         return self.mechanism.report(np.column_stack([clipped, 2 * clipped**2 - 1]), rng)
 
     def seen(self, counts: Counts) -> Seen:

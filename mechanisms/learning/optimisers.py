@@ -85,6 +85,8 @@ class Momentum:
         velocity = progress.velocity + (gradient - progress.velocity) * _share(self.memory, t)
         length = self.rate * _SCHEDULES[self.schedule](t / steps)
         weights = progress.weights - length * velocity
+        # Averaging is post-processing: it costs no privacy and takes much of the noise out of the
+        # path.
         average = progress.average + (weights - progress.average) * _share(self.averaging, t)
         return Progress(t + 1, weights, velocity, average)
 

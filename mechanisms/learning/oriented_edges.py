@@ -76,6 +76,7 @@ class OrientedEdges:
             [self._strength(across, down, k) for k in range(self.directions)], axis=-1
         )
         flat = strengths.reshape(len(pixels), self.features)
+        # An image without an edge has no direction to be stretched in.
         lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat) + np.float32(1e-6))
         flat *= (np.float32(self.length) / lengths)[:, None]
         return np.concatenate([flat, np.ones((len(flat), 1), np.float32)], axis=1)

@@ -96,6 +96,7 @@ class Perceptron(Objective):
         inputs = [rows]
         for matrix in matrices[:-1]:
             inputs.append(self._onward(inputs[-1], matrix))
+        # Row by row: see `by_row` for what one row could do to another's rounding.
         slopes = self.loss.slopes(by_row(inputs[-1], matrices[-1]), targets)
         layers = [Layer(inputs[-1], slopes)]
         for entered, matrix in zip(reversed(inputs[:-1]), reversed(matrices[1:]), strict=True):

@@ -106,6 +106,7 @@ class RandomPlaces(Selection):
         return total, accounted(noise.guarantee, [shifted_loss(noise)], rounds, delta)
 
     def choose(self, change: Floats, rng: RandomSource) -> Chosen:
+        # Drawn before the changes are looked at, so the places cost no privacy.
         places = rng.choice(change.size, portion(self.share, change.size)).astype(np.intp)
         steps = to_grid(change[places], self.bound, self.levels, rng)
         noisy = self._noise(change.size).perturb(steps, rng)
@@ -126,6 +127,7 @@ def to_grid(change: Floats, bound: float, levels: int, rng: RandomSource) -> Cou
     """
     steps = np.clip(change, -bound, bound) / bound * levels
     below = np.floor(steps)
+    # Rounding by a coin is for the mean's sake; privacy does not rest on its law.
     uniform = (rng.words(steps.size) >> np.uint64(11)) * 2.0**-53
     return np.asarray(below + (uniform < steps - below), np.int64)
 

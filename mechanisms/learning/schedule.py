@@ -156,6 +156,7 @@ def plan(
     require_integer("steps", steps)
     if not 1 <= steps <= n:
         raise ValueError(f"steps must lie in 1 .. n = {n}: each needs a user; not {steps}")
+    # Momentum that forgot more slowly would still carry the start when the run is over.
     momentum = max(0.0, 1 - _SETTLING / steps)
     if rate is not None:
         return Schedule(steps, rate, momentum)
@@ -166,6 +167,7 @@ def plan(
     bend = curvature * (length - 1 + lead)
     stable = _SAFE * 2 * (1 + momentum) / (1 - momentum) / bend
     time = best_time(*_noise(objective, mechanism, n, length, clip))
+    # The time is what matters; more steps cut it finer, as far as the rate stays stable.
     return Schedule(steps, min(stable, time / steps), momentum, lead=lead)
 
 

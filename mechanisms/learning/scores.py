@@ -161,6 +161,7 @@ class HingeLoss(ScoreLoss):
 
     def slopes(self, scores: Numbers, targets: ArrayLike) -> Numbers:
         short = 1 - _margins(scores, targets)
+        # At the corner itself the slope is taken to be 0, one of those that the loss allows.
         steep = np.clip(short / self.rounding, 0, 1) if self.rounding else short > 0
         return np.asarray(_signs(targets, scores) * -1 * steep)[:, None]
 

@@ -96,6 +96,8 @@ class RandomAbove(Selection):
         require_threshold(self.threshold, self.bound)
 
     def choose(self, change: Floats, rng: RandomSource) -> Chosen:
+        # Without noise this choice tells what it looked at: `guarantee` says that nothing is
+        # promised.
         above = np.flatnonzero(np.abs(change) > self.threshold)
         size = min(portion(self.share, change.size), above.size)
         places = above[rng.choice(above.size, size).astype(np.intp)]

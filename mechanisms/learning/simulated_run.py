@@ -35,6 +35,7 @@ def simulate(
         raise ValueError(
             f"{len(rows)} users are too few for {steps.schedule.steps} steps: {needed} are needed"
         )
+    # A random partition: a group of neighbouring rows might be of one kind.
     groups = np.array_split(rng.permutation(len(rows)).astype(np.int64), steps.groups)
     model = steps.start(rng)
     if steps.opening is not None:

@@ -89,6 +89,7 @@ class WholeGradients:
     def block(self, weights: Floats, rows: Numbers, targets: NDArray[np.generic]) -> Counts:
         """As `total`, of at most 256 rows."""
         used = len(rows)
+        # Always a block of the same shape: products of other shapes may round a row in another way.
         x, y = np.zeros((_BLOCK, rows.shape[1]), rows.dtype), np.zeros(_BLOCK, targets.dtype)
         x[:used], y[:used] = rows, targets
         with np.errstate(over="ignore", invalid="ignore"):  # a gradient may be infinite
@@ -101,6 +102,7 @@ class WholeGradients:
         cast = [Layer(a[:used].astype(np.float64), d[:used].astype(np.float64)) for a, d in layers]
         squares = [(_squares(layer.inputs), _squares(layer.slopes)) for layer in cast]
         norms = np.sqrt(np.sum([a * d for a, d in squares], axis=0))
+        # Cutting towards zero only shortens, and the margin outdoes the rounding of the norms.
         factors = 2.0**self.bits * _MARGIN / np.maximum(norms, self.clip)
         finite = np.isfinite(norms) & np.isfinite(factors)
         whole = [
@@ -115,6 +117,8 @@ class WholeGradients:
 
 def _integers(layer: Layer, lengths: Floats, factors: Floats, finite: NDArray[np.bool_]) -> Layer:
     """One layer in integers, cut towards zero; a power of two moves, and inputs become short."""
+    # Inputs shrink and slopes grow by one power of two, which moves no digit of their product; so
+    # what is cut off is small against the entries of both.
     _, places = np.frexp(np.where(finite, lengths, 0.0)[:, None])
     a = np.where(finite[:, None], layer.inputs, 0.0)
     d = np.where(finite[:, None], layer.slopes * factors[:, None], 0.0)

@@ -61,6 +61,7 @@ def plan_run(
     if of_targets is None or clip is not None or not opens(objective, steps):
         schedule = plan(objective, mechanism, n, longest, cut, steps, rate)
         return LocalSteps(objective, mechanism, schedule, cut)
+    # The opening takes one group of equal size, whose users report no gradient.
     of_steps = n * steps // (steps + 1)
     schedule = plan(objective, mechanism, of_steps, longest, cut, steps, rate)
     trust = min(_HALFWAY, _HASTE * hurry(objective, mechanism, of_steps, longest, cut))

@@ -61,6 +61,7 @@ class Additive(ScalarMean):
         """The codes of cells and indices into `noise`."""
         codes: NDArray[np.int64] = draws + cells
         codes += self.reach + 1 - self.half_table.size
+        # What would leave the codes stays at the end: post-processing, and a finite alphabet.
         np.maximum(codes, 0, out=codes)
         np.minimum(codes, self.codes - 1, out=codes)
         return codes
@@ -92,6 +93,7 @@ def symmetric_table(half: Words) -> Words:
     left = WORD - 2 * int(half[1:].sum()) - int(half[0])
     if not left >= 0:
         raise ArithmeticError("the noise table does not fit into 64 bits")
+    # More weight at 0 is less noise by parts in 10^15; the callers check the table that results.
     return np.append(half[:1] + np.uint64(left), half[1:])
 
 
@@ -143,6 +145,8 @@ class Laplace(Additive):
         Rounding makes some ratios too large. The decay is lowered until none is.
         """
         last = math.tanh(self.epsilon / self.cells / 2) * WORD * math.exp(-_DECAYS)
+        # Rounding up by one unit matters most for the last weight, the smallest: so much may be
+        # off.
         slack = 2.0**-40 + 1 / (last * self.epsilon)
         while slack < 0.1:
             decay = self.epsilon * (1 - slack) / self.cells
@@ -156,6 +160,7 @@ class Laplace(Additive):
         """Geometric weights, rounded up; the last one is what is left for all that lies beyond."""
         size = self.cells + self.reach
         scale = (FILLED - 2.0 * size) * math.tanh(decay / 2)
+        # exp is not monotone to the last bit, and the proof asks for weights that never rise.
         falling = np.minimum.accumulate(np.exp(np.arange(size) * -decay) * scale)
         rounded = np.floor(falling).astype(np.uint64) + np.uint64(1)
         left = WORD + int(rounded[0]) - 2 * int(rounded.sum())
@@ -165,7 +170,10 @@ class Laplace(Additive):
         """Whether noise N further out is at most e^epsilon times less likely, and so the ends."""
         near, far = table[: self.reach], table[self.cells : -1]
         bound = exponential_bounds(min(self.epsilon, _LARGEST_RATIO))[0]
+        # Doubles are rounded up by more than they err; the ends, being sums, are compared as
+        # integers.
         ratio = near.astype(np.float64) / far.astype(np.float64)
+        # The code at the end has all noise from there on: nearer cells reach it by N more weights.
         ends = int(table[self.reach :].sum()) <= bound * int(table[-1])
         return ends and bool(np.all(ratio * (1 + 8 * _UNIT) <= float(bound)))
 
@@ -192,6 +200,7 @@ class Laplace(Additive):
     @cached_property
     def decoded(self) -> Floats:
         twice = np.arange(1.0 - self.codes, self.codes, 2)
+        # By how much geometric noise exceeds the end on average, on either side.
         twice[-1] += 2 / math.expm1(self.decay)
         twice[0] = -twice[-1]
         return twice / self.cells

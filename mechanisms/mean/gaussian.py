@@ -163,6 +163,7 @@ def gaussian_analytic(epsilon: float, delta: float, cells: int = 1024) -> Gaussi
     _require(epsilon, delta, cells)
     guess = 2 / gaussian_mu(epsilon, delta)
     _require_room(epsilon, delta, cells, guess)
+    # sigma is a multiple of a power of two, so that it has the same few bits on every machine.
     quantum = 2.0 ** (math.frexp(guess)[1] - _FINE)
 
     def private(multiple: int) -> bool:
@@ -197,6 +198,7 @@ def _require_room(epsilon: float, delta: float, cells: int, sigma: float) -> Non
 
 def _table(sigma: float) -> Words:
     """The half table of noise whose standard deviation is sigma cells."""
+    # Beyond this a weight of about 2^64 / sigma has fallen below one unit.
     bits = 64 * math.log(2) - math.log(max(sigma, 1.0))
     places = np.arange(math.ceil(sigma * math.sqrt(2 * bits)) + 1) / sigma
     falling = np.exp(places**2 / -2)
@@ -207,6 +209,7 @@ def _table(sigma: float) -> Words:
 def _delta(half: Words, cells: int, epsilon: float) -> float:
     """The hockey-stick divergence of a noise table and the table moved by `cells`, rounded up."""
     noise = np.concatenate([half[:0:-1], half]).astype(np.float64)
+    # Every rounding below is taken towards a larger delta: the multiplier down, the surplus up.
     multiplier = float(exponential_bounds(min(epsilon, _LARGEST_RATIO))[0]) * (1 - 2 * _UNIT)
     surplus = np.append(noise, np.zeros(cells)) * (1 + 4 * _UNIT)
     surplus[cells:] -= noise * (multiplier * (1 - 8 * _UNIT))
@@ -222,6 +225,7 @@ def _least(holds: Callable[[int], bool], guess: int) -> int:
     if not low:
         while (low := max(0, high - step)) and holds(low):
             high, step = low, 2 * step
+    # The table's delta need not fall monotonously with sigma, so what is returned was itself tried.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

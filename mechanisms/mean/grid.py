@@ -65,6 +65,8 @@ class Grid:
         cells = np.empty(array.size, np.uint32)
         for start in range(0, array.size, _BLOCK):
             position = array[start : start + _BLOCK].astype(np.float64)
+            # In units of 2^-32 of a cell, for which adding a 32-bit die and cutting its bits off
+            # again rounds up with exactly the odds of what was cut.
             position += 1.0
             position *= self.cells * 2.0 ** (_FINE - 1)
             fine = np.rint(position, out=position).astype(np.int64)
@@ -85,6 +87,7 @@ class Grid:
             In squared units of the value.
         """
         left, step, rise = self.points[:-1], 2 / self.cells, np.diff(moments)
+        # Where the derivative of the parabola is 0, or at the nearer end.
         share = np.clip((rise / (2 * step) - left) / step, 0, 1)
         return float(np.max(moments[:-1] + share * rise - (left + share * step) ** 2))
 

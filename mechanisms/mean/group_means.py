@@ -65,6 +65,7 @@ def group_means(
     batch = _Batch.of(mechanism, counts, worst)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(batch.share > 0, batch.sums / batch.share, np.nan)
+        # Values lie in [-1, 1], so no mean beyond needs an error of its own.
         centre = np.clip(ratio, -1, 1)
         error = np.sqrt(batch.variance(centre) / batch.n) / batch.share
         error = np.where(batch.share > 0, error, np.nan)
@@ -99,6 +100,7 @@ class _Batch:
     def of(cls, mechanism: KeyValue, counts: Counts, worst: bool) -> _Batch:
         """The batch of some counts."""
         n, share, squares = int(np.sum(counts)), mechanism.estimate(counts), mechanism.grid**2
+        # Lies fall on all grid points alike, so what they add to the squares is known.
         lies = mechanism.lie * mechanism.points * np.mean(squares)
         with np.errstate(divide="ignore", invalid="ignore"):
             own = (mechanism.table(counts) @ squares / n - lies) / mechanism.contrast / share
@@ -125,6 +127,8 @@ class _Batch:
         """Which means the reports do not refute."""
         mechanism = self.mechanism
         lies, own = mechanism.parts(means)
+        # Fieller: whether sum - mean * share may be 0 is asked for each mean, so nothing is divided
+        # by a share that may be 0 itself.
         shift = means * (mechanism.points * mechanism.lie / mechanism.contrast)
         reach = (1 + np.abs(means)) * (1 / mechanism.contrast + 1) + np.abs(shift)
         most = lies + np.maximum(own, 0)

@@ -93,12 +93,15 @@ class Hybrid(ScalarMean):
     @cached_property
     def window(self) -> WindowLaw:
         """The window's integers; its total is its share of all words."""
+        # Each side keeps to epsilon within its own words, so the coin's odds need no more care than
+        # that.
         room = math.floor(self.share * _WORD)
         return WindowLaw.within(room, self.epsilon, self.delta, self.cells, self.width)
 
     @cached_property
     def points(self) -> TwoPointLaw:
         """The two points' integers: what the window leaves of the words."""
+        # Even, for the two points share it out in halves.
         room = (_WORD - self.window.total) // 2 * 2
         return TwoPointLaw.within(room, self.epsilon, self.delta, self.cells)
 
@@ -140,6 +143,7 @@ class Hybrid(ScalarMean):
     def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:
         draws, mass = rng.integers(self.total, cells.size), np.uint64(self.window.total)
         beyond = np.uint64(self.window.codes)
+        # Below the window's mass this wraps around, and what comes of it is not chosen.
         points = self.points.pick(draws - mass, cells) + beyond
         return np.where(draws < mass, self.window.pick(draws, cells), points)
 
@@ -223,6 +227,7 @@ def hybrid_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Sca
     slope, spread = moments(epsilon, delta, cells, np.arange(1.0, cells + 1))
     mixed = slope * spread + (1 - slope) * square
     best = int(np.argmin(mixed))
+    # A window that is no better than its points is only more codes.
     if not mixed[best] < square:
         return points
     return _mixed(epsilon, cells, best + 1, float(slope[best]), delta)

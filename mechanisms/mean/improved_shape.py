@@ -43,6 +43,7 @@ def improved_shape(epsilon: float, slack: float) -> ImprovedShape:
 
     Source: Zhang et al. 2023, eqs. of Algorithm 1, with the root in the form that does not cancel.
     """
+    # q of the paper, with e^epsilon - 1 taken apart so that small epsilons do not cancel.
     s = 1 + rise(epsilon / 2)
     q = (rise(epsilon / 2) - 4 * slack) / (2 * s * (s + 1 + 4 * slack))
     p, contrast = s * s * q + slack, q * rise(epsilon) + slack
@@ -57,6 +58,7 @@ def improved_slack(epsilon: float, delta: float) -> float:
     def gap(share: float) -> float:
         return share * most * improved_shape(epsilon, share * most).told_apart - delta
 
+    # Where the whole slack is used no density is left outside of the window: the end of the range.
     return most * float(brentq(gap, 0.0, 1.0, xtol=1e-300)) if delta else 0.0
 
 

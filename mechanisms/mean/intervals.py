@@ -67,6 +67,7 @@ def estimate_mean(
     variance = largest if worst else plugged_in_variance(mechanism, counts)
     reach = 1 + float(np.abs(mechanism.decoded).max())
     half = float(half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence))
+    # An unbiased estimate may lie outside of the bounds; the interval of a mean never does.
     middle = min(max(unbiased, -1.0), 1.0)
     lower, upper = max(unbiased - half, -1.0), min(unbiased + half, 1.0)
     # Where nothing inside the bounds agrees with the reports, the interval is no point either.
@@ -99,7 +100,9 @@ def plugged_in_variance(mechanism: ScalarMean, counts: Counts) -> float:
     moments = mechanism.second_moment(np.arange(mechanism.inputs))
     profile = moments - grid**2
     known = np.stack([np.ones_like(grid), grid, moments], axis=1)
+    # The variance given the value, as a combination of what reports show on average: 1, x and M(x).
     fitted = np.linalg.lstsq(known, profile)[0]
+    # Raised to lie nowhere below the variance, the combination can only overstate an error.
     excess = float(np.max(profile - known @ fitted))
     combined = float(fitted @ [1.0, mean, square]) + excess + 1 / mechanism.cells**2
     spread = square - mean * mean

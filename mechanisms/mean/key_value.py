@@ -56,6 +56,7 @@ def _spending(target: Target[GroupTask], cells: int) -> KeyValue:
     groups = target.task.groups
     if target.rule == "local":
         return KeyValue(target.spent, groups, cells)
+    # The batch sees k-ary response over the pairs, whatever a symbol stands for.
     symbols = KeyValue(1.0, groups, cells).codes
     epsilon = largest_local_epsilon(*target.batch, symbols, cap=target.cap)
     return KeyValue(epsilon, groups, cells)
@@ -217,6 +218,8 @@ class KeyValue(Mechanism):
         k, q, c = self.points, self.lie, self.contrast
         shift = mean * (k * q / c)  # of every report, so that lies add up to 0
         square = float(np.mean(self.grid**2))
+        # The mean square over all symbols of what a lie adds: for grid points of the group, and
+        # elsewhere the shift alone.
         everywhere = (
             k * (square + mean**2) / c**2 - 2 * shift * mean * k / c + self.codes * shift**2
         )
@@ -232,6 +235,8 @@ class KeyValue(Mechanism):
 
     def worst_variance(self, share: float) -> float:
         """The largest variance of one report's part in a group's mean, for a share of users."""
+        # The variance is even in the mean, and smooth: a hundred steps miss its maximum by next to
+        # nothing.
         means = np.linspace(0, 1, 101)
         return float(self.variance(np.array(share), means).max()) / share**2
 

@@ -82,6 +82,8 @@ class BoundsRule:
         limits = edges()
         from_left = self._left_out(shares, variances)
         from_right = self._left_out(shares[::-1], variances[::-1])
+        # Nothing stood out from one end or the other, so noise decides: the likeliest bin is the
+        # guess.
         if from_left + from_right >= shares.size:
             from_left = int(np.argmax(shares))
             from_right = shares.size - 1 - from_left
@@ -107,4 +109,5 @@ class BoundsRule:
 
 def _demanded() -> float:
     """How many standard errors no run of empty bins is likely to stand out by."""
+    # Every run of neighbours is a test, and the bounds may widen for none of them by chance.
     return normal_quantile(_SURE, comparisons=bins() * (bins() + 1) // 2)

@@ -113,6 +113,8 @@ class Optimal(ScalarMean):
         """(inputs,) the last position at or below each grid point."""
         low = np.searchsorted(self.table.points, self.grid, side="right") - 1
         low = np.clip(low, 0, self.table.steps)
+        # The ends of the grid are the first and the last position by construction, whatever
+        # rounding says.
         low[[0, -1]] = [0, self.table.steps]
         return low.astype(np.uint16)
 
@@ -157,6 +159,8 @@ class Optimal(ScalarMean):
         """Slots of their exact weights: a table of 16 bits, more of them drawn where it is open."""
         dice = _dice(size, rng)
         slots = self._guide.take(dice)
+        # The 16 bits drawn already stay the leading bits of the word: a new word would change the
+        # law.
         undecided = np.flatnonzero(slots == self.codes)
         words = dice[undecided].astype(np.uint64) << np.uint64(48)
         slots[undecided] = self._slot(words | rng.words(undecided.size) >> np.uint64(16))
@@ -185,6 +189,8 @@ class Optimal(ScalarMean):
         index = int(self._checked([cell])[0])
         low, share = int(self._lower[index]), int(self._chance[index])
         law = self._window(low) * (WORD - share)
+        # Position and slot are drawn with words of their own, so weights are in units of 2^-128,
+        # which no machine integer holds.
         return (law + self._window(low + 1) * share if share else law), WORD * WORD
 
     def channel(self, cell: int) -> Floats:

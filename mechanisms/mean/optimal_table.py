@@ -52,6 +52,8 @@ class Table:
         outside, inside = _window_weights(epsilon, steps, width)
         q, p = outside / WORD, inside / WORD
         decoded, _ = optimal_values(q, p, steps, width)
+        # Scaled until the last position stands for 1 in doubles, too: the solver is that close
+        # only.
         decoded = decoded / _at_positions(decoded, q, p, width)[-1]
         points = _at_positions(decoded, q, p, width)
         moments = _at_positions(decoded**2, q, p, width)
@@ -110,6 +112,8 @@ def best_table(epsilon: float) -> Table:
     steps = _COARSE if epsilon <= _SPLIT else _FINE
     width = min(steps, round(4 / 3 * math.exp(-epsilon / 3) * steps))
     best = Table.of(epsilon, steps, width)
+    # Downhill from the guess to either side: the variance is taken to have one minimum in the
+    # width.
     for direction in (-1, 1):
         while 1 <= best.width + direction <= steps:
             other = Table.of(epsilon, steps, best.width + direction)

@@ -43,6 +43,8 @@ class _Window:
     @classmethod
     def of(cls, outside: float, inside: float, steps: int, width: int) -> _Window:
         codes = steps + width
+        # Half the unknowns: by symmetry the others follow, and the middle code, if there is one, is
+        # 0.
         lower = np.arange(codes // 2)
         first = np.arange(steps // 2, steps + 1)[:, None]
         upper_in, lower_in = (
@@ -97,6 +99,7 @@ def optimal_values(outside: float, inside: float, steps: int, width: int) -> tup
     window = _Window.of(outside, inside, steps, width)
     z = np.full(window.last.size, 1 / window.last.sum())
     point = _Point(z, 1.1 * float(window.variances(z).max()))
+    # So heavy a barrier starts near the middle of what is feasible, where Newton's method is quick.
     weight = point.limit / 10
     while len(window.mean) * weight > _GAP * point.limit:
         point = _centred(window, point, weight, _NEAR)

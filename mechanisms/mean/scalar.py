@@ -200,6 +200,7 @@ class ScalarMean(Mechanism):
         if not np.all((x >= -1) & (x <= 1)):
             raise ValueError("value must lie in [-1, 1]")
         position = (x + 1) * (self.cells / 2)
+        # The value 1 belongs to the last cell's right end, not to a cell beyond it.
         below = np.minimum(np.floor(position), self.cells - 1).astype(np.int64)
         share = position - below
         low, high = self.second_moment(below), self.second_moment(below + 1)

@@ -42,6 +42,7 @@ class MeanTask(Task[ScalarMean]):
         """How many cells, where nobody said."""
         if self.cells is not None:
             return self.cells
+        # Where a report spends much, its accountant's time goes by the number of codes.
         return SHUFFLE_CELLS if target.model == "shuffle" else LOCAL_CELLS
 
     def error(self, mechanism: ScalarMean, n: int) -> float:

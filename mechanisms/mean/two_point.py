@@ -48,6 +48,8 @@ class TwoPointLaw:
         """
         lower, _ = exponential_bounds(epsilon)
         most = room * (lower - 1 + 2 * Fraction(delta)) / ((lower + 1) * cells)
+        # Rounded down, so that the ends of the grid keep to epsilon; even, so that both ends get
+        # half.
         step = math.floor(most / 2) * 2
         return cls(cells, (room - cells * step) // 2, step)
 

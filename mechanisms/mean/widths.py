@@ -153,6 +153,7 @@ def window_optimal(epsilon: float, delta: float = 0.0, cells: int = 1024) -> Win
     require_epsilon(epsilon)
     require_slack(delta)
     require_cells(cells)
+    # A window wider than the grid never pays: all widths that can be best are tried at once.
     widths = np.arange(1.0, cells + 1)
     slope, spread = moments(epsilon, delta, cells, widths)
     return Window(epsilon, cells, 1 + int(np.argmin(spread + 1 / slope)), delta)
@@ -237,6 +238,7 @@ def moments(
     The variance of a value x on the grid is spread + x^2 (1 / slope - 1).
     """
     rest = cells + 2 * np.asarray(margins)
+    # As `WindowLaw.within`, in doubles: what is chosen by it is built from exact integers after.
     overlap, codes = np.minimum(widths, cells), widths + rest
     contrast = (rise(epsilon) * overlap + delta * codes) / (overlap - delta * widths)
     total = widths * contrast + codes

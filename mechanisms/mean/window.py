@@ -61,8 +61,12 @@ class WindowLaw:
         M (inside - e^epsilon outside) / (W inside + R outside), which delta bounds.
         """
         lower, _ = exponential_bounds(epsilon)
+        # Rationals, from a lower bound of e^epsilon: nothing here is rounded before the integers
+        # are.
         slack, overlap, rest = Fraction(delta), min(width, cells), cells + 2 * margin
         ratio = (lower * overlap + slack * rest) / (overlap - slack * width)
+        # The larger the integers, the nearer their ratio comes to the one allowed; it never exceeds
+        # it.
         outside = max(1, math.floor(room / (width * ratio + rest)))
         inside = min(math.floor(outside * ratio), (room - rest * outside) // width)
         return cls(cells, width, margin, inside, outside)
@@ -125,6 +129,7 @@ class WindowLaw:
         near += start
         far = draws - mass
         far //= np.uint64(max(1, self.outside))
+        # Draws beyond the window's mass wrap around below it; `where` picks the side in the end.
         np.add(far, np.uint64(self.width), out=far, where=far >= start)
         return np.where(draws < mass, near, far)
 

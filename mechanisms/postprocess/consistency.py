@@ -126,7 +126,7 @@ class IntervalTree:
     def variance(self, weights: ArrayLike) -> float:
         """Variance of a weighted sum of fitted leaves.
 
-        Source its parent's fitted count, a node's is its share of the siblings' variances times
+        Given its parent's fitted count, a node's is its share of the siblings' variances times
         that, plus an error that is independent of all but its siblings'. So a sum over a subtree
         is a slope times the subtree's count, plus an independent rest.
 

@@ -58,8 +58,11 @@ def compose(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:
     """
     if not losses or not all(t >= 1 and t == int(t) for t in losses.values()):
         raise ValueError("there must be a release, and each kind must be made 1, 2, ... times")
+    # One release needs no grid: the profile that it came with is tighter than any that is put on
+    # one.
     if sum(losses.values()) == 1:
         return next(iter(losses))
+    # Who may show everything once leaves nothing to compose, and log1p(-1) below would raise.
     if max(loss.deltas[-1] for loss in losses) == 1:
         return PrivacyLoss((0.0,), (1.0,))
     join, pitch, tail = accounting().pld_pmf.compose_pmfs, _pitch(losses), _TAIL / len(losses)
@@ -85,9 +88,11 @@ def _pmf(loss: PrivacyLoss, pitch: float) -> Any:
 def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:
     """The stored form of a composed distribution, ending in what plain addition gives."""
     bounded = math.fsum(t * math.log1p(-loss.deltas[-1]) for loss, t in losses.items())
+    # The chance that any of the releases gives its unit away: 1 minus the product of what is left.
     unbounded = 0.0 - math.expm1(bounded)  # not -0.0
     last = math.fsum(t * loss.epsilons[-1] for loss, t in losses.items())
     slack = _slack(sum(losses.values()))
+    # Further out a computed delta is mostly `slack`, and its points would say nothing.
     reach = min(last, pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack)))
     epsilons = np.linspace(0, reach, _POINTS) if reach > 0 else np.zeros(1)
     deltas = np.minimum(pmf.get_delta_for_epsilon(epsilons) + slack, 1.0)
@@ -95,6 +100,8 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
         epsilons, deltas = np.append(epsilons, last), np.append(deltas, unbounded)
     else:
         deltas[-1] = unbounded
+    # An upper bound at one epsilon holds at every larger one, so the running minimum is still one;
+    # and no delta is below what stays however large epsilon is.
     return PrivacyLoss.from_profile(epsilons, np.minimum.accumulate(np.maximum(deltas, unbounded)))
 
 

@@ -63,6 +63,7 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
     pairs = list(islice(mechanism.pairs(), _PAIRS + 1))
     several = mechanism.outcomes != mechanism.codes
     if several or len(pairs) > _PAIRS or mechanism.inputs * mechanism.codes > _LARGEST_TABLE:
+        # About the largest power of e that a double holds; NaN and infinity fail here, too.
         if not epsilon <= 700:
             raise ValueError(
                 f"a channel of {mechanism.inputs} inputs and {mechanism.codes} codes is too large "
@@ -78,6 +79,8 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
 
 def _revealing(table: Floats, one: int, other: int) -> int:
     """The input that hides a pair least when everyone else holds it."""
+    # The square of `PairLaw.spread` for each input as the others': the larger it is, the further
+    # apart the sums of losses are.
     gap = (table[one] - table[other]) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = np.where(gap > 0, gap / table, 0.0)
@@ -92,6 +95,7 @@ def _distinct(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
 
 def _widest(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
     """The laws that differ most, of which any one is a valid lower bound."""
+    # Each one more costs a walk over the lattice, and a lower bound needs only one that is good.
     return tuple(sorted(_distinct(laws), key=_gap, reverse=True)[:4])
 
 

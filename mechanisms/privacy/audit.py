@@ -144,11 +144,13 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
     pair = worst_pair(mechanism, claim.epsilon if claim.epsilon < math.inf else 0.0)
     half = samples // 2
     tables = np.array([mechanism.channel(cell) for cell in pair])
+    # A ranking that is tested on the samples it was learnt from would take their noise for a leak.
     learnt, tested = (
         np.array([mechanism.tally(cell, half, rng) for cell in pair]) for _ in range(2)
     )
     rankings = [_by_ratio(tables)]
     if mechanism.outcomes <= _EMPIRICAL:
+        # One more of each code keeps the ratios of those finite that were never seen.
         rankings.append(_by_ratio((learnt + 1) / half))
     sets = [
         (order, cut, first)
@@ -182,12 +184,15 @@ def _cuts(ordered: NDArray[np.float64], most: int = 16) -> list[int]:
     levels = np.flatnonzero(~np.isclose(ratio[1:], ratio[:-1], rtol=1e-9)) + 1
     if not levels.size:
         levels = np.array([max(1, ordered.shape[1] // 2)])
+    # The risk is divided among the sets, so a great many weaken every one of them.
     chosen = levels[np.linspace(0, levels.size - 1, min(most, levels.size)).astype(int)]
     return [int(cut) for cut in chosen]
 
 
 def _lower_bound(hits: int, others: int, n: int, delta: float, risk: float) -> float:
     """epsilon from below, given how often a set was hit under each of two inputs."""
+    # Clopper-Pearson limits hold at any sample size; normal ones fail for the rare codes that tell
+    # the most.
     low = float(special.betaincinv(hits, n - hits + 1, risk)) if hits else 0.0
     high = float(special.betainccinv(others + 1, n - others, risk)) if others < n else 1.0
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
@@ -198,6 +203,7 @@ def _plausible(counts: NDArray[np.int64], law: NDArray[np.float64], risk: float)
 
     Codes that are expected less often share cells; fewer than 50 reports left over join another.
     """
+    # One code that cannot be refutes a table, whatever the risk.
     if counts[law == 0].any():
         return False
     expected = law * counts.sum()

@@ -46,10 +46,12 @@ class _Bin:
     @cached_property
     def coin(self) -> tuple[float, float]:
         """(chance, bias): any user's bit is, at least with that chance, a coin of that bias."""
+        # other + (1 - keep): what the bits of holders and non-holders have in common.
         share = 1 - (self.keep - self.other)
         bias = min(self.other / share, 1.0) if share > 0 else 0.0
         heads = self.other / bias if bias > 0 else 1.0
         tails = (1 - self.keep) / (1 - bias) if bias < 1 else 1.0
+        # Rounded down, for coins that are not counted can only raise delta.
         return min(heads, tails, 1.0) * (1 - 8 * _UNIT), bias
 
     @cached_property
@@ -63,8 +65,12 @@ class _Bin:
         lost = free - chance * bias * (1 - bias)  # variance, for each user of whom we only know
         ranges, first = [], 0
         while first <= self.users:
+            # A range grows until the bits of which nothing is known have cost it the tolerated
+            # variance.
             spare = first * holder + (self.users - first) * free - least
             reach = spare / lost if lost > 0 else math.inf
+            # All pairs of ranges are compared, so there may not be many, however loose that makes
+            # them.
             step = max(min(reach, self.users), self.users // _MOST_RANGES)
             last = min(self.users, first + math.floor(step))
             ranges.append((first, last))
@@ -150,6 +156,8 @@ class _Batch:
         starts = [first for first, _ in self.bin.ranges]
         return max(
             two_bins_delta(one, other, epsilon)[1]
+            # The bins cannot have more holders between them than there are users: such pairs are
+            # left out.
             for a, one in zip(starts, laws, strict=True)
             for b, other in zip(starts, laws, strict=True)
             if a + b <= self.bin.users
@@ -197,6 +205,8 @@ def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[floa
         tail = max(_NEGLIGIBLE * size, _LEAST_TAIL)
         return batch.upper(batch.dominating(tail), epsilon)
 
+    # Every tail gives a valid bound. The lower bound says how small a tail is negligible; where
+    # that was far too small, the bound itself says it better.
     first = upper_delta(lower)
     upper = min(first, upper_delta(first)) if first > 2 * lower else first
     return min(lower, upper), upper
@@ -225,6 +235,7 @@ def unary_epsilon(n: int, keep: float, other: float, delta: float) -> tuple[floa
     def upper_delta(epsilon: float) -> float:
         return batch.upper(dominating, epsilon)
 
+    # Only a place to start: the noise of a bin whose value nobody else holds.
     noise = n * other * (1 - other)
     guess = gaussian_epsilon((keep - other) * math.sqrt(2 / max(noise, 1e-3)), delta)
     limit = _meeting(upper_delta, delta, batch.local_epsilon)

@@ -28,6 +28,7 @@ def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
     >>> law.first, law.pmf.tolist()
     (1, [0.25, 0.5, 0.25])
     """
+    # Coins that always fall heads shift the window and add no uncertainty.
     sure = sum(n for n, chance in parts if chance == 1)
     laws = [binomial(n, chance) for n, chance in parts if n > 0 and 0 < chance < 1]
     if not laws:
@@ -51,6 +52,7 @@ def _convolved(one: Floats, other: Floats) -> tuple[Floats, int, float]:
     norms = math.sqrt(float((one * one).sum() * (other * other).sum()))
     error = size * (16 * _UNIT * math.log2(2 * length) * norms + _FAINT)
     first = int(kept[0])
+    # Transforms leave values a little below 0, which the error covers.
     return np.maximum(total[first : kept[-1] + 1], 0.0), first, error
 
 
@@ -68,5 +70,6 @@ def seldom_below(n: int, chance: float, tail: float) -> int:
     if n == 0 or not 0 < chance < 1:
         return n if chance == 1 else 0
     law = binomial(n, chance)
+    # Rounded up, so that the number is truly missed no more often than allowed.
     below = law.missing + law.pmf.cumsum() * (1 + law.relative)
     return law.first + int(np.count_nonzero(below <= tail))

@@ -65,6 +65,7 @@ def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> 
     require_loss(epsilon)
     ceiling = law.local_delta(epsilon)
     loss, chance, alone = law.losses(epsilon)
+    # No sum is positive where no loss is; and where all losses are equal there is nothing to walk.
     if not (loss.size and loss.max() > 0 and np.ptp(loss) > 0):
         return min(ceiling, alone) if loss.size and loss.max() <= 0 else ceiling
     unit = float(np.abs(loss).max())  # losses may be as large as e^700
@@ -77,6 +78,7 @@ def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> 
     if not walk.relative < 1:  # losses that differ by little more than rounding: nothing to gain
         return ceiling
     place, error = places(walk, anchor)
+    # The positive part of the sum, and the tilt undone: each taken where it is larger.
     value = np.maximum(place + error, 0) * np.exp(-tilt * np.maximum(place - error, 0))
     total = float(walk.rows[0] @ value) * math.exp(walk.relative)
     total += walk.noise * float(np.linalg.norm(value))
@@ -86,6 +88,7 @@ def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> 
         return ceiling
     exponent = n * float(scale[0]) + math.log(total) + math.log(unit) - math.log(n)
     exponent += 16 * _UNIT * (abs(n * float(scale[0])) + place.size)
+    # A result of 0 would claim more than was computed.
     together = max(math.exp(min(exponent, 0.0)), _LEAST) * (1 + 8 * _UNIT)
     return min(ceiling, alone + together)
 
@@ -112,10 +115,12 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
     require_loss(epsilon)
     if epsilon > LARGEST_LOSS:
         return 0.0  # always valid; such a loss is no guarantee anyway
+    # Rounded up: below, it multiplies the test's false alarms.
     odds = math.exp(epsilon) * (1 + 4 * _UNIT)
     loss, chance, _ = law.losses(epsilon)
     shared, never = law.shared, law.others == 0
     surplus = law.first[never] * (1 - SLACK) - odds * law.second[never] * (1 + SLACK)
+    # A code that the others never send gives its sender away: the test need not look further.
     alone = float(np.maximum(surplus, 0).sum()) * (1 - SLACK)
     if not (loss.size and loss.max() > 0 and np.ptp(loss) > 0):
         return alone
@@ -130,6 +135,8 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
         return alone
     walk = repeated(step, n, cells)
     place, error = places(walk, anchor)
+    # Any test will do, so it goes by the computed sign of the sum; only the tilt's weight is
+    # uncertain, and `slack` has that.
     value = np.where(place > 0, np.exp(-tilt * np.maximum(place, 0)), 0.0)
     noise = walk.noise * float(np.linalg.norm(value))
     common = (n - 1) * float(scale[0])
@@ -150,6 +157,7 @@ def upper_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) ->
     """No neighbouring shuffled batches differ by more: the worst of the dominating laws."""
     require_batch(n)
     require_loss(epsilon)
+    # One report alone keeps to such an epsilon, and shuffling only processes reports.
     if epsilon >= laws.epsilon:
         return 0.0
     return max(dominated_delta(law, n, epsilon, cells) for law in laws.dominating)
@@ -200,6 +208,7 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
     upper = _largest_upper(laws, n, delta)
     if not laws.attained:
         return 0.0, upper
+    # Any of them is a valid lower bound; a search for each would cost as much again.
     best = max(laws.attained, key=PairLaw.spread)
     top = min(upper, LARGEST_LOSS)
     if upper == math.inf and attained_delta(best, n, top, COARSE) >= delta:
@@ -209,6 +218,7 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
         delta,
         private=top,
         exposed=0.0,
+        # The bounds of shuffled batches mostly lie within a part in a thousand of each other.
         guess=top * (1 - 1e-3),
     )[1]
     return min(lower, upper), upper
@@ -217,6 +227,7 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
 def _largest_upper(laws: ShuffleLaws, n: int, delta: float) -> float:
     """The least epsilon found at which every dominating law meets delta."""
     reached = 0.0
+    # The widest law first: for most others one evaluation then stands in for a search.
     for law in sorted(laws.dominating, key=PairLaw.spread, reverse=True):
         if reached and dominated_delta(law, n, reached, COARSE) <= delta:
             continue

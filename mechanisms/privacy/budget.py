@@ -65,6 +65,7 @@ def largest_local_epsilon(
     """
     require(epsilon, delta, n, cap)
     limit = min(cap, _LARGEST_LOCAL)
+    # Such a report is private enough before it is shuffled.
     if limit <= epsilon:
         return limit
 
@@ -72,6 +73,7 @@ def largest_local_epsilon(
         return upper_delta(family(epsilon_local).shuffle_laws(), n, epsilon, COARSE)
 
     guess = odds_epsilon(odds_budget(epsilon, delta, n), symbols)
+    # A search would creep up to a cap that it may reach, so that is tried first.
     if cap <= guess * 1.02 and delta_at(cap) <= delta:
         return cap
     guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
@@ -113,6 +115,7 @@ def best_range(
         local = min(max(odds_epsilon(budget, symbols), epsilon), cap, _LARGEST_LOCAL)
         return family(local, symbols).average_variance(1)
 
+    # The first round's exact solution calibrates the approximation by which the second one chooses.
     for _ in range(2):
         p = min(ranges, key=expected_error)
         if p in tried:

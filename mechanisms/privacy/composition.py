@@ -91,6 +91,7 @@ def parallel(guarantees: Iterable[Guarantee], neighbours: Neighbours) -> Guarant
     >>> parallel([part] * 3, "add or remove").epsilon, parallel([part] * 3, "replace one").epsilon
     (0.5, 1.0)
     """
+    # How many parts one record may change.
     touched = {"add or remove": 1, "replace one": 2}.get(neighbours)
     if touched is None:
         raise ValueError(f"neighbours must be 'replace one' or 'add or remove', not {neighbours!r}")
@@ -132,6 +133,7 @@ def advanced(guarantee: Guarantee, times: int, slack: float) -> Guarantee:
 
 def dwork_rothblum_vadhan(epsilon: float, times: int, slack: float) -> float:
     """sqrt(2 k ln(1/delta')) epsilon + k epsilon (e^epsilon - 1), whether or not that is useful."""
+    # expm1 would raise; infinity loses against basic composition, as it should.
     growth = math.expm1(epsilon) if epsilon < 700 else math.inf
     return (math.sqrt(2 * times * math.log(1 / slack)) + times * growth) * epsilon
 
@@ -175,6 +177,7 @@ def randomised_response_renyi(order: float, epsilon: float) -> float:
         return math.inf
     keep, lie = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
     terms = (order * keep + (1 - order) * lie, order * lie + (1 - order) * keep)
+    # The larger exponent is taken out: at high orders the terms themselves overflow.
     return (max(terms) + math.log1p(math.exp(min(terms) - max(terms)))) / (order - 1)
 
 

@@ -9,7 +9,7 @@ for several attributes, which are randomised one by one, it is P(J) times the pr
 it is contained in everybody's report, whatever the others hold, and `blanket.dominated_delta`
 applies: (1/n) E[(L_1 + ... + L_n)_+] with every L_i a draw of (P - e^epsilon Q) / blanket.
 
-**Which pair of rows is worst.** Source J, L is the loss of attribute J's pair of values: for two
+**Which pair of rows is worst.** Given J, L is the loss of attribute J's pair of values: for two
 rows L is a mixture, and all have the mean 1 - e^epsilon. A law with that mean that exceeds each of
 its parts in convex order exceeds the mixture, and then the sum of n exceeds the sum of n (Shaked,
 Shanthikumar, "Stochastic orders", 2007, Theorem 3.A.12). There is such a law, and it depends on two
@@ -82,6 +82,7 @@ def bounded_law(blanket: Blanket) -> PairLaw:
     mass, ratio = blanket
     if not (0 < mass <= 1 and 1 / mass <= ratio * (1 + SLACK) and ratio < math.inf):
         raise ValueError(f"no randomiser has a blanket of mass {mass} and ratios up to {ratio}")
+    # w of the text above, and then a at its largest, which is the worst.
     high = min((1 - mass) / (ratio - 1), mass) if ratio > 1 else 0.0
     alone = min(high, mass - high)
     both, neither = high - alone, max(mass - high - alone, 0.0)
@@ -171,6 +172,7 @@ def _together(laws: Mapping[_M, ShuffleLaws], attributes: Mapping[_M, int], samp
     for mechanism in sorted(attributes, key=lambda x: laws[x].epsilon, reverse=True):
         taken = min(left, attributes[mechanism])
         total, left = total + taken * laws[mechanism].epsilon, left - taken
+    # A sum may have been rounded down; a single loss is as exact as it came.
     return total if sampled == 1 else total * (1 + SLACK)
 
 

@@ -48,6 +48,8 @@ class _Pair:
         """sum over codes of (P(code | first) - multiplier P(code | second))_+, exactly."""
         scale = multiplier * Fraction(self.denominators[0], self.denominators[1])
         up, down = scale.numerator, scale.denominator
+        # In integers: a sum of doubles could round a small surplus away, and a false claim would
+        # pass.
         total = sum(
             n * surplus
             for a, b, n in zip(self.first, self.second, self.count, strict=True)
@@ -209,6 +211,7 @@ def log_up(ratio: Fraction) -> float:
     if ratio <= 1:
         return 0.0
     near = math.log1p(float(ratio - 1)) if ratio < 2 else math.log(ratio)
+    # From surely too small upwards, one double at a time, until an exact bound of e^x agrees.
     x = near * (1 - 8 * _UNIT)
     while exponential_bounds(x)[0] < ratio:
         x = math.nextafter(x, math.inf)

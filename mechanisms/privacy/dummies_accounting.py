@@ -125,6 +125,8 @@ def least_users(epsilon: float, delta: float) -> int:
         few, enough = enough, 2 * enough
         if not enough <= _MOST_USERS:
             raise ValueError(f"no number of users up to {_MOST_USERS:,} meets epsilon {epsilon}")
+    # One more user's coins are independent noise on top, so delta falls with the number of users
+    # and halving finds the least.
     while enough - few > 1:
         middle = (few + enough) // 2
         met = dummies_delta(binomial(middle, 0.5), epsilon) <= delta

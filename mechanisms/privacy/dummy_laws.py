@@ -134,6 +134,8 @@ def _from_ratio(mode: int, ratio: Callable[[Floats], Floats], last: int | None) 
                 return weights
             reach *= 2
 
+    # Ratios of neighbours need no factorials, which overflow, and rounding grows with the distance
+    # from the mode only, where the probabilities are small.
     below, above = side(-1), side(1)
     weights = np.concatenate([below[::-1], [1.0], above])
     # Beyond the window each probability is below a tenth of the window's last, as a geometric

@@ -73,6 +73,8 @@ class Walk:
             share = self.users / users
             rows[1:] = share * rows[1:] + (1 - share) * late
             noise, relative = max(noise, late_noise), max(relative, late_relative) + 4 * _UNIT
+        # Young's inequality: the error's Euclidean norm grows by no more than the other factor's
+        # sum. The factor leaves room for the product of both errors.
         noise += 1.001 * _largest_sum(other.rows) * self.noise
         noise += 1.001 * _largest_sum(self.rows) * other.noise
         return replace(
@@ -90,6 +92,7 @@ class Walk:
         """Rows convolved with one row, or one row with rows, and the errors that this adds."""
         length = self.rows.shape[1] + steps.shape[1] - 1
         support = np.flatnonzero(steps.any(axis=0))
+        # Few terms are added up one by one: positive numbers only, hence no noise.
         if support.size <= _SPARSE:
             rows = np.zeros((max(len(self.rows), len(steps)), length))
             for index in support:
@@ -112,6 +115,7 @@ class Walk:
         """Without the tails that hardly any walk of `total` users visits."""
         blocks = total / self.users
         weights = np.ones(self.rows.shape[0])
+        # As many blocks as it takes to make up all users use row 0; the one who differs is in one.
         weights[0] = blocks
         at_risk = weights @ self.rows
         below, above = np.cumsum(at_risk), np.cumsum(at_risk[::-1])
@@ -120,6 +124,7 @@ class Walk:
         if low + high >= self.rows.shape[1]:
             return self
         lost = (below[low - 1] if low else 0.0) + (above[high - 1] if high else 0.0)
+        # Cauchy-Schwarz: what is cut is a sum of cells, what is known of their noise is its norm.
         lost += math.sqrt(low + high) * self.noise * blocks
         kept = self.rows[:, low : self.rows.shape[1] - high]
         return replace(self, rows=kept, start=self.start + low, cut=self.cut + float(lost))
@@ -129,6 +134,7 @@ class Walk:
         rows = np.pad(self.rows, ((0, 0), (self.start % 2, 0)))
         rows = np.pad(rows, ((0, 0), (0, 1 - rows.shape[1] % 2)))
         even, odd = rows[:, 0::2].copy(), rows[:, 1::2]
+        # A cell's tilt is that of its place, so the halves take on the tilt of their neighbours.
         drift = self.tilt * self.step
         even[:, 1:] += odd * (0.5 * math.exp(drift))
         even[:, :-1] += odd * (0.5 * math.exp(-drift))
@@ -160,6 +166,7 @@ def repeated(step: Walk, users: int, cells: int) -> Walk:
         The walk of all of them, by squaring.
     """
     walk = step
+    # Below the leading bit of `users`: each one doubles the walk, and a 1 adds a step.
     for bit in bin(users)[3:]:
         many = users > _MANY * walk.users
         walk = walk.joined(walk, many).trimmed(users)
@@ -225,6 +232,8 @@ def first_step(loss: Floats, laws: Floats, tilt: float, cells: int) -> tuple[Wal
             step = float(distance) / math.ceil(distance / step)
             break
     cell = np.floor(place / step)
+    # Rounded towards the upper neighbour: an upper bound may only overstate a loss, and for a lower
+    # bound any dice will do.
     up = np.clip(place / step - cell + 8 * _UNIT * (np.abs(cell) + 1), 0, 1)
     low = int(cell.min())
     index = cell.astype(np.int64) - low

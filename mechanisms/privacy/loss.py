@@ -81,6 +81,7 @@ class PrivacyLoss:
         Args:
             mechanism: whose exact `weights` are enumerated for all its `pairs`.
         """
+        # Pairs have inputs in common, whose laws need not be tabulated again.
         channel = lru_cache(maxsize=256)(mechanism.channel)
         return reduce(_worst, (_chain(channel(a), channel(b)) for a, b in mechanism.pairs()))
 
@@ -216,6 +217,7 @@ def _thinned(epsilons: Floats, deltas: Floats) -> PrivacyLoss:
     epsilons, deltas = epsilons[keep], np.minimum.accumulate(deltas[keep])
     if epsilons.size > _POINTS:
         reach = np.searchsorted(-deltas, -(deltas[-1] + _NEGLIGIBLE))
+        # Points go where the curve still falls; chords over the rest lie above it, too.
         targets = np.linspace(0, epsilons[reach], _POINTS - 1)
         kept = np.unique(np.append(np.searchsorted(epsilons, targets), epsilons.size - 1))
         epsilons, deltas = epsilons[kept], deltas[kept]

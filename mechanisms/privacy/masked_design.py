@@ -89,6 +89,7 @@ def _slope(epsilon: float, delta: float, share: float) -> float:
         return _met(epsilon, delta, share, math.exp(log_slope), _ROUGH).messages
 
     room = -math.expm1(-(1 - share) * epsilon)
+    # From 1 / room on the mask's ratio would not be positive.
     bounds = (math.log(0.1), math.log(min(8.0, 0.99 / room)))
     optimum = minimize_scalar(messages, bounds=bounds, method="bounded", options={"xatol": 0.03})
     return math.exp(float(optimum.x))

@@ -61,6 +61,7 @@ class PairLaw:
         surplus = self.first * (1 + SLACK) - multiplier(epsilon) * self.second * (1 - SLACK)
         shared = self.shared
         loss = surplus[shared] / self.others[shared]
+        # What the others never send is hidden by nothing, and counts in full.
         alone = float(np.maximum(surplus[~shared], 0).sum()) * (1 + SLACK)
         return loss + np.abs(loss) * SLACK, self.others[shared], alone
 
@@ -166,6 +167,7 @@ def _tabulate(
             one, two, three = ((keep if name == s else miss) * chance * size for s in symbols)
             rows.append((one, two, three if blanket is None else blanket * chance * size))
     if blanket is not None:
+        # What others send besides the blanket is taken to hide nothing.
         rows.append((Fraction(0), Fraction(0), 1 - hash_range * blanket))
     first, second, others = np.array([[float(x) for x in row] for row in rows]).T
     return PairLaw(first, second, others)
@@ -250,6 +252,7 @@ def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> Sh
         raise ValueError(f"hash_range must be at least 2, not {hash_range}")
     if not (collision == 0 or 1 / 3 <= collision < 1 if hash_range == 2 else 0 <= collision <= 0.5):
         raise ValueError(f"no hash over {hash_range} symbols collides with chance {collision}")
+    # Rationals, so that the five cases add up to 1 however small some of them are.
     odds, pair = Fraction(math.exp(epsilon)), Fraction(collision)
     miss = 1 / (odds + hash_range - 1)
     # Of three values, two at least share one of two symbols.
@@ -270,6 +273,8 @@ def grouped(first: Floats, second: Floats, others: Floats, blanket: bool = False
     """
     table = np.stack([first, second, others])
     table = table[:, table.any(axis=0)]
+    # A channel with millions of codes has a handful of kinds, and the accountant's time goes by
+    # kinds.
     order = np.lexsort(table)
     table = table[:, order]
     new = np.concatenate([[True], np.any(np.diff(table, axis=1) != 0, axis=0)])

@@ -47,6 +47,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 def _straight(delta: float) -> float:
     """log of the normal quantile of 1 - delta: nearly a line in log epsilon and log n."""
+    # From a half on the quantile is not negative, and from 0 on not finite: neither has a
+    # logarithm.
     return math.log(-float(ndtri(min(max(delta, 1e-300), 0.45))))
 
 
@@ -90,10 +92,12 @@ def private_end(
             exposed = x
         now = (math.log(x), _straight(reached)) if 0 < reached else (math.nan, math.nan)
         slope = (now[1] - last[1]) / (now[0] - last[0]) if now[0] != last[0] else math.nan
+        # Such a slope is rounding or a flat stretch, and a step along it would leave the bracket.
         if math.isnan(slope) or not 0.2 <= abs(slope) <= 20:
             slope = 1.0 if private > exposed else -x / 2
         goal = now[0] + (target - now[1]) / slope
         margin = tolerance * 0.4 * (1 if reached > delta else -1) * (1 if private > exposed else -1)
+        # A secant that has not settled by then may creep for ever; halving does not.
         regular = attempt < 12 and not math.isnan(goal)
         x = math.exp(min(goal, 700.0)) * (1 + margin) if regular else (private + exposed) / 2
         last = now

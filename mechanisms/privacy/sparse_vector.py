@@ -186,6 +186,7 @@ class SparseVector:
         """
         array = self._checked(values)
         require_integer("threshold", threshold)
+        # In their own order the first values would use up the uploads pass after pass.
         order = rng.permutation(self.dimension).astype(np.intp)
         sizes = self.query_noise.perturb(np.abs(array[order]), rng)
         thresholds = self.threshold_noise.perturb(np.full(self.uploads, threshold), rng)

@@ -107,6 +107,7 @@ def two_bins_delta(one: BinLaw, other: BinLaw, epsilon: float) -> tuple[float, f
         one.relative + other.relative + 4 * _UNIT * (one.occupied.size + other.occupied.size + 16)
     )
     outside = one.missing + other.missing
+    # Either batch's law may move by the distance, and the second one counts e^epsilon times.
     blurred = (1 + odds) * (one.distance + other.distance)
     yes, false = _test(one, other, odds, slack)
     lower = yes * (1 - slack) - odds * (false * (1 + 4 * slack) + outside) - blurred
@@ -114,6 +115,7 @@ def two_bins_delta(one: BinLaw, other: BinLaw, epsilon: float) -> tuple[float, f
         odds = math.exp(min(epsilon, _STEEPEST) - one.hidden - other.hidden)
         yes, false = _test(one, other, odds, slack)
     upper = yes * (1 + 4 * slack) - odds * false * (1 - slack)
+    # What the window leaves out could all have told the batches apart.
     upper = min(1.0, max(upper, math.ulp(0.0)) + outside + blurred)
     return min(max(lower, 0.0), upper) if epsilon <= _STEEPEST else 0.0, upper
 
@@ -149,6 +151,7 @@ def two_bins_epsilon(law: BinLaw, delta: float) -> tuple[float, float]:
         if limit > _LARGEST_EPSILON:
             exposed = two_bins_delta(law, law, _LARGEST_EPSILON)[0] >= delta
             return _LARGEST_EPSILON if exposed else 0.0, math.inf
+    # A first guess: the Gaussian mechanism with the same chi-square distance, in two bins.
     shared = law.free > 0
     gap = (law.occupied - law.free)[shared]
     guess = gaussian_epsilon(math.sqrt(2 * float((gap * gap / law.free[shared]).sum())), delta)

@@ -87,6 +87,7 @@ class UniformCrowd:
     def crowds(self, tail: float) -> list[tuple[float, PairLaw, int]]:
         """Laws with a number of messages, and the probability that there are fewer uniform ones."""
         certain, trials = self._uniform
+        # The one law with a random number of messages that is a pair law without a loss.
         if certain == 0 and len(trials) == 1:  # each trial is a message, or a silent one
             return [(0.0, self._law(trials[0][1]), trials[0][0] + 1)]
         if not trials:
@@ -147,6 +148,8 @@ class UniformCrowd:
         with np.errstate(divide="ignore", invalid="ignore"):
             level = total * (absent * without / (2 * within) + loss) / (gain + loss)
         level = np.where(within > 0, np.ceil(level), math.inf)
+        # The user's own message is in the first bin, in the second, or in neither: of the rest, one
+        # fewer has to fall into the first bin, as many, or as many of one more.
         yes = gain * within * _at_least(level - 1, total - 1)
         no = loss * within * _at_least(level, total - 1)
         no += absent * without * _at_least(level, total)

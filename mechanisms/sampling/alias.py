@@ -50,12 +50,15 @@ class AliasTable:
             ValueError: they do not add up to 2^64.
         """
         given = np.asarray(weights, np.uint64)
+        # In halves, for 2^64 does not fit a word and a sum of 0 would look the same.
         high, low = given >> np.uint64(32), given & np.uint64(0xFFFFFFFF)
         if (int(high.sum()) << 32) + int(low.sum()) != _WORD:
             raise ValueError("the weights of an alias table must add up to 2^64")
+        # One column would be 2^64 high, which does not fit a word.
         columns = 1 << max(1, (given.size - 1).bit_length())
         height = np.uint64(_WORD // columns)
         heap = np.zeros(columns, np.uint64)
+        # A column without an outcome of its own has threshold 0 and belongs to its alias.
         heap[: given.size] = given
         light, heavy = np.flatnonzero(heap <= height), np.flatnonzero(heap > height)
         threshold, alias = heap.copy(), np.arange(columns, dtype=np.uint32)

@@ -67,6 +67,8 @@ class ExactBinomial:
         """The count for a real number of which the first word decides nothing."""
         bits = 64
         while True:
+            # The same number is drawn on. A new one in its place would shrink the chance of every
+            # count in proportion to its open brackets, and the law would not be the binomial one.
             word, bits = word << 64 | int(rng.words(1)[0]), bits + 64
             first, low, high = self.brackets(bits)
             passed = bisect_right(low, word)
@@ -107,6 +109,8 @@ class ExactBinomial:
         low, high, so_far = [], [], 0
         for term in terms[: self.trials - first]:
             so_far += term
+            # Outwards on both sides: whoever falls between them draws on, so looseness costs time
+            # alone.
             low.append((so_far << bits) // (total + error))
             high.append(min(1 << bits, -(-(so_far + error << bits) // total)))
         return first, low, high

@@ -146,6 +146,7 @@ def _table(least: int, mode: int, ratio: Ratio, limit: tuple[int, int]) -> Integ
     total = sum(terms)
     weights = [(term << BITS) // total for term in terms]
     place = len(below)
+    # What rounding left over goes to the mode, where it changes the ratios least.
     weights[place] += (1 << BITS) - sum(weights)
     # Each weight lost less than a unit; the terms lost what was missed, and so did their total.
     distance = len(terms) + (2 * (missed_above + missed_below) << BITS) // total + 1

@@ -82,6 +82,7 @@ class RoundedNormal:
     def _block(self, words: Words, rng: RandomSource) -> NDArray[np.int64]:
         """(b,) integers from as many words: a word's last bit is the sign, the rest |Z|."""
         tails = words >> np.uint64(1)
+        # The middle of what the word leaves open, which is never 0, whose quantile is infinite.
         distance = -ndtri((tails.astype(np.float64) + 0.5) * 2.0**-64)
         distance *= self.sigma
         drawn = np.rint(distance)
@@ -108,6 +109,7 @@ class RoundedNormal:
         def reached(k: int) -> bool:
             return k <= 0 or tail + 1 <= self._tail(k)
 
+        # The guess is next to the truth but for the far tail, so growing steps soon bracket it.
         low, high, step = guess, guess + 1, 1
         while not reached(low):
             low, high, step = low - step, low, 2 * step

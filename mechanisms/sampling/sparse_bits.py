@@ -172,12 +172,14 @@ def _sorted(counts: Indices, columns: int, rng: RandomSource) -> Indices:
 
 def _marked(counts: Indices, columns: int, rng: RandomSource) -> Indices:
     """`distinct` for a good part of the columns: what is drawn is marked, in or out."""
+    # The complement of a uniform set is a uniform set, and the smaller one is sooner marked.
     fewer = np.minimum(counts, columns - counts)
     marks = np.zeros((counts.size, columns), np.bool_)
     places, missing = marks.ravel(), fewer
     while missing.any():
         rows = np.repeat(np.arange(counts.size) * columns, missing)
         places[rows + rng.integers(columns, rows.size).view(np.int64)] = True
+        # Going on until enough are marked is sampling without replacement.
         missing = fewer - np.count_nonzero(marks, axis=1)
     marks[counts > fewer] ^= True
     return np.flatnonzero(places)

@@ -53,5 +53,7 @@ def attribute_estimate(mechanism: Attribute, counts: Counts, users: float) -> At
         spread = float(counts @ mechanism.decoded**2) / n - float(mean) ** 2
         return AttributeEstimate(n, mean, np.asarray(max(spread, 0.0) / (n - 1)))
     likely = np.clip(mean, 0, 1)
+    # Those who reported are a sample of the users without replacement: were it all of them, the
+    # choice would add nothing.
     choice = max(1 - n / users, 0.0) * likely * (1 - likely) / n
     return AttributeEstimate(n, mean, mechanism.variance(likely, n) + choice)

@@ -98,6 +98,7 @@ class AttributeReports(Mechanism):
         # Entry i: reports of i of the attributes so far.
         ways = [1] + [0] * self.sampled
         for mechanism in self.attributes:
+            # Downwards, so that an attribute is counted once in a report.
             for size in range(self.sampled, 0, -1):
                 ways[size] += ways[size - 1] * mechanism.codes
         return ways[self.sampled]
@@ -113,6 +114,7 @@ class AttributeReports(Mechanism):
         require_listed(self.outcomes)
         laws = [x.weights(c) for x, c in zip(self.attributes, self.row(cell), strict=True)]
         total = math.lcm(*(denominator for _, denominator in laws))
+        # Over one denominator; products of several 64-bit weights are Python's integers.
         scaled = [weights.astype(object) * (total // denominator) for weights, denominator in laws]
         parts = [reduce(together, (scaled[j] for j in subset)) for subset in self._subsets()]
         return np.concatenate(parts), len(parts) * total**self.sampled
@@ -129,6 +131,8 @@ class AttributeReports(Mechanism):
         radix = np.array([x.codes for x in self.attributes])
         index = np.zeros(size, np.int64)
         for column in range(self.sampled):
+            # A report's number among those of its attributes, the last attribute varying first, as
+            # in `weights`.
             index = index * radix[which[:, column]] + codes[:, column]
         starts = np.cumsum([0, *self._sizes()])
         places = dict(zip(self._subsets(), starts.tolist(), strict=False))

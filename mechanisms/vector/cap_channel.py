@@ -74,6 +74,7 @@ class CapChannel(VectorMean):
         shaped = ranked.ndim == 2 and ranked.shape[1] == self.lines and ranked.dtype.kind in "iu"
         if not (shaped and np.all(np.sort(ranked // 2, axis=1) == np.arange(self.lines))):
             raise ValueError(f"cells must be rows of an end of each of {self.lines} lines")
+        # Drawn without the row: which codebook it is tells nothing.
         books = rng.integers(self.codebooks, len(ranked)).view(np.int64)
         return self.picked(ranked.astype(np.int64), books, rng)
 
@@ -123,5 +124,6 @@ class CapChannel(VectorMean):
         """What a shuffled batch reveals: every direction is as likely as one outside the cap."""
         law = self.law
         ratio = Fraction(law.inside, law.outside)
+        # The blanket is exact: every direction is outside of somebody's cap.
         mass = Fraction(law.outside * law.ends, law.total)
         return one_law(mass, ratio)

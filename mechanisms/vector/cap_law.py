@@ -44,6 +44,7 @@ class CapLaw:
         """The weights whose ratio is epsilon's or a little less, as large as fit into 2^64."""
         lower, _ = exponential_bounds(epsilon)
         others = 2 * lines - size
+        # Integers from a lower bound of e^epsilon; both are rounded down, the ratio last.
         outside = max(1, math.floor(_WORD / (size * lower + others)))
         inside = min(math.floor(outside * lower), (_WORD - others * outside) // size)
         return cls(lines, size, inside, outside)

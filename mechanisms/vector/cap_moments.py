@@ -26,6 +26,7 @@ def best_cap_size(epsilon: float, sphere: int, lines: int) -> int:
     """
     k, growth = np.arange(1, lines + 1), rise(epsilon)
     sums = largest_projections(sphere, lines)[0]
+    # The mean component along the row, in which all but K and the sum of its projections is fixed.
     return int(k[np.argmax(growth / (k * growth + 2 * lines) * sums)])
 
 

@@ -58,6 +58,8 @@ class Codebooks:
         numbers = (books * self.lines)[:, None] + np.arange(self.lines)
         lines = self.directions.rows(numbers.ravel()).reshape(len(units), self.lines, -1)
         projections = np.einsum("nhd,nd->nh", lines, units)
+        # However ties and rounding rank the lines, a cap has K directions: privacy does not depend
+        # on it.
         order = np.argsort(-np.abs(projections), axis=1, kind="stable")
         return 2 * order + (np.take_along_axis(projections, order, axis=1) < 0)
 
@@ -70,6 +72,7 @@ class Codebooks:
             counts: (codes,) how often each direction came: codebook by codebook, line by line,
                 both ends.
         """
+        # The ends of a line cancel, so each line is rebuilt once, and only if it has a say.
         surplus = counts[::2] - counts[1::2]
         lines, total = np.flatnonzero(surplus), np.zeros(self.sphere)
         step = max(1, _NUMBERS // self.sphere)

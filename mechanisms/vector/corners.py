@@ -145,6 +145,7 @@ class Corners(CubeMean):
         """A random corner for each user's own."""
         near, product = self._near(own, rng)
         turned = (product < 0) ^ rng.bernoulli(self.flip_weight, len(own))
+        # Turning a corner round is flipping all of its signs, one exclusive or for 64 of them.
         near ^= np.where(turned[:, None], self._mask, np.uint64(0))
         return near
 
@@ -228,6 +229,8 @@ class Corners(CubeMean):
         n = self._table(counts).sum(axis=1)
         if not n.min() > 1:
             raise ValueError("at least two reports are needed to judge a variance")
+        # Every decoded number is -B or B, so its mean square is known and only the mean is
+        # estimated.
         return np.asarray((self.scale**2 - self.estimate(counts) ** 2) / (n - 1))
 
     def _table(self, counts: Counts) -> Counts:

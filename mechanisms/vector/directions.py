@@ -41,6 +41,8 @@ class PublicDirections:
 
     @cached_property
     def _key(self) -> int:
+        # With a label of its own, so that directions share no words with hashes or projections of
+        # the same small seed.
         digest = hashlib.sha256(b"hushbeam public directions %d" % self.seed).digest()
         return int.from_bytes(digest[:8], "big")
 
@@ -59,6 +61,7 @@ class PublicDirections:
         words = self._words(np.add.outer(first, within))
         halves = words.astype("<u8", copy=False).view("<u4")[:, : self.length]
         normal = halves.astype(np.float64)
+        # The middle of a 32-bit step, so that no quantile is infinite.
         normal += 0.5
         normal *= 2.0**-32
         special.ndtri(normal, out=normal)

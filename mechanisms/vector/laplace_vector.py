@@ -82,6 +82,8 @@ class LaplaceVector(SampledCoordinates):
         counts = np.asarray(counts)
         if counts.shape != (3, self.dimension):
             raise ValueError(f"counts must be of shape (3, {self.dimension}), not {counts.shape}")
+        # The outermost codes stand for more than their place: the mean of all noise that lies
+        # beyond.
         beyond = self.mechanism.decoded[-1] - self.middle / self.cells
         return np.asarray(counts[1] / self.cells + counts[2] * beyond)
 

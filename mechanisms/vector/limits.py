@@ -71,6 +71,7 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     shown = mechanism.estimated_variance(counts)
     # One public seed for all is off by as much again, whatever the number of users.
     seed = mechanism.seed_variance
+    # A spread seen in few reports may be far too small, and an interval of it would not cover.
     variance = np.where(reports >= JUDGED_FROM, np.minimum(shown, worst), worst) + seed
     largest = np.array([worst + seed])
     limits = [

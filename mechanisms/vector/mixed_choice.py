@@ -74,6 +74,7 @@ def mixed_rows(
         if not 1 <= sampled <= len(sizes):
             raise ValueError(f"sampled must lie in 1 .. {len(sizes)}, not {sampled}")
         return _built(epsilon, sizes, cells, sampled)
+    # One attribute is always tried: with little epsilon, more of them only share it out.
     near = {1, *(r(epsilon / share) for share in _SHARES for r in (math.floor, math.ceil))}
     tried = sorted({max(1, min(len(sizes), k)) for k in near})
     built = [_built(epsilon, sizes, cells, k) for k in tried]
@@ -118,6 +119,7 @@ def _number(epsilon: float, cells: int, room: int) -> ScalarMean:
         best: ScalarMean = Optimal(epsilon, cells)
     except ValueError:  # outside of the epsilons that it is made for
         best = hm(epsilon, cells)
+    # A coarser grid costs little; the alphabet of all attributes together has a limit.
     while not best.codes <= room and cells > 1:
         cells //= 2
         best = hm(epsilon, cells)

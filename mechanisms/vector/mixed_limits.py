@@ -57,6 +57,7 @@ def estimate_mixed(
     estimates = list(zip(mechanism.attributes, mechanism.estimates(counts), strict=True))
     numbers = [(m, estimate) for m, estimate in estimates if isinstance(m, ScalarMean)]
     others = [(m, estimate) for m, estimate in estimates if isinstance(m, FrequencyOracle)]
+    # All that is published at once shares one risk, numbers and categories alike.
     comparisons = len(numbers) + sum(oracle.domain_size for oracle, _ in others)
     row = _row(numbers, n, confidence, comparisons)
     return row, [_shares(*other, confidence, comparisons) for other in others]
@@ -89,6 +90,7 @@ def _shares(
     size, n = oracle.domain_size, part.reports
     if n < JUDGED_FROM:
         unknown, nothing = np.stack([np.zeros(size), np.ones(size)]), np.full(size, np.nan)
+        # Of a category that nobody reported even shares favour no value.
         even = np.full(size, 1 / size)
         return Shares(n, project(part.estimate) if n else even, part.estimate, nothing, unknown,
                       unknown)  # fmt: skip

@@ -89,6 +89,7 @@ class MixedRows(AttributeReports):
                 f"{name} sends several messages, of which nobody knows how many users sent them; "
                 "use a mechanism of one message, such as grr, olh or projective"
             )
+        # In rationals: k rounded shares might add up to a hair more than epsilon.
         share = self.sampled * Fraction(promise.epsilon) if promise.epsilon < math.inf else math.inf
         if not (promise.model == "local" and share <= Fraction(self.epsilon)):
             raise ValueError(
@@ -183,6 +184,7 @@ class MixedRows(AttributeReports):
         chosen = chosen_coordinates(n, len(self.attributes), self.sampled, rng).reshape(-1)
         messages = np.array(self.offsets[chosen], np.uint64)
         kinds = self._kind_of[chosen]
+        # By mechanism and not by attribute: dozens of attributes often share one.
         for kind, mechanism in enumerate(self.distinct):
             (here,) = np.nonzero(kinds == kind)
             cells = encoded(mechanism, here // self.sampled, chosen[here])

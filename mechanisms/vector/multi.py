@@ -84,6 +84,7 @@ def multi_optimal(
     """
     require_epsilon(epsilon)
     require_dimension(dimension)
+    # The variance has one minimum in k near there, so its neighbours are the only candidates.
     near = epsilon / _BEST_SHARE
     tried = {math.floor(near), math.ceil(near)} if sampled is None else {sampled}
     if sampled is None:

@@ -87,6 +87,7 @@ def predict(
             + design.mechanism.seed_variance
         )
         d, width = target.task.dimension, math.sqrt(noise)
+        # The coordinates' own mean is estimated with its noise; what shrinks is the rest.
         to_mean = noise / d + (1 - 1 / d) * _shrunk(noise, apart)
         intervals = one * width, all_of_them * width
         predictions.append(

@@ -170,6 +170,7 @@ class PrivUnit(CapChannel):
         """
         counts = checked_counts(counts, self.codes)
         n = reporters(counts, n)
+        # The last coordinate only made rows unit vectors; nobody asks for it.
         return self.books.total(counts)[: self.dimension] * (self.radius / (n * self.length))
 
     def estimated_variance(self, counts: Counts) -> Floats:

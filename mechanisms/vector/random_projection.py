@@ -132,6 +132,7 @@ class MultiRphm(VectorMean):
         Raises:
             ValueError: as `report`.
         """
+        # The client cuts off, so that epsilon holds whatever the public matrix does to a row.
         return np.clip(rows_in_cube(values, self.dimension) @ self.matrix, -1, 1)
 
     def encode(self, values: ArrayLike, rng: RandomSource) -> NDArray[np.uint32]:

@@ -34,6 +34,8 @@ def average_variance(
     if not high.any():
         return best
     one, other = squares[low][:, None], squares[high][None, :]
+    # Of laws with a given mean square the worst has at most two values: a linear programme with two
+    # constraints has a solution with two.
     share = (mean_square - one) / (other - one)
     mixed = (1 - share) * variances[low][:, None] + share * variances[high][None, :]
     return max(best, float(mixed.max()))

@@ -53,6 +53,7 @@ def equal_share(epsilon: float, parts: int) -> float:
     True
     """
     share = epsilon / parts
+    # A quotient rounded up would let so many parts exceed epsilon by a hair.
     while Fraction(share) * parts > Fraction(epsilon):
         share = float(np.nextafter(share, 0))
     return share

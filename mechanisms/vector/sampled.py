@@ -77,6 +77,7 @@ class SampledCoordinates(CubeMean):
         promise = self.mechanism.guarantee
         if not (
             promise.model == "local"
+            # In rationals: doubles would let k shares exceed epsilon by a rounding error.
             and self.sampled * Fraction(promise.epsilon) <= Fraction(self.epsilon)
         ):
             raise ValueError(
@@ -278,6 +279,8 @@ class SampledCoordinates(CubeMean):
         squares, users = self.sums(counts, power=2), self.users(counts)
         if not users > 1:
             raise ValueError("at least two reports are needed to judge a variance")
+        # Users who did not report a coordinate count as 0 in it, which scaling makes up for on
+        # average.
         spread = squares * (self.scale**2 / users) - self.estimate(counts) ** 2
         return np.asarray(spread / (users - 1))
 

@@ -37,6 +37,8 @@ def chosen(
     for size in range(min(len(sums) - 1 + times, most) + 1):
         entry: Counter[tuple[int, int]] = Counter()
         for added in range(max(0, size - len(sums) + 1), min(size, len(powers) - 1) + 1):
+            # Coordinates with the same cells are interchangeable, so sets of them are counted, not
+            # listed.
             ways = math.comb(times, added)
             for kind, count in _product(sums[size - added], powers[added]).items():
                 entry[kind] += ways * count

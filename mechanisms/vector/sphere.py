@@ -53,6 +53,7 @@ def largest_projections(sphere: int, lines: int) -> tuple[Floats, Floats]:
     farthest = min(math.pi / 2, _FARTHEST / math.sqrt(sphere))
     nodes, rule = _rule()
     angles = (nodes + 1) * (farthest / 2)
+    # The angle's density is cos^(D - 2); as an exponential it does not vanish for large D.
     masses = rule * np.exp((sphere - 2) * np.log(np.cos(angles)))
     masses /= masses.sum()
     x = np.sin(angles)

@@ -39,6 +39,7 @@ def orthonormal(rows: int, columns: int, seed: int) -> Floats:
     words = SeededRandom(int.from_bytes(label, "big")).words(rows * columns)
     normal = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
     factor, triangle = np.linalg.qr(normal.reshape(rows, columns))
+    # A QR factorisation fixes signs in its own way; only with these is the matrix Haar distributed.
     matrix: Floats = factor * np.where(np.diag(triangle) < 0, -1.0, 1.0)
     matrix.flags.writeable = False
     return matrix

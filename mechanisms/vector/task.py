@@ -83,6 +83,8 @@ class AttributeTask(Task[MixedRows]):
 def grid(model: str, dimension: int) -> int:
     """How many cells: a power of two of which windows' codes fit the counters."""
     cells = _SHUFFLE_CELLS if model == "shuffle" else _LOCAL_CELLS
+    # The widest window has as many codes as cells beside the cells themselves; a coordinate has
+    # all.
     while cells > 1 and dimension * (2 * cells + 2) > LARGEST_ALPHABET:
         cells //= 2
     return cells
