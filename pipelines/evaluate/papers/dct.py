@@ -23,7 +23,8 @@ from mechanisms.postprocess.channel_products import SlidingWindow
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.figures import Drawn
 from pipelines.evaluate.populations.numbers import Numbers
-from pipelines.evaluate.systems.means import Attacked, MeanSystem
+from pipelines.evaluate.systems.attacks import Attacked
+from pipelines.evaluate.systems.means import MeanSystem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

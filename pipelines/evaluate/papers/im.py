@@ -21,7 +21,8 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.privacy.divergence import worst_pair
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.figures import Drawn
-from pipelines.evaluate.systems.means import Attacked, MeanSystem, audit
+from pipelines.evaluate.systems.attacks import Attacked, audit
+from pipelines.evaluate.systems.means import MeanSystem
 
 SYSTEMS = ("gaussian", "gaussian_analytic", "ndm", "im_published", "im", "nm", "nm-em")
 """What its figures compare, the mechanism as published and as corrected."""

@@ -23,15 +23,8 @@ from pipelines.evaluate.engine.results import Results, say, write_table
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import dct, im
 from pipelines.evaluate.populations.numbers import Numbers, read_numbers
-from pipelines.evaluate.systems.means import (
-    ITERATED,
-    MEANS,
-    PUBLISHED,
-    MeanSystem,
-    attacked,
-    audit,
-    lines,
-)
+from pipelines.evaluate.systems.attacks import attacked, audit
+from pipelines.evaluate.systems.means import ITERATED, MEANS, PUBLISHED, MeanSystem, lines
 from pipelines.options import option
 
 COLUMNS = pa.schema(
