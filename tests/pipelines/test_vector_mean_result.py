@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
-from pipelines.metrics.vector_mean.result import estimated
+from pipelines.metrics.vector_mean.result import estimated, shrunk
 from transforms.collect_counts import Counted
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24
 
 
-def job(mechanism, shrink):
-    """What `estimated` asks of a job, the bounds being -1 and 1."""
-    options = SimpleNamespace(confidence=0.95, shrink=shrink)
-    return SimpleNamespace(
-        rows=mechanism, messages=int(mechanism.messages), options=options, prior=None
-    )
+def decoded(mechanism, messages):
+    """The row that messages come to."""
+    counted = Counted(mechanism.count(messages), messages.size, 0)
+    return estimated(mechanism, counted, messages.size // int(mechanism.messages), 0.95)[0]
 
 
 def rows_of(mechanism, rows, rng):
@@ -42,12 +38,12 @@ def test_shrinking_serves_no_row_worse_where_few_report_each_coordinate(build, s
     """
     mechanism, rng = build(8.0, D), SeededRandom(6)
     truth = np.where(np.arange(D) % 2, LEVEL, -LEVEL)
-    rows, asked, errors = np.tile(truth, (N, 1)), job(mechanism, shrink), np.zeros(2)
+    rows, errors = np.tile(truth, (N, 1)), np.zeros(2)
     for _ in range(RUNS):
         messages = rows_of(mechanism, rows, rng)
-        found = estimated(asked, Counted(mechanism.count(messages), messages.size, 0))
-        assert found.row.reports.mean() < 100
-        for place, guess in enumerate((found.row.unbiased, found.shrunk.estimate)):
+        row = decoded(mechanism, messages)
+        assert row.reports.mean() < 100
+        for place, guess in enumerate((row.unbiased, shrunk(row, shrink, None).estimate)):
             errors[place] += np.mean((guess - truth) ** 2)
     assert errors[1] < 0.9 * errors[0]
 
@@ -58,9 +54,7 @@ def test_the_noise_that_is_taken_off_is_the_noise_there_is(build):
     rows, judged, seen = np.zeros((N, D)), 0.0, 0.0
     for _ in range(RUNS):
         messages = rows_of(mechanism, rows, rng)
-        row = estimated(
-            job(mechanism, "none"), Counted(mechanism.count(messages), messages.size, 0)
-        ).row
+        row = decoded(mechanism, messages)
         judged, seen = judged + row.judged.mean(), seen + np.mean(row.unbiased**2)
         assert (row.standard_error**2 > 1.2 * row.judged.mean()).mean() > 0.5
     # A sum of 2,400 squares is known to 3 %, with heavier tails than normal ones to less.
