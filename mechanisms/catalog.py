@@ -128,6 +128,7 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
 def _ordered() -> list[Registration]:
     """All that is registered, in an order that does not depend on who imported what first."""
     _import_all()
+    # By module and not by the time of import, for the order decides between designs that err alike.
     place = {module: place for place, module in enumerate(MODULES)}
     return sorted(known(), key=lambda one: place.get(one.constructor.__module__, len(place)))
 
@@ -145,6 +146,8 @@ def _import_foreign(point: EntryPoint) -> None:
     """Have another distribution's module register its mechanisms."""
     try:
         point.load()
+    # Whatever another distribution's module raises, it is that distribution to whom it must be
+    # said.
     except Exception as error:
         owner = point.dist.name if point.dist else "an unnamed distribution"
         raise RegistrationError(

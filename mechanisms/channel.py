@@ -199,6 +199,7 @@ class Mechanism(ABC):
         Returns:
             (outcomes,) int64, in the order of `weights`.
         """
+        # By way of the real client and the real collector, for that is what an attack is to test.
         return self.count(self.perturb(np.full(size, cell), rng))
 
     def channel(self, cell: int) -> Floats:
@@ -271,6 +272,7 @@ class Mechanism(ABC):
             array = array.astype(np.int64)
         if array.ndim != 1:
             raise ValueError(f"cells must be one-dimensional, not of shape {array.shape}")
+        # How many and never which: this text may end up in a log.
         if array.size and not (0 <= array.min() and array.max() < self.inputs):
             outside = np.count_nonzero((array < 0) | (array >= self.inputs))
             raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.inputs - 1}")

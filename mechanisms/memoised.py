@@ -113,6 +113,7 @@ class MemoisedClient:
                 f"cells must be integers, one or a row of them for each value, not "
                 f"{array.dtype} of shape {array.shape}"
             )
+        # Equal cells have one key and so one message: it is drawn once and copied.
         distinct, places = np.unique(array, axis=0, return_inverse=True)
         memo = [self._messages(distinct[i : i + 1]) for i in range(len(distinct))]
         return _spread(memo, places.ravel())
@@ -203,6 +204,8 @@ class MemoisedClient:
 
     def _key(self, purpose: bytes, name: bytes) -> bytes:
         """The key of one stream; purposes differ in length and all else but the name is fixed."""
+        # Every part but the last has a fixed length for its purpose, so no two contexts spell
+        # alike.
         context = purpose + self.fingerprint + self.metric.to_bytes(2, "little") + self._law
         return hmac.digest(self.secret, context + name, hashlib.sha256)
 

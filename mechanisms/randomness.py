@@ -39,6 +39,8 @@ class _Keystream(ABC):
 
     def _fill(self, array: NDArray[Any]) -> None:
         """Overwrite an array with keystream."""
+        # Two processes with one key would draw the same noise, and the difference of their reports
+        # would have none.
         if self._process != os.getpid():
             self._after_fork()
         target = array.data.cast("B")
@@ -88,6 +90,8 @@ class _Keystream(ABC):
             return raw // dtype.type(step) if bound > 1 else np.zeros(count, dtype)
 
         result = draw(size)
+        # A remainder in place of rejection would favour small integers: a bias that no epsilon
+        # counts.
         while (rejected := np.flatnonzero(result > last)).size:
             result[rejected] = draw(rejected.size)
         return result.astype(np.uint64, copy=False)
@@ -188,6 +192,7 @@ class _Keystream(ABC):
         return order
 
     def __reduce__(self) -> NoReturn:
+        # A copy would repeat the stream wherever it is opened.
         raise TypeError(
             f"{type(self).__name__} must not be pickled or copied: two holders of one key draw "
             "the same noise. Open a generator where it is used (in Beam: in DoFn.setup)."

@@ -127,6 +127,7 @@ class Registration:
             ValueError: one is unknown or missing, or out of range.
         """
         try:
+            # Bound first, so that a wrong name is told from a TypeError of the constructor's own.
             inspect.Signature(list(self.parameters.values())).bind(**parameters)
         except TypeError as error:
             accepted = ", ".join(

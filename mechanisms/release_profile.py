@@ -64,6 +64,7 @@ def release_profile(design: Design[Any]) -> PrivacyLoss:
     # left of delta is next to nothing, and a far point would only make composition coarse.
     if local.epsilon <= _NEAR * max(epsilon for epsilon, _ in points):
         points.append((local.epsilon, local.delta))
+    # Where several bounds speak of one epsilon all of them hold, so the least does.
     bounds = {epsilon: min(d for e, d in points if e == epsilon) for epsilon, _ in points}
     ascending = sorted(bounds)
     return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
@@ -99,6 +100,7 @@ def _ladder(released: Guarantee) -> tuple[float, ...]:
     below = released.epsilon * np.arange(_BELOW + 1) / _BELOW
     if not 0 < released.delta < 1:
         return tuple(below.tolist())
+    # Losses of large batches are nearly normal: in its deviations the curve has one shape.
     sigma = gaussian_mu(released.epsilon, released.delta)
     beyond = released.epsilon + sigma * np.array(_BEYOND)
     return tuple(np.append(below, beyond[beyond <= _LARGEST]).tolist())

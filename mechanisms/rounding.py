@@ -34,6 +34,7 @@ def exponential_bounds(x: float) -> tuple[Fraction, Fraction]:
         return Fraction(1), Fraction(1)
     with localcontext() as context:
         context.prec = _DIGITS
+        # A double is a decimal exactly, so nothing but the exponential itself is rounded.
         value = Fraction(Decimal(x).exp())
     slack = value / 10 ** (_DIGITS - 5)
     return value - slack, value + slack

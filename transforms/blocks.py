@@ -46,6 +46,7 @@ class GroupOnce(beam.PTransform):
 
 def bucket_of(digests: NDArray[np.uint64], buckets: int) -> NDArray[np.uint64]:
     """(n,) buckets below `buckets` of (n,) words whose high bits are uniform: equal ranges."""
+    # A product in place of a remainder: it takes the high bits, which are the well mixed ones.
     return ((digests >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
 
 
@@ -121,6 +122,7 @@ class PartitionDoFn(beam.DoFn):
         for window, waiting in self._waiting.items():
             rows = np.concatenate(waiting)
             for bucket, part in partition(rows, self.assign(rows), self._buckets):
+                # The window's end for all: a row's own time would go past the shuffle with it.
                 yield WindowedValue((bucket, self.packed(part)), window.max_timestamp(), [window])
 
 

@@ -81,6 +81,8 @@ class CountMessages(beam.CombineFn):
         return Counting()
 
     def add_input(self, state: Counting, messages: Messages) -> Counting:
+        # What no client can have sent is counted and left out: it may be an attack, and stops
+        # nothing.
         valid = self._mechanism.valid(messages)
         came = int(np.count_nonzero(valid))
         kept = messages if came == messages.size else messages[valid]

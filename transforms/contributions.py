@@ -153,6 +153,7 @@ def _least_per_group(groups: NDArray[np.uint64], keys: NDArray[np.uint64]) -> ND
     """Indices of the row with the least key of each group."""
     if not groups.size:
         return np.empty(0, np.intp)
+    # The order within a user does not matter here: priorities decide, which are looked at below.
     order = np.argsort(groups)
     ordered = groups[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -53,6 +53,7 @@ class CountLateDoFn(beam.DoFn):
         if ended.read():
             tally(LATE, keyed[1])
         else:
+            # One timer a window: from when it fires, whatever comes is late.
             end.set(window.end)
 
     @on_timer(END)

@@ -149,6 +149,8 @@ class OneOfEachDoFn(beam.DoFn):
             rows = np.frombuffer(piece, self._form.dtype)
             kept.append(rows)
             pending += rows.size
+            # A flood of copies is put together as it comes, so that memory goes by ids and not by
+            # reports.
             if pending >= max(self._compact_at, kept[0].size):
                 kept, pending = [self._one(np.concatenate(kept))], 0
         records = self._one(np.concatenate(kept))
@@ -214,6 +216,8 @@ def one_of_each_seal(records: Records) -> Records:
         (seals,) in the order of their seals; of several reports, the one with the least bytes.
     """
     ordered = records[np.argsort(_ranks(records), kind="stable")]
+    # Equal seals under other ids: who copies a report can change the id, and nothing that is
+    # sealed.
     names = np.empty(ordered.size, _SEAL)
     for name in _SEAL.names or ():
         names[name] = ordered[name]

@@ -151,6 +151,7 @@ def irreducible(degree: int) -> int:
     ['0b111', '0b1011', '0b100011011']
     """
     candidates = range(1 << degree | 1, 2 << degree)
+    # A reducible polynomial has a factor of at most half its degree.
     factors = range(2, 2 << degree // 2)
     return next(f for f in candidates if all(_remainder(f, g) for g in factors))
 

@@ -148,6 +148,7 @@ class LinearForms(Forms):
     def _limb_digits(self) -> int:
         """How many digits of an inner product are looked up at a time (at least 1)."""
         w = 1
+        # The more digits a look-up takes, the fewer there are, until the table leaves the cache.
         while w < self.digits and self.field.order ** (2 * w + 2) <= _LARGEST_TABLE:
             w += 1
         return w

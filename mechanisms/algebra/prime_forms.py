@@ -79,6 +79,7 @@ class PrimeForms(Forms):
         spectrum[0] = n
         transform = fft.ifftn(spectrum.reshape((q,) * self.digits), overwrite_x=True)
         counts = transform.real.ravel() * (self.vectors // q)
+        # Counts are whole, so an error below a quarter is seen and rounds away.
         exact = np.rint(counts)
         if not np.abs(counts - exact).max() < 0.25:
             raise ArithmeticError("the Fourier transform lost the exact counts")

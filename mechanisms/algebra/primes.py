@@ -16,6 +16,7 @@ def is_prime(number: int) -> bool:
         return number >= 2
     if number % 2 == 0:
         return False
+    # Hash ranges stay below 2^28, where a cleverer test would save nothing.
     return all(number % divisor for divisor in range(3, math.isqrt(number) + 1, 2))
 
 

@@ -104,5 +104,7 @@ class ProjectiveSpace:
         tested = self.forms.passed(table)[:values]
         if values == tested.size:
             return tested
+        # A value (v, 0) sees a code's form and not its symbol, so symbols are added up one digit
+        # lower; the last code, (0, 1), lies on all of these hyperplanes.
         others = self.lower.support(table.sum(axis=1), values - tested.size) + last
         return np.concatenate([tested, others])

@@ -91,6 +91,7 @@ class Boost:
         Raises:
             ValueError: the counts are not integers, not of that shape, or out of range.
         """
+        # The root is the public number of records: noise on it would protect nothing.
         root, *nodes = self.tree.totals(self._checked(counts))
         noisy = [self.noise.perturb(level, rng) for level in nodes]
         return self.tree.fit(int(root[0]), noisy)[-1]

@@ -87,6 +87,8 @@ class ExponentialMechanism:
         if not (array.ndim == 1 and array.size and np.isfinite(array).all()):
             raise ValueError("scores must be a vector of at least one finite number")
         unit = Fraction(self.sensitivity) / int(self.resolution)
+        # In rationals: quotients of doubles may fall on either side of a step, and the score of a
+        # neighbour then moves by a step too many.
         return [math.floor(Fraction(score) / unit) for score in array.tolist()]
 
     @property

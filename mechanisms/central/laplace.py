@@ -62,6 +62,7 @@ class DiscreteLaplace:
     @cached_property
     def half_table(self) -> list[int]:
         """Weights of the noise values 0, 1, 2, ..., B; those of -1, -2, ... mirror them."""
+        # Rounded up, as each weight is below: the next one out may only be too likely.
         step = ceiling((1 << _PRECISION) / exponential_bounds(self.decay)[0])
         # tanh(decay/2) is the ideal mass of zero; the rest of the room is for rounding up.
         weights = [int((_WORD - (1 << 58)) * math.tanh(self.decay / 2))]
@@ -92,6 +93,8 @@ class DiscreteLaplace:
     def guarantee(self) -> Guarantee:
         """Exact: where both supports overlap the ratio is bounded; what sticks out is delta."""
         table, total = self.weights
+        # Shifted by the sensitivity, the tables have these ends for themselves: what sticks out is
+        # delta.
         outermost = int(table[: int(self.sensitivity)].sum())
         return Guarantee(
             "central",

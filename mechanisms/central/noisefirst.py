@@ -152,6 +152,7 @@ class NoiseFirst:
             best = int(total.argmin())
             previous.append(int(start[best]))
             reopened = total[best] + price
+            # A start that costs no less than reopening here never becomes the best one again.
             keep = total < reopened
             start, cost = np.append(start[keep], here), np.append(cost[keep], reopened)
             mean, spread = np.append(mean[keep], 0.0), np.append(spread[keep], 0.0)

@@ -168,6 +168,7 @@ class SmoothMedian:
         median = ordered[(ordered.size + 1) // 2 - 1]
         edges = (self.grid[1:] + self.grid[:-1]) / 2
         below = self._cumulative((edges - median) / self.scale(values))
+        # What lies beyond either end of the grid belongs to the end: clamping is post-processing.
         cuts = np.concatenate([[0], np.floor(below * _UNIT).astype(np.int64), [_UNIT]])
         table = (np.diff(cuts) + self._extra).astype(np.uint64)
         return table, _UNIT + self._extra * (int(self.cells) + 1)

@@ -153,6 +153,7 @@ class DistributionEstimator:
         """(codes,) what each code stands for, where a mean is wanted."""
         if isinstance(self.mechanism, ScalarMean):
             return self.mechanism.decoded
+        # The mean of the unbiased shares, as one weight for each code.
         return np.asarray(self.points @ self.reconstruction.shares)
 
     @cached_property
@@ -192,6 +193,7 @@ class DistributionEstimator:
         shares = best.distribution
         unbiased = self.reconstruction.shares @ array / n
         sums = np.minimum(np.cumsum(shares), 1.0)
+        # Rounding may leave a cumulative share a hair below.
         sums[-1] = 1.0
         low, high = self.ramps.distribution_limits(array, n, confidence)
         # Up to an edge there are at least as many values as to the point before it, and at most

@@ -41,6 +41,8 @@ class NoiseBound(NamedTuple):
         full = np.where(targets >= 1, noise, 0).max(axis=1)
         empty = np.where(targets <= 0, noise, 0).max(axis=1)
         slope = full - empty
+        # Raised until the line is nowhere below: a population mixes inputs, and a line's mean is
+        # the line at their mean.
         level = (noise - slope[:, None] * targets).max(axis=1)
         return cls(level, slope, np.ptp(weights, axis=1))
 

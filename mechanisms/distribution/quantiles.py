@@ -27,6 +27,7 @@ def quantiles(probabilities: ArrayLike, shares: Floats, edges: Floats) -> Floats
     levels = np.asarray(probabilities, np.float64)
     sums = np.concatenate([[0.0], np.cumsum(shares)])
     bin_ = np.searchsorted(sums[1:-1], levels, side="left")
+    # In an empty bin every point is a quantile; its beginning is taken.
     mass = np.where(shares[bin_] > 0, shares[bin_], 1)
     inside = np.clip((levels - sums[bin_]) / mass, 0, 1)
     return np.asarray(edges[bin_] + inside * np.diff(edges)[bin_])

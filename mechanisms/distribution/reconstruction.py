@@ -75,6 +75,8 @@ class Reconstruction:
         """
         spread = np.sqrt(self.table.mean(axis=1))[:, None]
         scaled = self.table / np.where(spread > 0, spread, 1)  # a code that never comes has none
+        # By way of QR: forming M^T D^-1 M would square the condition number of a nearly singular
+        # channel.
         basis, factor = linalg.qr(scaled, mode="economic", check_finite=False)
         with np.errstate(all="ignore"):
             try:

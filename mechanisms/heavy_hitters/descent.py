@@ -111,6 +111,7 @@ class _Level:
         hits = self._hits(parents, added, groups, threshold)
         states = [ways[int(parents.states[parent])].states[which] for parent, which, _ in hits]
         sums = np.concatenate([sums for _, _, sums in hits])
+        # The beam bounds the work of the next level, whatever the counts say.
         best = np.argsort(-sums, kind="stable")[: self.search.beam]
         return Prefixes(self._joined(parents, added, hits)[best], np.concatenate(states)[best])
 
@@ -120,6 +121,8 @@ class _Level:
         chance = Chance.of(self.rows[group] for group in groups)
         added = {state: way.complete for state, way in ways.items()}
         candidates = sum(len(added[state]) for state in parents.states.tolist())
+        # Bonferroni over the candidates: what nobody holds stands out by chance only so often in
+        # all.
         threshold = chance.threshold(self.search.false_strings / max(candidates, 1))
         hits = self._hits(parents, added, groups, threshold)
         codes = self._joined(parents, added, hits)
@@ -142,6 +145,8 @@ class _Level:
         for parent, state in enumerate(parents.states.tolist()):
             sums = np.zeros(parts[state].shape[1], np.int32)
             for score, part, start in zip(scores, parts[state], begun[:, parent], strict=True):
+                # Hashes of a prefix and of what follows are joined by XOR, so a candidate costs one
+                # look-up.
                 sums += score[part ^ start]
             which = np.flatnonzero(sums >= threshold)
             hits.append((parent, which, sums[which]))

@@ -109,6 +109,8 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     shares = (seen - 1 / width) / (1 - 1 / width)
     estimate = (weights * shares).sum(axis=0) / total
     inside = np.clip(estimate, 0, 1)
+    # The groups that speak for a string are a sample of all users; were it everybody, none of this
+    # would be added.
     drawn = inside * (1 - inside) * (1 - total / users.sum())
     noise = (protocol.oracle.variance(inside, 1) + drawn) / total
     shared = np.array([_collisions(protocol, *pair) for pair in zip(rows, buckets, strict=True)])
@@ -129,5 +131,6 @@ def _collisions(protocol: Protocol, row: Row, buckets: NDArray[np.uint32]) -> fl
     """The variance that strangers in one bucket cause: what the buckets vary by beyond noise."""
     if not row.n:
         return 0.0
+    # Buckets without a string that was published show what sharing a bucket does to one.
     strangers = np.delete(row.estimates, np.unique(buckets))
     return max(float(np.var(strangers) - protocol.oracle.variance(0.0, row.n)), 0.0)

@@ -148,6 +148,7 @@ def _compact_geometry(target: Target[FrequencyTask]) -> ProjectiveGeometry:
     counter for each point, in each group.
     """
     width = target.task.domain_size
+    # The least field for each number of digits: its space has the fewest points to spare.
     fields = {ProjectiveSpace.holding(width, q).digits: q for q in reversed(orders(width))}
     spent = _spending(target)
 

@@ -158,6 +158,7 @@ class Levels(Mechanism):
         Returns:
             (size,) integers in 0 .. groups - 1, in proportion to the shares.
         """
+        # Shares are integers, so uniform slots make a draw that follows them exactly.
         slots = rng.integers(self._group_of_slot.size, size)
         groups: NDArray[np.int64] = self._group_of_slot[slots.astype(np.int64)]
         return groups

@@ -140,6 +140,7 @@ class PrefixCode(Public):
             read = symbol[data[starts[active] + position]]
             codes[active, position] = read
             usable[active[read == END]] = False
+        # A cut string would otherwise be taken for a shorter one that somebody holds.
         codes[:, -1] = np.where(lengths > self.max_length, MORE, END)
         return codes, usable
 

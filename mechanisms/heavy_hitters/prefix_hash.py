@@ -58,6 +58,8 @@ class PrefixHash(Public):
         rng = SeededRandom(int.from_bytes(label, "big"))
         tables = np.zeros((len(self.lengths), max(self.lengths), self.symbols), np.uint32)
         for table, length in zip(tables, self.lengths, strict=True):
+            # Rows beyond a group's length stay 0, so that its hash looks at a prefix and at nothing
+            # else.
             words = rng.words(length * self.symbols).reshape(length, self.symbols)
             table[:length] = words & np.uint64(self.width - 1)
         return tables

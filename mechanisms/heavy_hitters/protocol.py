@@ -87,6 +87,7 @@ class Protocol(Public):
         Returns:
             (n,) input cells of `levels`.
         """
+        # Drawn without the value: which level a user speaks for reveals nothing.
         groups = self.levels.draw(len(codes), rng)
         cells = np.empty(len(codes), np.uint32)
         for start in range(0, len(codes), _BLOCK):

@@ -120,6 +120,7 @@ class Schedule:
         def certain(frequency: float) -> bool:
             return self.chance_of_missing(code, oracle, n, search, frequency) <= MISSED
 
+        # In logarithms: limits from a billionth up are told apart equally well.
         low, high = 1e-9, 1.0
         if not certain(high):
             return math.inf
@@ -161,6 +162,7 @@ def lost(oracle: FrequencyOracle, frequency: float, users: float, rows: int, tai
     if not allowed > 0:
         return 1.0
     n = max(int(users), 1)
+    # What chance reaches as rarely as allowed, in each of the rows.
     needed = rows * (int(Binomial(n, oracle.other).isf(allowed)) + 1)
     share = oracle.other + frequency * oracle.contrast
     return Binomial(rows * n, share).cdf(needed - 1)

@@ -53,6 +53,8 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
         largest: how many users the largest group has.
     """
     _, place, ties = np.unique(estimates, return_inverse=True, return_counts=True)
+    # The mean of the normal law between two of its quantiles is the difference of the densities
+    # there, over the probability between them.
     ends = np.concatenate([[0.0], np.cumsum(ties) / estimates.size])
     density = np.exp(-(special.ndtri(ends) ** 2) / 2) / np.sqrt(2 * np.pi)
     mean = -np.diff(density) * estimates.size / ties

@@ -134,6 +134,8 @@ def _shortest_path(code: PrefixCode, search: Search, need: Need) -> _Path:
     for end in range(1, code.max_length + 1):
         last = end == code.max_length
         ways = []
+        # Dynamic programming: the best way to a prefix length is the best way to a shorter one and
+        # a step.
         for step in range(1, end + 1):
             group = users(step, step == end, last)
             if group is None:

@@ -59,6 +59,7 @@ def designs(target: Target[Task[M]]) -> list[Design[M]]:
     by_name: dict[str, Design[M]] = {}
     refusals: list[ValueError] = []
     for one in candidates:
+        # Its better stands already, and solving for what a batch allows takes time.
         if target.rule == "shuffle" and one.second_to in by_name:
             continue
         try:
@@ -164,6 +165,7 @@ def _least_of_one(
     if excess(low) <= 0:
         return at(low)
     # Errors fall nearly like powers of epsilon and of n, so in logarithms few steps are needed.
+    # Roots are found to a tolerance on either side; steps from there end on the side that keeps it.
     root = optimize.brentq(excess, low, high, xtol=3e-4)
     steps = (root + step * 4e-4 for step in range(1 << 20))
     return next(design for design in map(at, steps) if design.error <= error**2)

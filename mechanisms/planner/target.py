@@ -140,6 +140,8 @@ class Target(Generic[T_co]):
         """
         if self.bound == "published":
             return self.bound
+        # Without an epsilon of the batch, reports spend what they may and the batch's follows from
+        # that.
         return "local" if self.epsilon is None else self.model
 
     @property

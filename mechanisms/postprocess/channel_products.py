@@ -144,6 +144,7 @@ class SlidingWindow:
         middle = covered[self.margin : self.codes - self.margin]
         middle[:] = sums[-1]
         middle[: self.inputs] = sums
+        # A code is covered by the last `width` cells up to it: a difference of two running sums.
         middle[self.width :] -= sums[:-1]
         return _levelled(self.inside, self.outside, covered, sums[-1])
 

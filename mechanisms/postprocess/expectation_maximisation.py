@@ -196,6 +196,7 @@ class _Climb:
     def step(self, point: _Point) -> _Point:
         """One iteration: f <- f * M^T(n / M f), normalised; smoothed if that is wanted."""
         ratio = np.zeros(self.counts.size)
+        # Codes that never came have no say, and their prediction may be 0.
         np.divide(self.counts, point.predicted, out=ratio, where=self.seen)
         f = point.distribution * self.channel.adjoint(ratio)
         return self.at(smoothed(f) if self.smooth else _scaled(f))
@@ -208,6 +209,7 @@ class _Climb:
         bend = second.distribution - first.distribution - change
         if not (bend != 0).any():
             return second
+        # At 1 the extrapolation is the second step itself: it is never shorter than that.
         reach = max(1.0, float(np.linalg.norm(change) / np.linalg.norm(bend)))
         f = point.distribution + 2 * reach * change + reach**2 * bend
         f = np.maximum(f, _LARGEST_SHRINKAGE * second.distribution)  # a 0 would stay 0

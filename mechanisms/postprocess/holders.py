@@ -59,6 +59,8 @@ class SupportLaw:
             Wilson, JASA 1927, with a continuity correction and the skewness term of Cornish,
             Fisher, Revue de l'Institut International de Statistique 1938.
         """
+        # The exact law costs a sum for each value, and the corrected normal one is as good where
+        # the support varies much.
         sparse = self._variance(support) < _SPARSE
         limit = np.empty(support.size, np.float64)
         limit[sparse] = self._exact(support[sparse], tail)

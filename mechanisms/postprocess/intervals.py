@@ -111,6 +111,7 @@ def intervals(
     support = np.clip(np.rint(n * (law.other + centre * law.contrast)), 0, n).astype(np.int64)
     distinct, place = np.unique(support, return_inverse=True)
     most = law.most_holders(distinct, tail)
+    # Few supporters for many holders is many non-supporters for few: one routine serves both ends.
     fewest = n - law.complement.most_holders(n - distinct[::-1], tail)[::-1]
     place, middle = place.reshape(centre.shape), np.clip(centre, 0, 1)
     return np.minimum((fewest / n)[place], middle), np.maximum((most / n)[place], middle)

@@ -87,4 +87,5 @@ def _tail(seen: Counts, n: int, low: Floats, high: Floats) -> float:
     """The least probability of any of some counts under the laws that bound them, times all."""
     above = binomial_sf(seen - 1, n, np.clip(high * (1 + _ROUNDING), 0, 1))
     below = binomial_cdf(seen, n, np.clip(low * (1 - _ROUNDING), 0, 1))
+    # Each count is tested from both sides, and all of them share one probability.
     return float(min(1.0, 2 * seen.size * min(np.min(above), np.min(below))))

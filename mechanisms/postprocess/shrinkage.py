@@ -96,6 +96,7 @@ def _moved(row: Floats, noise: float, target: Floats, lost: int) -> Shrunk:
         return Shrunk(row, target, target, 0.0)
     # In units of the largest distance, so that no square overflows or vanishes.
     squares = float(np.sum((apart / size) ** 2))
+    # The positive part: below 0 the estimate would be turned round, which serves no truth.
     factor = max(0.0, 1 - dimensions * (noise / size) / (size * squares))
     return Shrunk(row, target + factor * apart, target, factor)
 

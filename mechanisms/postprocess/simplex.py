@@ -40,6 +40,7 @@ def project(vector: ArrayLike) -> Floats:
     v = np.maximum(v / 2 - v.max() / 2, -1) * 2
     descending = np.sort(v)[::-1]
     excess = (np.cumsum(descending) - 1) / np.arange(1, v.size + 1)
+    # The last place at which the sorted entry exceeds the shift is the size of the support.
     shift = excess[np.flatnonzero(descending > excess)[-1]]
     projection: Floats = np.maximum(v - shift, 0)
     return projection

@@ -137,6 +137,7 @@ def _runs(data: bytes) -> Iterator[_Run]:
     at = 0
     while at + 2 <= len(data):
         length = data[at] + 256 * data[at + 1]
+        # As many as fit whole; what is cut short waits for the next block.
         most = (len(data) - at) // (length + 2)
         if not most:
             return

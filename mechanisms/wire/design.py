@@ -70,6 +70,7 @@ def _(part: Fraction) -> Json:
 
 @described.register(Real)
 def _(part: Real) -> Json:
+    # Decimal digits depend on who writes them; hexadecimal ones are the double itself.
     return float(part).hex()
 
 

@@ -102,6 +102,8 @@ def _written(value: Json) -> str:
         case int() | float():
             return _number(value)
         case Mapping():
+            # RFC 8785 sorts by UTF-16 units, as JavaScript does; code points would differ beyond
+            # the BMP.
             pairs = sorted(value.items(), key=lambda pair: _utf16(pair[0]))
             return "{" + ",".join(f"{_written(k)}:{_written(v)}" for k, v in pairs) + "}"
         case list() | tuple():

@@ -103,6 +103,8 @@ class Reports:
         """
         reports = cls._plain(Form(), fingerprint, metric, messages)
         size = len(reports)
+        # 128 random bits each: two honest reports never share an id, so a repeated one is a
+        # duplicate.
         reports.records["report_id"] = rng.words(2 * size).reshape(size, 2)
         return reports
 

@@ -93,6 +93,7 @@ class Expected:
             return self.refused(OTHER_FORM, len(reports))
         metrics = reports.records["metric"]
         known: NDArray[np.bool_] = metrics < len(self.alphabets)
+        # Inside a seal there is nothing to be read yet.
         possible = known if self.form.sealed else known & self._possible(reports)
         unknown = len(reports) - int(np.count_nonzero(known))
         impossible = len(reports) - unknown - int(np.count_nonzero(possible))

@@ -67,6 +67,7 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
     sealed.records["key_id"] = int.from_bytes(name, "little")
     words = reports.records["message"].tobytes()
     boxes = [
+        # One by one, since the shuffler parts a user's messages from each other.
         _SUITE.encrypt(words[8 * i : 8 * i + 8], key, info(reports.fingerprint, metric, name))
         for i, metric in enumerate(reports.records["metric"].tolist())
     ]

@@ -100,6 +100,7 @@ def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
 
 def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
     """What an account comes to, in numbers."""
+    # The latest version's budget is the one that the next release will be held against.
     last = max(entries, key=lambda entry: (entry.version, entry.reserved_at))
     spent, budget = losses_of(entries), last.budget
     added, joint = summed(spent), total(spent, budget.delta)

@@ -130,6 +130,7 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
     if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
+        # A little inside of the root, whose own error may lie on either side.
         by_limit = math.exp(crossing - 2 * _NEAR)
     candidates = [_downward(share, 3) for share in (by_limit, by_sum, 0.999 * by_sum)]
     return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
@@ -174,6 +175,7 @@ def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> flo
 
 def _shrunk(loss: Loss, share: float) -> Loss:
     """The same release at a smaller epsilon; of a profile that is not known, nothing is claimed."""
+    # A smaller epsilon has another curve, and a scaled old one would be a guess.
     return loss.model_copy(update={"epsilon": loss.epsilon * share, "profile": ()})
 
 
@@ -199,6 +201,8 @@ def _bare(loss: Loss) -> _Claim:
 def _grouped(claims: Counter[_Claim]) -> list[tuple[frozenset[_Claim], int]]:
     """(claims that are counted as one, how many releases they are), few enough of them."""
     groups = [(frozenset([claim]), times) for claim, times in claims.items()]
+    # Alike to ever fewer digits; a group counts as the worst of its members, so the price only
+    # rises.
     for digits in range(4, 0, -1):
         if len(groups) <= _KINDS:
             break

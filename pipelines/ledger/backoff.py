@@ -32,5 +32,6 @@ class Backoff:
         while attempt == 0 or time.monotonic() < ends:
             yield attempt
             bound = min(_LONGEST, _FIRST * 2 ** min(attempt, 20))
+            # Anywhere below the bound: rivals that failed together would otherwise return together.
             self.sleep(bound * self.rng.integers(1 << 20, 1)[0] / (1 << 20))
             attempt += 1

@@ -106,6 +106,8 @@ class BucketStore:
         """Swap until it is known who was faster."""
         for _ in self.backoff.attempts():
             snapshot = self.read()
+            # Our attempt that seemed to fail may have arrived: to write it again would charge it
+            # twice.
             if snapshot.holds(entry):
                 return True
             if snapshot.revision != revision:

@@ -43,6 +43,7 @@ class GoogleObject:
         with self._plain_words():
             blob = self._blob()
             try:
+                # Without the library's own retries: the pauses are ours, and they end when ours do.
                 content = blob.download_as_bytes(timeout=self.timeout, retry=None)
             except self._errors.NotFound:
                 self._require_bucket()

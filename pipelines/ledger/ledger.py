@@ -188,17 +188,21 @@ class Ledger:
             earlier = self._earlier(request, account)
             if earlier is not None:
                 return Reservation(self, earlier, published=True)
+            # The ledger has changed by it, so what was just read is decided on no more.
             if self._tidied(request, account):
                 continue
             require_continuing(request, account)
             if not vacant:
                 require_vacant(request.output)
+                # Once is enough: nobody but this run writes there, and a bucket is slow to list.
                 vacant = True
             mine = paid(request, account, entry)
             if mine is None:
                 require_affordable(request, account)
             else:
                 began(mine)
+            # Written only on the revision that the decision was taken on: two rivals cannot both
+            # fit into what is left.
             if self.store.write(mine or entry, snapshot.revision):
                 return Reservation(self, mine or entry, published=False)
         raise FailedError(self._crowded)

@@ -18,6 +18,7 @@ def after_failure(entry: Entry) -> dict[str, Any] | None:
     published = publication(entry)
     if published == "this release":
         return {"state": "committed"}
+    # Something stands there that may be part of it: in doubt the price stays.
     if published != "nothing":
         return None
     return {"state": "spent" if entry.irrevocable else "returned"}

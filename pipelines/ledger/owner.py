@@ -28,6 +28,7 @@ def may_run(owner: Owner) -> bool:
         return False
     except OSError:
         pass  # it exists, and belongs to another user
+    # The number alone does not tell, for systems give it to later processes again.
     return _started(owner.process) == owner.started
 
 
@@ -58,6 +59,7 @@ def is_ours(entry: Entry) -> bool:
 
 def _host() -> str:
     """A digest of what tells this machine, or container, from others."""
+    # Containers of one image share a machine id; the namespace of processes tells them apart.
     parts = (platform.node(), _text("/etc/machine-id"), _link("/proc/self/ns/pid"))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

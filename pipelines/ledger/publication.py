@@ -30,6 +30,7 @@ def publication(entry: Entry) -> Publication:
             ours = statement.get("release_id") == entry.release_id
             return "this release" if ours else "something"
         release.require_vacant(entry.output)
+    # What cannot be read may be a release, so it is not taken for a vacant folder.
     except (RequestError, OSError, ValueError, AttributeError):
         return "something"
     return "nothing"

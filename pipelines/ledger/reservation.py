@@ -70,6 +70,8 @@ class Reservation:
         facts = {"state": "committed", "output": release_folder, "release_id": release_id}
         if self._ledger.entry(self.entry.id).state not in ("reserved", "committed"):
             caution(f"entry {self.entry.id} of the ledger had been settled; it counts again")
+        # A release that is out has been seen, so it counts, whatever somebody had settled
+        # meanwhile.
         self.entry = self._ledger.change(self.entry.id, lambda _: facts)
 
     def hand_over(self) -> None:

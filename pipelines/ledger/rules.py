@@ -117,6 +117,8 @@ def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
     own = together(entries, request, request.scope)
     if request.scope == "user":
         return [own]
+    # An earlier window may meet others that this one does not, and its users' budget must hold,
+    # too.
     theirs = [together(entries, unit, request.scope) for unit in own]
     accounts = {tuple(entry.id for entry in account): account for account in (own, *theirs)}
     return list(accounts.values())

@@ -27,6 +27,7 @@ def paid(request: Spend, account: Iterable[Entry], again: Entry) -> Entry | None
         The entry to go on with; None if there is none for these losses of this design.
     """
     for entry in runs_of(account, request.fingerprint, request.window):
+        # Another design or price is another release, for which nothing has been paid.
         same = (entry.losses, entry.design) == (again.losses, again.design)
         if same and resumable(entry):
             return resumed(entry, again)

@@ -89,6 +89,7 @@ def meet(one: Placed, other: Placed) -> bool:
         return mine.overlaps(theirs)
     if one.files is not None and other.files is not None:
         return False
+    # Names of one plan that say nothing of time are taken at their word: they differ.
     return any(known is not None for known in (mine, theirs, one.files, other.files))
 
 

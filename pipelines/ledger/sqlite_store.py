@@ -99,6 +99,8 @@ class SqliteStore:
         """See `Store`."""
         with self._open() as database:
             self._require_ours(database)
+            # The lock is taken before the last revision is read: deferred, two writers could read
+            # the same.
             database.execute("BEGIN IMMEDIATE")
             # What this version adds, readers of an earlier one must not take for damage.
             database.execute(f"PRAGMA user_version = {VERSION}")
@@ -162,6 +164,8 @@ class SqliteStore:
         """Refuse changes of which one is missing or is not as it was written."""
         last = ""
         for expected, (revision, id, text, digest) in enumerate(changes, 1):
+            # Digests are chained, so a change cannot be taken out or altered without all later ones
+            # showing it.
             if not (revision == expected and digest == _digest(last, id, text)):
                 raise RequestError(f"{damaged(self.where)} (change {expected} is not as written)")
             last = digest

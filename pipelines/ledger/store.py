@@ -46,6 +46,7 @@ class Snapshot:
     def holds(self, entry: Entry) -> bool:
         """Whether this very change of an entry has arrived, even if others came after it."""
         now = self.entry(entry.id)
+        # Its random word stays in the entry through all later changes.
         return now is not None and entry.operations[-1] in now.operations
 
 

@@ -112,6 +112,8 @@ def _held_against(
     job = parted.job
     seen = resolve(job.plan, job.window, telemetry)
     for place in places:
+        # Reports of another mechanism would carry the plan's fingerprint and be decoded as
+        # nonsense.
         if seen[place].mechanism != parted.mechanisms[place]:
             raise RequestError(
                 f"metric {seen[place].name}: the column's type asks for another mechanism than the "
@@ -190,6 +192,7 @@ def _say_over_time(device: ClientReports) -> None:
 
 def _write(path: str, reports: Reports) -> None:
     """A file of reports, whole or not at all."""
+    # Renamed when it is whole: what reads it must not meet half a file.
     partial = f"{path}.partial"
     with FileSystems.create(partial) as stream:
         if is_parquet(path):

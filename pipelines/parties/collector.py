@@ -209,6 +209,8 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         if self._sealed:
             seals = sizes.get("once", 0)
             counts += Counter({DUPLICATE: read - seals, _UNUSABLE: seals - sizes.get("opened", 0)})
+        # All that came is in the statement, so that it can be held against what the shuffler says
+        # it sent.
         came = read + sum(dropped.values()) + self._copies
         self._target = self._target.telling(
             reports={"came": came, "dropped": dict(sorted(counts.items()))}

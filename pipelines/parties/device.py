@@ -202,6 +202,7 @@ def _one_row(blocks: list[Any], rng: RandomSource) -> list[Any]:
     ends = np.cumsum([block.size for block in blocks], dtype=np.int64)
     if not (ends.size and ends[-1]):
         return []
+    # Uniform over rows and not over blocks, which may differ in size.
     row = int(rng.integers(int(ends[-1]), 1)[0])
     place = int(np.searchsorted(ends, row, side="right"))
     block = blocks[place]

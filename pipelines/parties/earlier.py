@@ -58,6 +58,7 @@ def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
         return  # a place that cannot be listed holds nothing that could be known
     with ThreadPoolExecutor(_READERS) as pool:
         for file, summary in zip(paths, pool.map(beside, paths), strict=True):
+            # Its own summary lies in that folder as well.
             if summary is None or summary.shuffle_id == said.shuffle_id:
                 continue
             if summary.fingerprint == said.fingerprint:

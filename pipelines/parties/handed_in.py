@@ -44,6 +44,7 @@ def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> No
     if said.window != job.window:
         raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
     if said.fingerprint != parted.fingerprint.hex():
+        # The same plan with another fingerprint: only the version that resolved it can differ.
         if said.plan == mark(job.plan).hex():
             raise RequestError(
                 f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "

@@ -28,6 +28,7 @@ def new(folder: str) -> int:
         RequestError: it cannot be written.
     """
     try:
+        # Nobody else may list the folder, whatever the umask.
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         name = create_key(Path(folder)).hex()
     except OSError as error:

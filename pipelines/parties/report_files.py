@@ -86,6 +86,7 @@ class ReadAll(beam.PTransform):
         read = (
             begin
             | "Files" >> beam.Create(self.files)
+            # Without it the files of one `Create` are read one after the other, by one worker.
             | "Spread files" >> beam.Reshuffle()
             | "Read" >> beam.ParDo(step).with_outputs(step.DROPPED, main="reports")
         )

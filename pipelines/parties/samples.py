@@ -39,12 +39,14 @@ def hashed(ids: NDArray[np.uint64]) -> Sample:
     packed = np.ascontiguousarray(ids, "<u8")
     cipher = Cipher(algorithms.AES(_PUBLIC_KEY), modes.ECB()).encryptor()
     mixed = np.frombuffer(cipher.update(packed.tobytes()), "<u8").reshape(-1, 2)
+    # Fed forward, for the cipher alone could be undone with its public key.
     return np.asarray((mixed ^ packed)[:, 0], np.uint64)
 
 
 def least(words: Sample) -> Sample:
     """The `SIZE` least of some words, in order and each once."""
     if words.size > 2 * SIZE:
+        # A selection in linear time; twice the size leaves room for words that come twice.
         words = np.partition(words, 2 * SIZE)[: 2 * SIZE]
     return np.unique(words)[:SIZE]
 

@@ -70,6 +70,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         require_sealable(parted)
     release.require_vacant(request.output)
     files, screen = find(request.inputs), Screen()
+    # By the bytes, for reports are not read before the job begins.
     buckets = bucket_count(files.size // Form(sealed=bool(request.seals)).dtype.itemsize)
     job = ShuffleReports(parted, files.files, ids(request.seals), request.output, buckets)
     try:

@@ -72,6 +72,7 @@ class ShuffleReports(beam.PTransform):
             | "Together" >> beam.Flatten()
             | "Write" >> WriteBatch(self.output, facts["shuffle_id"], shuffled_form)
         )
+        # Of the reports before they are shuffled: afterwards there are no ids.
         sample = once | "Sample" >> beam.CombineGlobally(SampleIds())
         summarise = SummariseDoFn(self.output, facts)
         return (
@@ -183,5 +184,6 @@ class SummariseDoFn(beam.DoFn):
         }
         came = sizes.get(_ALL, 0) + sum(dropped.values())
         counted = {"reports": came, "dropped": dict(sorted(counts.items())), "metrics": metrics}
+        # The summary is written last: it says that the folder is whole.
         tidy(self._output)
         write(self._output, Summary(**(self._facts | counted | {"sample": sample})))

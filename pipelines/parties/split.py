@@ -40,6 +40,8 @@ class Split:
 
         Another mechanism needs other noise: two that shared theirs would not simply add up.
         """
+        # Of this metric alone, so that a change of another one does not draw, and charge, noise
+        # anew.
         return mark_of_design(self.job.plan, self.job.window, self.metrics[place : place + 1])
 
     @property

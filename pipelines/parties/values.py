@@ -75,6 +75,7 @@ def _object(text: str | None) -> dict[str, Any]:
         row = json.loads(text or "", parse_constant=_no_number)
     except (ValueError, RecursionError):
         return {}
+    # A line that is no object has no columns: its values are nulls, and counted as such.
     return row if type(row) is dict else {}
 
 
@@ -94,6 +95,7 @@ def _value(written: Any, kind: pa.DataType) -> Any:
         return None
     if pa.types.is_string(kind):
         return str(written)
+    # 3.0 is an integer that somebody wrote as a number; 3.5 is not to be cut to one.
     if pa.types.is_integer(kind) and type(written) is float and not written.is_integer():
         return None
     try:

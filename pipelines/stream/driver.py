@@ -100,6 +100,7 @@ class Driver:
         except Exception as error:
             kind = type(error).__name__
         columns = self.streamed.columns
+        # A footer may be whole and a column damaged: which file it was is found by reading each.
         whole = [landed for landed in batch if readable(landed.path, columns)]
         if len(whole) == len(batch):
             raise FailedError(
@@ -157,6 +158,7 @@ class Driver:
                 self.state.merge(start, start + self.streamed.windows.length)
                 self._tell(start, "too few reports: added to the next window")
             else:
+                # Said to be over, so that a later batch does not open it again.
                 self.state.settle(start, "withheld")
                 self._tell(start, "withheld: too few reports")
 

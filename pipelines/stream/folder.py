@@ -27,6 +27,7 @@ def joined(folder: str, notes: Sequence[Note]) -> list[Note]:
         joined.append(Note(intake.DIGESTS, start, "", name, size))
     named = {note.name for note in joined}
     for path in Path(folder).iterdir():
+        # Left by bundles that were tried again: their notes did not reach the manifest.
         if path.name not in named:
             path.unlink()
     return joined
@@ -43,6 +44,7 @@ def locked(folder: Path) -> int:
     """Holds the folder as long as this process lives."""
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
+        # The system lets go of it when the process dies, however it does.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)

@@ -155,6 +155,7 @@ class KeepMessagesDoFn(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, blocks in self._waiting.items():
+            # Sorted, a file says nothing of the order in which users' rows came.
             words = np.sort(np.concatenate(blocks))
             if words.size:
                 name = _kept(self._folder, words.tobytes())

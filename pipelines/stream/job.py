@@ -199,6 +199,8 @@ def _backlog(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[st
         if kind == MESSAGES:
             path = files.setdefault(metric, str(Path(folder, uuid.uuid4().hex)))
             with open(path, "ab") as file:
+                # One file a metric, in the order of arrival: the shuffler that follows has the
+                # order in its hands.
                 file.write(amount)
             amount = len(amount) // 8
         if kind == TALLY:

@@ -78,6 +78,7 @@ class Landing:
     def blame(self, path: str, size: int) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""
         before, tries, _ = self.state.file(path)
+        # A file that grows is being written, and is given its time again.
         tries = (tries if before == size else 0) + self.counting
         gone = tries >= TRIES
         self.state.note_file(path, size, tries, "given up" if gone else "waiting")

@@ -51,6 +51,7 @@ class Memory:
             self._lock = locked(self.folder)
             path = self.folder / "stream.sqlite"
             self.database = sqlite3.connect(path, isolation_level=None)
+            # A commit has to outlive a power cut: files that were taken in are not taken in again.
             self.database.execute("PRAGMA synchronous = FULL")
             if not self.database.execute("PRAGMA user_version").fetchone()[0]:
                 self._begin(plan)
@@ -105,6 +106,7 @@ class Memory:
         self.database.execute("COMMIT")
 
     def _begin(self, plan: str) -> None:
+        # Of this stream alone, so that its digests match those of no other.
         key = int(SecureRandom().words(1)[0])
         said = f"INSERT INTO said VALUES ('plan', '{plan}'), ('key', '{key}');"
         self.database.executescript(

@@ -91,6 +91,7 @@ class FromBacklog(beam.PTransform):
         )
         reports = metric.shuffled(Reports(read, users, tallies))
         contents, mechanism = metric.collected(reports), metric.mechanism
+        # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
         return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))

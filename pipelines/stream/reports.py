@@ -50,6 +50,7 @@ class ServeReports(beam.PTransform):
             | "Window" >> beam.WindowInto(windows.beam_windows)
         )
         reports | "Late" >> CountLate()
+        # Queues deliver at least once, so an honest report may come again.
         repeats = DropRepeats(plan.fingerprint, Form(), plan.windows.length)
         once = reports | "Once each" >> repeats
         parts = tuple(

@@ -143,6 +143,7 @@ def _identity(plan: Streamed) -> str:
 def _until_stopped() -> Iterator[threading.Event]:
     """Set when the process is asked to end: the batch that is at work is finished first."""
     stop = threading.Event()
+    # Python lets the main thread alone handle signals.
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

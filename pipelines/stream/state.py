@@ -72,6 +72,8 @@ class State(Memory):
         notes = joined(folder, intake.manifest(folder))
         number = int(self.said("batches", "0")) + 1
         name = f"batch-{number}"
+        # Files first, then the name, then the database: a cut at any point leaves a batch whole or
+        # not begun.
         flush(folder)
         os.rename(folder, self.folder / name)
         flush(str(self.folder))
@@ -81,6 +83,7 @@ class State(Memory):
             self.say("batches", str(number))
             self.say("arrived", str(moment))
             if reached is not None:
+                # Time does not go back when a batch of old files comes in.
                 self.say("reached", str(max(reached, self.reached or reached)))
             for start in {note.start for note in mine}:
                 row = (start, start, "open")

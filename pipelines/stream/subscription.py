@@ -90,6 +90,7 @@ def serve_here(
         except BaseException as error:
             failures.append(error)
 
+    # The runner's own wait cannot be interrupted, so it stands in a thread beside this one.
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     while waiting.is_alive() and not stop.wait(_LOOK):

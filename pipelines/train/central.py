@@ -161,6 +161,7 @@ def require_room(options: TrainOptions, rows: int, objective: Objective) -> None
     Raises:
         RequestError: they are too many.
     """
+    # Rows are held as floats of 32 bits.
     size = 4 * objective.inputs * rows
     if not size <= LARGEST_ROWS:
         raise RequestError(

@@ -74,6 +74,7 @@ class TrainDoFn(beam.DoFn):
         try:
             weights = plan.train(rows, targets, self._rng, watcher)
         except DivergedError as error:
+            # By a counter: what a step raises may be shown with what it worked on.
             tally(DIVERGED, error.step)
             return
         yield Trained(weights, len(rows), 0, watcher.curve(), plan.training())

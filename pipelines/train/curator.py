@@ -154,9 +154,11 @@ def plan_curator(
     """
     require_room(options, rows, objective)
     rows = counted_on(options, rows)
+    # Large lots: the noise does not grow with the lot, and its share of the sum shrinks.
     lot = options.lot or max(1, rows // _LOT)
     if lot > rows:
         raise RequestError(f"--lot: {lot:,} rows are more than the {rows:,} that are counted on")
+    # The rule for batches, for here, too, one delta stands for the whole of the rows.
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
     optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)

@@ -61,6 +61,7 @@ def public_curve(steps: list[int], scored: Scored, unit: float, confidence: floa
     reach, n, curve = normal_quantile(confidence), scored.n, []
     for step, total, squares in zip(steps, scored.sums, scored.squares, strict=True):
         mean = float(total) / n
+        # A difference of large squares may come out a little below 0.
         spread = math.sqrt(max(float(squares) / n - mean * mean, 0.0) / n)
         if not math.isfinite(mean + spread):  # a model that has gone astray may be that wrong
             curve.append(Point(step, n))

@@ -49,6 +49,7 @@ def estimator(schema: Schema, objective: Objective, weights: Floats) -> Any:
     from sklearn.pipeline import Pipeline
 
     sample = _sample(schema)
+    # Fitted to the declared ends, which are public: fitted to rows it would hold what they held.
     columns = _preprocessing(schema).fit(sample)
     for attribute in schema.attributes:  # bounds may be numbers that bytes cannot be
         if isinstance(attribute, NumberList):

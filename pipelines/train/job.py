@@ -181,6 +181,7 @@ def _public(
         public = inputs.open_telemetry(options.validation)
     except RequestError as error:
         raise RequestError(str(error).replace("--input", "--validation")) from None
+    # The curve on these rows is published without noise.
     common = set(telemetry.files) & set(public.files)
     if common:
         raise RequestError(

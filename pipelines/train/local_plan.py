@@ -118,6 +118,7 @@ def _least(options: TrainOptions, expected: float) -> int:
     if not options.shuffled:
         return 1
     sure = _USABLE * expected
+    # Groups are drawn by dice: so far below their mean hardly any of them falls.
     sure -= _SPREAD * math.sqrt(sure)
     if not sure >= 2:
         raise RequestError(

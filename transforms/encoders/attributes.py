@@ -194,6 +194,7 @@ def width(attributes: Iterable[Attribute]) -> int:
 def _as_numbers(column: pa.Array) -> NDArray[Any]:
     """Numbers as Arrow holds them, where numpy can look at them; elsewhere as doubles."""
     plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    # Without a copy: of images this is most of what reading costs.
     if plain and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     return as_floats(column)

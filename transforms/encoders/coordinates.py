@@ -87,6 +87,8 @@ class CoordinateEncoder:
     ) -> NDArray[np.float64]:
         """(n, k) the numbers that stand in given coordinates."""
         flat, k = coordinates.reshape(-1), coordinates.shape[1]
+        # Sorted by coordinate, each attribute is looked up once for all who report it; of narrow
+        # integers the sort is a radix sort.
         order = np.argsort(flat.astype(np.min_scalar_type(self.choice.dimension)), kind="stable")
         ordered = flat[order]
         numbers = np.empty(flat.size)

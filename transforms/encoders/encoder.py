@@ -37,6 +37,8 @@ class Rows:
 
     def reject(self, reason: str, rows: NDArray[np.bool_] | None) -> None:
         """Drop rows that are not dropped yet; None stands for no row."""
+        # A row is counted under its first reason alone, so rejects add up to the rows that are left
+        # out.
         amount = 0 if rows is None else int(np.count_nonzero(rows & self.kept))
         if rows is not None and amount:
             self.rejects[reason] += amount

@@ -82,6 +82,8 @@ class NumberEncoder:
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         groups = None if self.groups is None else self.groups.encode(batch, rows)
         numbers = self._numbers(batch.column(self.column), rows)
+        # Clipped here, before anything is drawn: what is sent is the same for all values beyond a
+        # bound.
         cells = self.rounding.encode(self.bounds.scale(rows.of(numbers)), rng)
         if groups is not None:
             cells = cells + rows.of(groups).astype(np.uint32) * np.uint32(self.rounding.inputs)
