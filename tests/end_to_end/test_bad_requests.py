@@ -319,29 +319,6 @@ def withheld(outcome: canaries.Outcome, expected: str) -> None:
     assert not canaries.found(outcome.said)
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
-def test_withholds_a_batch_that_is_too_small(run, log, domain, workspace, model: str) -> None:
-    before = canaries.names(workspace)
-    usable = canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES
-    words = canaries.request(log, domain=domain, model=model, min_reports=usable + 1)
-    withheld(
-        run(words),
-        f"{usable:,} reports came, fewer than --min-reports {usable + 1:,}; "
-        f"{canaries.NULL_VALUES} rows: null value; "
-        f"{canaries.STRAY_VALUES} rows: outside the domain",
-    )
-    assert canaries.names(workspace) == before
-
-
-def test_withholds_a_batch_of_too_few_users(run, log, domain, workspace) -> None:
-    before = canaries.names(workspace)
-    words = canaries.request(log, domain=domain, user_column="user", min_reports=1000)
-    outcome = run(words)
-    assert outcome.code == 1
-    assert f"{canaries.NULL_USERS} rows: null user" in outcome.err
-    assert canaries.names(workspace) == before
-
-
 def test_withholds_where_nothing_can_be_used(run, log, workspace) -> None:
     words = canaries.request(log, domain="100..200", column="number", model="local")
     withheld(
@@ -352,18 +329,3 @@ def test_withholds_where_nothing_can_be_used(run, log, workspace) -> None:
 
 
 # ---- nothing leaks -----------------------------------------------------------------------------
-
-
-def test_nothing_leaks_into_a_log_that_keeps_everything(run, log, domain, workspace) -> None:
-    """No canary is in what Beam would log at DEBUG, had the command not silenced it."""
-    for code, changes in (
-        (0, {"user_column": "user", "min_reports": 100}),
-        (1, {"user_column": "user_id", "min_reports": 100_000, "output": "none"}),
-        (1, {"column": "code", "domain": "1..5", "model": "local", "output": "none"}),
-    ):
-        outcome = run(canaries.request(log, **({"domain": domain} | changes)), loud=True)
-        assert outcome.code == code
-        assert len(outcome.log) > 10_000  # it did keep everything
-        assert not canaries.found(outcome.said, declared=False)
-    kept = [path for path in (workspace / "tmp").rglob("*") if path.is_file()]
-    assert not canaries.found(" ".join(path.read_bytes().decode("latin-1") for path in kept))

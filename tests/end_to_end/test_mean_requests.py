@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.catalog import build
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
-from pipelines import inputs
 from tests.fakes import canaries
 
 USABLE_USERS = (canaries.ROWS - canaries.NULL_USERS) // 4
@@ -147,24 +145,6 @@ def test_help_says_that_values_are_clipped_and_not_counted(run) -> None:
 # ---- too little to publish -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
-def test_withholds_a_batch_that_is_too_small(run, log, workspace, model) -> None:
-    before = canaries.names(workspace)
-    outcome = run(words(log, model=model, min_reports="2001"))
-    assert (outcome.code, outcome.out) == (1, "")
-    expected = "hushbeam: withheld: 2,000 reports came, fewer than --min-reports 2,001\n"
-    assert outcome.err == expected
-    assert canaries.names(workspace) == before
-
-
-def test_withholds_a_batch_of_too_few_users(run, log, workspace) -> None:
-    outcome = run(words(log, user_column="user", min_reports="1000"))
-    assert outcome.code == 1
-    assert f"{USABLE_USERS} reports came, fewer than --min-reports 1,000" in outcome.err
-    assert f"{canaries.NULL_USERS} rows: null user" in outcome.err
-    assert not canaries.found(outcome.said)
-
-
 def test_withholds_where_no_public_group_is_large_enough(run, log, workspace) -> None:
     asked = {"group_by": "number", "groups": "0..1", "groups_public": True, "min_reports": "500"}
     outcome = run(words(log, **asked))
@@ -188,82 +168,3 @@ def test_withholds_where_nothing_can_be_used(run, workspace) -> None:
     assert outcome.err == (
         "hushbeam: withheld: 0 reports came, fewer than --min-reports 1; 9 rows: null value\n"
     )
-
-
-# ---- a job that dies -----------------------------------------------------------------------------
-
-STEPS = [
-    "transforms.encoders.numbers.NumberEncoder.encode",
-    "transforms.encoders.bounds.Bounds.scale",
-    "transforms.encoders.users.UserDigest.__call__",
-    "transforms.contributions.choose_one_per_user",
-    "mechanism.encode",
-    "mechanism.perturb",
-    "transforms.collect_counts.CountMessages.add_input",
-    "pipelines.metrics.mean.result.mean_table",
-    "pipelines.metrics.mean.metric.Mean.own_statement",
-    "pipelines.metrics.mean.view.page",
-    "pipelines.release.publish",
-    "pipelines.release.os.rename",
-]
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("step", STEPS)
-def test_a_crash_leaves_nothing_and_says_nothing(step, run, log, workspace, monkeypatch) -> None:
-    before = canaries.names(workspace)
-    owner, _, name = step.rpartition(".")
-    if owner == "mechanism":
-        monkeypatch.setattr(type(build("pm", epsilon=1.0)), name, canaries.crash)
-    else:
-        monkeypatch.setattr(step, canaries.crash)
-    asked = {"mechanism": "pm", "epsilon": None, "epsilon_local": "2"}
-    outcome = run(words(log, user_column="user", min_reports="100", **asked))
-    assert (outcome.code, outcome.out) == (3, "")
-    assert outcome.err.startswith("hushbeam: the run failed with ")
-    assert outcome.err.count("\n") == 1
-    assert not canaries.found(outcome.said)
-    assert canaries.names(workspace) == before
-
-
-def test_files_that_change_while_they_are_read_are_named(run, log, workspace, monkeypatch) -> None:
-    honest = inputs.open_telemetry
-    monkeypatch.setattr(
-        inputs, "open_telemetry", lambda files: replace(honest(files), rows=canaries.ROWS + 1)
-    )
-    outcome = run(words(log, model="local"))
-    assert outcome.code == 3
-    assert "the files changed while they were read: 2,000 rows came" in outcome.err
-    assert not (workspace / "out").exists()
-
-
-def test_a_job_whose_workers_wrote_elsewhere_is_not_called_withheld(
-    run, log, workspace, monkeypatch
-) -> None:
-    monkeypatch.setattr("pipelines.release.publish", lambda *_: None)
-    outcome = run(words(log, model="local"))
-    assert outcome.code == 3
-    assert "name a folder that they share" in outcome.err
-
-
-def test_a_job_that_was_only_handed_over_is_done(run, log, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.publishing.run_beam", lambda *_: None)
-    outcome = run(words(log, model="local"))
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "handed over" in outcome.out
-
-
-# ---- nothing leaks, and other commands are not slowed down ---------------------------------------
-
-
-def test_nothing_leaks_into_a_log_that_keeps_everything(run, log, workspace) -> None:
-    (workspace / "values.txt").write_text("\n".join(canaries.DECLARED))
-    asked = {"user_column": "user", "min_reports": "100", "epsilon": "4"}
-    grouped = {"group_by": "value", "groups": "values.txt", "output": "grouped"}
-    for changes in (asked, asked | grouped, {"column": "code", "model": "local", "output": "c"}):
-        outcome = run(words(log, **changes), loud=True)
-        assert outcome.code == 0, outcome.err
-        assert len(outcome.log) > 10_000  # it did keep everything
-        assert not canaries.found(outcome.err + outcome.log, declared=False)
-    kept = [path for path in (workspace / "tmp").rglob("*") if path.is_file()]
-    assert not canaries.found(" ".join(path.read_bytes().decode("latin-1") for path in kept))

@@ -21,6 +21,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines import cli
+from pipelines.metrics import registry
 from pipelines.metrics.metric import Metric
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
@@ -31,7 +32,7 @@ from transforms import reports as files_of_reports
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "which": "histogram.parquet", "real": "mean.parquet", "shape": "distribution.parquet",
-    "often": "heavy_hitters.parquet",
+    "often": "heavy_hitters.parquet", "row": "vector-mean.parquet",
 }  # fmt: skip
 PLAN = """\
 collection: parties
@@ -52,6 +53,7 @@ MORE = """\
   - {name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}
   - {name: shape, kind: distribution, model: local, column: real, bounds: "0,300", share: 0.15}
   - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
+  - {name: row, kind: vector-mean, model: local, number: ["real=0,300"], share: 0.1}
 """
 PLAIN = Form()
 CANARY_NUMBER = 123.0
@@ -119,6 +121,8 @@ def small(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_three_processes_release_what_one_job_does_of_the_same_messages(
     road, log, domain, run, monkeypatch, workspace
 ) -> None:
+    kinds = {metric.kind for metric in parted(road / "plan.yaml").metrics}
+    assert kinds == set(registry.names())  # each has a way through the parties
     sent = messages(road / "sent.parquet", road / "plan.yaml")
     instead = dict(zip(TABLES, sent, strict=True))
     monkeypatch.setattr(Metric, "reports", _instead(Metric.reports, instead))
@@ -144,7 +148,7 @@ def _instead(honest, sent):
 
 def test_the_statement_speaks_of_reports_and_not_of_rows(road) -> None:
     said = json.loads((road / "released" / "statement.json").read_text())
-    assert said["reports"] == {"came": 1900 + 2000 + 2000 + 1960, "dropped": {}}
+    assert said["reports"] == {"came": 1900 + 2000 + 2000 + 1960 + 2000, "dropped": {}}
     assert said["doubts"] == {}
     for folder in (road / "released", *(road / "released" / name for name in TABLES)):
         words = json.loads((folder / "statement.json").read_text())["in_words"]
@@ -425,7 +429,7 @@ def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> 
         assert not canaries.found(outcome.said)
     assert "which: a value that never changes costs epsilon 3 for ever; k different" in outcome.out
     monday, tuesday = (messages(Path(name), path) for name in ("monday.bin", "tuesday.parquet"))
-    assert [mine.size for mine in monday] == [1, 1, 1, 0]
+    assert [mine.size for mine in monday] == [1, 1, 1, 0, 0]
     assert all(np.array_equal(one, other) for one, other in zip(monday, tuesday, strict=True))
     outcome = run([*words, "which", "--user-secret", "short", "--output", "c.bin"])
     assert (outcome.code, "32 random bytes" in outcome.err) == (2, True)

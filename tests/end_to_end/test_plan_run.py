@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import together
+from pipelines.plan import publish
 from tests.fakes import canaries
 
 PLAN = """\
@@ -74,9 +75,18 @@ USERS = "user_column: user\n"
 LEDGER = "ledger: ledger.sqlite\nbudget: {epsilon: 2.5, delta: 1.0e-5}\n"
 
 
-def test_one_release_holds_all_metrics(run, plan) -> None:
+def test_one_release_holds_all_metrics_and_reads_the_log_once(run, plan, monkeypatch) -> None:
+    made = []
+
+    class Counting(publish.ReadTelemetry):
+        def __init__(self, files: tuple[str, ...], columns: tuple[str, ...]) -> None:
+            super().__init__(files, columns)
+            made.append(columns)
+
+    monkeypatch.setattr(publish, "ReadTelemetry", Counting)
     outcome = run(plan())
     assert outcome.code == 0, outcome.said
+    assert made == [("number", "real", "value")]
     folder = Path("out/d1")
     assert {path.name for path in folder.iterdir()} == {
         "statement.json", "report.html", "value", "real", "number",
@@ -99,22 +109,6 @@ def test_one_release_holds_all_metrics(run, plan) -> None:
     assert not list(Path().glob("out/.d1*"))
 
 
-def test_the_log_is_read_once(run, plan, monkeypatch) -> None:
-    """However many metrics there are, every row group is decoded once."""
-    from pipelines.plan import publish
-
-    made = []
-
-    class Counting(publish.ReadTelemetry):
-        def __init__(self, files: tuple[str, ...], columns: tuple[str, ...]) -> None:
-            super().__init__(files, columns)
-            made.append(columns)
-
-    monkeypatch.setattr(publish, "ReadTelemetry", Counting)
-    assert run(plan()).code == 0
-    assert made == [("number", "real", "value")]
-
-
 def test_a_metric_with_too_few_reports_is_withheld_alone(run, plan) -> None:
     outcome = run(plan(of_last=", min_reports: 5000"))
     assert outcome.code == 0, outcome.said
@@ -122,13 +116,6 @@ def test_a_metric_with_too_few_reports_is_withheld_alone(run, plan) -> None:
     assert (said["metrics"], said["withheld"]) == (["value", "real"], ["number"])
     assert not Path("out/d1/number").exists()
     assert "withheld: too few reports" in outcome.out
-
-
-def test_nothing_is_released_if_all_are_withheld(run, plan) -> None:
-    outcome = run(plan(least=5000))
-    assert outcome.code == 1
-    assert outcome.err.startswith("hushbeam: withheld: no metric had its min_reports")
-    assert not Path("out").exists()
 
 
 def test_users_are_bounded_in_every_metric(run, plan) -> None:
@@ -195,9 +182,12 @@ def test_windows_that_read_the_same_rows_compose_whatever_the_unit(run, small) -
     assert not Path("out/d3").exists()
 
 
-def test_a_withheld_window_costs_nothing(run, plan) -> None:
+def test_a_window_of_which_all_is_withheld_costs_nothing(run, plan) -> None:
     """What was set aside for it comes back."""
-    assert run(plan("user", USERS + LEDGER, least=5000)).code == 1
+    outcome = run(plan("user", USERS + LEDGER, least=5000))
+    assert outcome.code == 1
+    assert "hushbeam: withheld: no metric had its min_reports" in outcome.err
+    assert not Path("out").exists()
     (entry,) = Ledger.open("ledger.sqlite").entries()
     assert entry.state == "returned"
 

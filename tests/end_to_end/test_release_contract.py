@@ -1,0 +1,146 @@
+"""One contract for every registered kind of metric, in every model and with either unit.
+
+What only one kind has is tested beside it; here stands what no release may lack. An example of a
+kind is a line in `examples`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mechanisms.privacy.amplification import shuffled_delta
+from pipelines.inputs import ALONE
+from pipelines.metrics import registry
+from pipelines.metrics.metric import ContentDoFn, Metric
+from pipelines.publishing import counts
+from pipelines.requests import request
+from pipelines.wording import one_line
+from tests.end_to_end.examples import CASES, DOMAIN, EXAMPLES, Case
+from tests.fakes import canaries
+from tests.oracles.releases import Release, require_contract
+from transforms.progress import CHANGED, ROWS, live, reset
+
+every_kind = pytest.mark.parametrize("kind", EXAMPLES)
+
+
+def params(*quick: tuple[str, str]) -> pytest.MarkDecorator:
+    """All cases, of which those in these models with these units are not left to `make verify`."""
+    marks = {False: [pytest.mark.verify], True: []}
+    cases = [
+        pytest.param(case, marks=marks[(case.model, case.unit) in quick], id="-".join(case))
+        for case in CASES
+    ]
+    return pytest.mark.parametrize("case", cases)
+
+
+@pytest.fixture(autouse=True)
+def values(workspace: Path) -> None:
+    (workspace / DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
+
+
+def resolved(case: Case, log: str) -> Metric:
+    """The metric that a case's command makes."""
+    kind = registry.find(case.kind)
+    options = request(kind.Options, {"input": (log,), "output": "elsewhere"} | case.asked)
+    return kind.resolve(options, ALONE)
+
+
+def test_every_kind_has_an_example() -> None:
+    assert EXAMPLES.keys() == set(registry.names())
+
+
+@params(("local", "row"), ("shuffle", "user"), ("central", "row"))
+def test_a_release_is_whole_true_and_of_nobody(case: Case, run, log: str) -> None:
+    loud = case.unit == "row"  # a log that keeps everything keeps nothing of anybody
+    outcome = run(case.words(log), loud=loud)
+    assert outcome.code == 0, outcome.said
+    release = Release(Path("out"))
+    require_contract(release, case.kind, case.example.tables, str(Path(log).parent), DOMAIN)
+    metric = resolved(case, log)
+    require_true(release, case, metric)
+    require_shown(release, metric, outcome, loud)
+
+
+def require_true(release: Release, case: Case, metric: Metric) -> None:
+    """The statement says what was asked, what was counted, and what its mechanism guarantees."""
+    statement, asked = release.statement, release.statement["asked"]
+    assert statement["n"] == case.n
+    assert statement["rows_read"] == canaries.ROWS
+    assert statement["rejects"] == case.rejects
+    assert statement["invalid_reports"] == 0
+    told = {"unit": case.unit, "min_reports": case.min_reports, "epsilon": 4.0}
+    told |= {"model": case.model, "delta": 1e-6 if case.model == "shuffle" else 0.0}
+    assert {name: asked[name] for name in told} == told
+    assert asked.keys() >= case.asked.keys()
+    released, local = metric.guarantees
+    assert statement["guarantees"] == {"release": released.as_dict(), "local": local.as_dict()}
+    assert statement["neighbours"] == metric.neighbours
+    assert statement["mechanism"]["name"] == metric.design.name
+    if case.model == "shuffle":
+        for design in metric.designs:
+            bound = shuffled_delta(design.mechanism, case.min_reports, released.epsilon)[1]
+            assert bound <= released.delta * 1.01
+
+
+def require_shown(release: Release, metric: Metric, outcome: canaries.Outcome, loud: bool) -> None:
+    """The screen shows what the release stands on, its promise and its page; no log says more."""
+    assert counts(release.statement, 3) in outcome.out
+    assert all(one_line(guarantee) in outcome.out for guarantee in metric.guarantees)
+    assert "report: out/report.html" in outcome.out
+    assert not canaries.found(outcome.out, declared=False)
+    assert not canaries.found(outcome.err + outcome.log)
+    kept = [path.read_bytes() for path in Path("tmp").rglob("*") if path.is_file()]
+    assert not canaries.found(b" ".join(kept).decode("latin-1"))
+    if loud:
+        assert len(outcome.log) > 10_000  # it did keep everything
+        return
+    cautions = [f"hushbeam: warning: {text}" for text in release.statement["in_words"]]
+    assert set(outcome.err.splitlines()) <= set(cautions)
+
+
+@params(("shuffle", "user"))
+def test_one_report_less_than_enough_is_withheld(case: Case, run, log: str, workspace) -> None:
+    before = canaries.names(workspace)
+    outcome = run(case.words(log, min_reports=case.n + 1))
+    assert outcome.code == 1, outcome.said
+    (line,) = [line for line in outcome.err.splitlines() if "warning: " not in line]
+    said, *rejects = line.split("; ")
+    wanted = f"{case.n:,} reports came, fewer than --min-reports {case.n + 1:,}"
+    assert said == f"hushbeam: withheld: {wanted}"
+    assert set(rejects) == {f"{amount:,} rows: {name}" for name, amount in case.rejects.items()}
+    assert "report: " not in outcome.out
+    assert not canaries.found(outcome.said)
+    assert canaries.names(workspace) == before
+
+
+@every_kind
+def test_an_output_that_is_taken_is_refused_before_anything_is_read(kind: str, refused) -> None:
+    Path("out").mkdir()
+    Path("out/statement.json").write_text("{}")
+    refused(Case(kind, "local", "row").words("no-such.parquet"), "out already holds a release")
+
+
+@every_kind
+def test_files_that_changed_while_they_were_read_make_no_release(kind: str, log: str) -> None:
+    reset()
+    step = ContentDoFn(resolved(Case(kind, "local", "row"), log))
+    assert list(step.process(None, {ROWS: canaries.ROWS + 1})) == []
+    assert live() == {CHANGED: 1}
+
+
+@pytest.mark.parametrize("step", ["encoder", "page"])
+@every_kind
+def test_a_crash_leaves_nothing_and_says_nothing(
+    kind: str, step: str, run, log: str, workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, case = canaries.names(workspace), Case(kind, "local", "row")
+    owner = type(resolved(case, log).encoder()) if step == "encoder" else registry.find(kind)
+    monkeypatch.setattr(owner, "encode" if step == "encoder" else step, canaries.crash)
+    outcome = run(case.words(log))
+    assert outcome.code == 3
+    (line,) = [line for line in outcome.err.splitlines() if "warning: " not in line]
+    assert line.startswith("hushbeam: the run failed with ")
+    assert not canaries.found(outcome.said)
+    assert canaries.names(workspace) == before
