@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
@@ -32,8 +33,21 @@ _PUBLISHED_OR_NOT = "there is a release only if the output folder holds statemen
 _STOPPED = threading.Event()  # whether this process was told to stop
 
 
+# Options that mean the same, or more, where they are typed again.
+_OFTEN = (argparse._AppendAction, argparse._StoreTrueAction)
+
+
 class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """Complains in one line, and takes an option once."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        # argparse would take the last, and publish what nobody reads a command line for.
+        typed = Counter(word.partition("=")[0] for word in args or () if word.startswith("--"))
+        once = (action for action in self._actions if type(action) not in _OFTEN)
+        for flag in (flag for action in once for flag in action.option_strings):
+            if typed[flag] > 1:
+                self.error(f"{flag} is there {typed[flag]} times; say it once")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("expected one argument"):

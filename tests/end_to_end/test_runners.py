@@ -18,10 +18,9 @@ USERS = (canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES - canaries
     "words",
     [
         ["--runner", "DirectRunner"],
-        ["--runner=FnApiRunner", "--direct_running_mode=multi_threading", "--direct_num_workers=2"],
         ["--direct_running_mode=multi_processing", "--direct_num_workers=2"],
     ],
-    ids=["direct", "threads", "processes"],
+    ids=["direct", "processes"],
 )
 def test_beams_options_after_ours(words: list[str], run, log, domain, workspace) -> None:
     asked = canaries.request(log, domain=domain, user_column="user", min_reports=300)

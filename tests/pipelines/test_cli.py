@@ -92,6 +92,22 @@ def test_a_negative_bound_is_told_how_it_is_written(run, log) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--column", "b"], ["--column=b"], ["--input", "other.parquet"]],
+    ids=["one value", "equals sign", "several values"],
+)
+def test_an_option_that_is_given_twice_is_refused(run, log, words) -> None:
+    outcome = run([*canaries.request(log), *words])
+    assert outcome.code == 2
+    assert f"{words[0].partition('=')[0]} is there 2 times; say it once" in outcome.err
+
+
+def test_options_that_add_up_are_given_as_often_as_there_are_values(run) -> None:
+    parameters = ("--parameter", "domain_size=4", "--parameter", "epsilon=1")
+    assert run(["audit", "grr", *parameters]).code == 0
+
+
 def test_debug_is_an_option_of_every_command_and_a_value_as_well(run, log, domain) -> None:
     for words in (["--debug", "audit", "grr"], ["audit", "grr", "--debug"]):
         assert "unknown" not in run([*words, "--epsilon", "1", "--domain-size", "4"]).err

@@ -54,6 +54,11 @@ def test_runners_that_are_known_to_be_wrong_are_refused(name: str) -> None:
         beam_options(["--runner", name])
 
 
+def test_a_mode_that_loses_rows_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^--direct_running_mode: multi_threading loses whole"):
+        beam_options(["--direct_running_mode=multi_threading"])
+
+
 def test_what_beam_cannot_read_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RequestError, match=r"^argument --direct_num_workers: invalid int value"):
         beam_options(["--direct_num_workers", "two"])

@@ -81,7 +81,6 @@ def test_files_and_row_groups_do_not_matter(messages, expected, tmp_path, files,
     ("runner", "flags"),
     [
         ("FnApiRunner", []),
-        ("FnApiRunner", ["--direct_running_mode=multi_threading", "--direct_num_workers=3"]),
         ("BundleBasedDirectRunner", []),
     ],
 )
