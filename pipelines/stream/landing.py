@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,11 +17,14 @@ from pipelines.inputs import Telemetry
 from pipelines.plan.metrics import resolve
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
+from transforms.encoders.columns import kind_of
 from transforms.windowed import accepts, time_in
 
 TRIES = 5  # looks at a file that does not grow, before it is given up
 UNREADABLE = "unreadable file"
 UNFIT = "file that does not fit the plan"
+
+_KINDS = "kinds of columns"  # under which the state remembers them
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,24 @@ class Landing:
             self._fit[kinds] = path, self._misfit(Telemetry((path,), max(rows, 1), (schema,)))
         first, why = self._fit[kinds]
         if why is None:
-            return None
+            return self._unlike(path, schema)
         line = why.replace(first, path)
         return line if path in line else f"{path}: {line}"
+
+    def _unlike(self, path: str, schema: pa.Schema) -> str | None:
+        """That a column holds something else than in the files before; the first settles it.
+
+        A user who is the number 17 here and the text "17" there would count twice.
+        """
+        kinds = {name: kind_of(schema.field(name).type) for name in self.streamed.columns}
+        known = json.loads(self.state.said(_KINDS, "{}"))
+        if not known:
+            with self.state.change():
+                self.state.say(_KINDS, json.dumps(kinds))
+        for name, kind in known.items():
+            if kinds[name] != kind:
+                return f"{path}: column {name!r} holds {kinds[name]}, and {kind} in earlier files"
+        return None
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time

@@ -268,6 +268,24 @@ def test_half_a_file_is_tried_again_and_then_given_up(plan, monkeypatch) -> None
     assert n(NAMES[0]) == 1000
 
 
+def test_a_user_is_not_counted_as_a_number_and_as_a_text(plan) -> None:
+    """The numbers 0 to 499 in one file, and the same users as texts in the next."""
+    asked = plan("user per window", USERS)
+    table, numbers = rows(spread(0, 500)), pa.array(range(500), pa.int32())
+    land("a", table.set_column(3, "user", numbers))
+    land("b", table.set_column(3, "user", numbers.cast(pa.string())))
+    land("c", table.set_column(3, "user", numbers.cast(pa.uint64()).dictionary_encode()))
+    with Stream(asked) as stream, pytest.warns(Caution, match="'user' holds text, and integers in"):
+        stream.catch_up()
+    with Stream(asked) as stream:  # it is remembered over a restart
+        land("d", table.set_column(3, "user", numbers.cast(pa.large_string())))
+        with pytest.warns(Caution, match=r"d\.parquet: column 'user' holds text"):
+            stream.catch_up()
+        assert stream.state.counters()["file that does not fit the plan"] == 2
+        stream.driver.drain()
+    assert n(NAMES[0]) == 500
+
+
 def test_a_file_of_other_columns_is_counted(plan, run) -> None:
     plan(last=NUMBER)
     land("a", rows(spread(0, 500)).drop_columns(["number"]))
