@@ -189,13 +189,23 @@ def test_an_interrupted_study_goes_on_and_ends_alike(run, unseen, name) -> None:
     assert run([*command, "whole"]).code == 0  # nothing is left to do
     assert Path("whole/journal.jsonl").read_bytes() == journal
     for other in others:
-        outcome = run([*command, "whole", *other.split()])
+        outcome = run(overruled([*command, "whole"], other.split()))
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)
         assert "another request" in outcome.err
         assert other.split()[0] in outcome.err
 
 
 # ---- refusals ------------------------------------------------------------------------------------
+
+
+def overruled(words: list[str], changed: list[str]) -> list[str]:
+    """A command line with some options, each with all of its values, in the place of its own."""
+    kept, dropping = list[str](), False
+    for word in words:
+        dropping = word in changed if word.startswith("--") else dropping
+        kept += [] if dropping else [word]
+    return [*kept, *changed]
+
 
 GOOD = {
     "histogram": "--systems sh --data zipf:1000,20,1 --epsilons 1",
@@ -268,8 +278,8 @@ GOOD = {
 )
 def test_bad_requests_get_one_line(run, name, changed, said) -> None:
     Path("log.txt").write_text("")
-    words = [*GOOD[name].split(), "--output", "out", *ONE_JOB, *changed.split()]
-    outcome = run(["evaluate", *name.split(), *words])
+    words = [*GOOD[name].split(), "--output", "out", *ONE_JOB]
+    outcome = run(["evaluate", *name.split(), *overruled(words, changed.split())])
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert outcome.err.startswith("hushbeam: ")
     assert said in outcome.err
