@@ -26,7 +26,7 @@ _BELOW = 16  # epsilons up to the one that is promised
 _BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # and above it, in standard deviations of the loss
 _CELLS = 1 << 11  # of the accountant's lattice: a thousandth dearer than the finest, and fast
 _PAIRS, _CODES = 8, 1 << 12  # of a channel that is enumerated in a moment
-_NEAR = 2.0  # times the last epsilon, within which one report's own is worth to be told
+_NEAR = 2.0  # times the last epsilon, within which one report's own is worth a point
 _LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
 
 _Point = tuple[float, float]  # (epsilon, delta)

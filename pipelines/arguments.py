@@ -29,7 +29,7 @@ def add_command(commands: Any, name: str, options: type[MetricOptions], run: Run
     Args:
         commands: where it is added.
         name: as it is typed.
-        options: what may be asked of it.
+        options: what a request for it may say.
         run: what it does.
     """
     codes = _END.format(withheld=options.withheld, failed=options.failed)
@@ -62,7 +62,7 @@ def _titles(options: type[MetricOptions]) -> Iterator[str]:
 
 
 def _argument(field: FieldInfo) -> dict[str, Any]:
-    """What argparse is told of an option; what nobody types is left to the options' class."""
+    """What argparse needs of an option; what nobody types is left to the options' class."""
     about, (kind, values) = description(field), _type_of(field)
     argument: dict[str, Any] = {"default": None, "help": _help(field)}
     if kind is bool:

@@ -66,7 +66,7 @@ def option(
 
 
 def description(field: FieldInfo) -> Description:
-    """What `option` was told of a field.
+    """What `option` declares of a field.
 
     Raises:
         TypeError: the field was made by pydantic's `Field`, and nobody knows what it is for.

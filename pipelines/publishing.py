@@ -52,7 +52,7 @@ def carry_out(
     """Run a pipeline that ends in a release.
 
     Args:
-        job: what was asked, held against its input.
+        job: the request, held against its input.
         pipeline: from nothing to a release in the job's folder.
         for_beam: Beam's options.
         screen: where progress is shown.
@@ -109,7 +109,7 @@ def counts(statement: Mapping[str, Any], files: int) -> str:
 
     Args:
         statement: of the release.
-        files: that were read; 0 where reports came by another road.
+        files: that were read; 0 where reports came in another way.
 
     >>> counts({"n": 1500, "rows_read": 2000, "rejects": {"null value": 500}}, 3)
     '1,500 reports of 2,000 rows in 3 files; 500 rows: null value'

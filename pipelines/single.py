@@ -18,7 +18,7 @@ def publish_one(name: str, options: MetricOptions, beam_arguments: list[str]) ->
 
     Args:
         name: of its kind, see `metrics.registry`.
-        options: what is asked.
+        options: of the request.
         beam_arguments: what is for Beam.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The terms that every release of a column is asked for, whatever is made of it."""
+"""The terms that a request for a release of any column names, whatever is made of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def best_design(
     """The least batch of a request, and the design with the least predicted error for it.
 
     Args:
-        options: what was asked.
+        options: of the request.
         task: what is to be estimated.
         rows: of the input; 0 if nobody has counted them.
         name: of a mechanism that serves the task, or "auto".
@@ -93,10 +93,10 @@ def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, An
 
 
 def least_batch(options: Crowd, rows: int, why: str) -> int:
-    """The least number of reports: as asked, or nine tenths of the rows, to two figures.
+    """The least number of reports: as requested, or nine tenths of the rows, to two figures.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: of the input; 0 if nobody has counted them.
         why: it has to be known, for a refusal.
 
@@ -131,7 +131,7 @@ def least_reports(options: Crowd, model: str, rows: int) -> int:
 
 
 def require_proven(request: Losses, released: Guarantee) -> None:
-    """Refuse to begin a release above the epsilon asked for.
+    """Refuse to begin a release above the epsilon of the request.
 
     Raises:
         RequestError: what can be proven is more.

@@ -1,1 +1,1 @@
-"""Floor 1, Apache Beam: the road of one value, from telemetry rows to counts."""
+"""Floor 1, Apache Beam: the path of one value, from telemetry rows to counts."""

@@ -70,7 +70,7 @@ class Collect(beam.PTransform):
     Attributes:
         mechanism: what the clients ran.
         estimate: from the counts.
-        users: numbers that add up to how many users reported; asked only if messages do not tell.
+        users: numbers that add up to how many users reported; needed only if messages do not tell.
     """
 
     mechanism: Collector

@@ -96,13 +96,13 @@ def _added(parts: Iterable[Scored]) -> Scored:
 class AskHeldBack(beam.PTransform):
     """Blocks of rows that trained nothing in, `Counted` reports of how wrong models are out.
 
-    Every user is told one model, chosen by a die, and reports its error, cut to [0, 1], through a
+    Every user is sent one model, chosen by a die, and reports its error, cut to [0, 1], through a
     mechanism for means. Which model it was is in the clear.
 
     Attributes:
         objective: what is being fitted.
         examples: what takes blocks to rows and targets.
-        models: `Run`s after the steps that are asked about, each one element.
+        models: `Run`s after the steps that are reported on, each one element.
         mechanism: for the error, groups being models in the order of their steps.
         min_reports: about one model: each model's reports are a shuffled batch of their own, and
             fewer never leave the shuffler. None where reports are not shuffled.

@@ -51,7 +51,7 @@ class Run(NamedTuple):
 class TrainSteps(beam.PTransform):
     """The rows of each group in; `Run`s after 0, 1, .. steps, each a collection of one, out.
 
-    With an opening the first group is that, and the `Run` after 0 steps knows what it told. The
+    With an opening the first group is that, and the `Run` after 0 steps has its estimates. The
     messages of a group are grouped by key before they are counted, so a bundle that is retried
     replaces its messages and never adds a second draw. A group that is smaller than `min_reports`
     changes nothing; nor does any that comes after the run has diverged.

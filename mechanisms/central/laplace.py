@@ -138,18 +138,3 @@ def histogram(epsilon: float) -> DiscreteLaplace:
     A replacement lowers one count and raises another: L1 sensitivity 2.
     """
     return DiscreteLaplace(epsilon, sensitivity=2)
-
-
-def histogram_variance(epsilon: float, n: int) -> float:
-    """Variance of each frequency of a histogram of n users, neighbours by replacement.
-
-    Args:
-        epsilon: privacy loss, in nats.
-        n: how many users.
-
-    Returns:
-        The variance in squared frequency units; about 8 / (n epsilon)^2.
-    """
-    if not n >= 1:
-        raise ValueError(f"n must be at least 1, not {n}")
-    return histogram(epsilon).variance() / n**2

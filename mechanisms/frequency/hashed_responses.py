@@ -1,6 +1,6 @@
 """Linear hashes by name: GRR, OLH, SRR and one-bit Hadamard response.
 
-They differ in the number of symbols, and in how that follows from what is asked.
+They differ in the number of symbols, and in how that follows from the request.
 """
 
 from __future__ import annotations

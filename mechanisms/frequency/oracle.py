@@ -167,7 +167,7 @@ class FrequencyOracle(Mechanism):
             rng: repeatable randomness; nobody's real report is drawn here.
 
         Returns:
-            (codes,) from the same law as count(perturb(cells)), and by default by that road;
+            (codes,) from the same law as count(perturb(cells)), and by default in that way;
             a mechanism whose reports are long may draw the sums directly.
         """
         holders = np.asarray(histogram)

@@ -21,7 +21,7 @@ class SeveralMessages(FrequencyOracle):
     """A frequency oracle whose report is a set, or a bag, of messages.
 
     After the shuffle nobody can tell which messages came from one user, nor from how many users
-    they came: `estimate` has to be told n.
+    they came: `estimate` needs n.
     """
 
     several: ClassVar[bool] = True

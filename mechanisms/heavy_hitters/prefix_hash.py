@@ -69,7 +69,7 @@ class PrefixHash(Public):
 
         Args:
             codes: (n, places or more) symbols, of which each group looks at its first ones.
-            groups: (n,) whose function is asked for.
+            groups: (n,) whose function is used.
 
         Returns:
             (n,) in 0 .. width - 1.
@@ -87,7 +87,7 @@ class PrefixHash(Public):
 
         Args:
             codes: (m, steps) symbols.
-            groups: (g,) whose functions are asked for.
+            groups: (g,) whose functions are used.
             start: the place of the first of these symbols.
 
         Returns:
@@ -102,7 +102,7 @@ class PrefixHash(Public):
         """What the padding of a string adds that is over before a place.
 
         Args:
-            groups: (g,) whose functions are asked for.
+            groups: (g,) whose functions are used.
             start: the first place that is padded.
 
         Returns:

@@ -3,8 +3,8 @@
 Users are divided into as many groups as there are steps. Those of a group compute the gradient of
 their own row at the present model, which is public, cut it, randomise it and send it; the collector
 decodes the group's mean gradient and moves the model. Where there is an opening, one group more
-tells of its targets first, and by what it told gradients are cut. Nobody belongs to two groups, so
-the whole run reveals of anybody no more than one report does.
+reports its targets first, and gradients are cut by their estimated spread. Nobody belongs to two
+groups, so the whole run reveals of anybody no more than one report does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Model(NamedTuple):
         averaged: how many weights `average` is the mean of; 0 before averaging begins.
         diverged: the step after which the run was given up; 0 if it was not.
         scale: the factor by which gradients are cut further out than usual, or nearer.
-        seen: what the opening told; None if there was none.
+        seen: the opening's estimates; None if there was none.
     """
 
     weights: Floats
@@ -160,12 +160,12 @@ class LocalSteps:
     # ---- the collector -----------------------------------------------------------------------
 
     def start(self, rng: RandomSource) -> Model:
-        """The model that the first group is told."""
+        """The model that the first group is sent."""
         weights = self.objective.start(rng)
         return Model(weights, weights, np.zeros(weights.size))
 
     def open(self, model: Model, counts: Counts) -> Model:
-        """The model that the first step begins with, after what the opening told.
+        """The model that the first step begins with, after the opening.
 
         Args:
             model: from `start`.

@@ -134,14 +134,6 @@ class Objective(ABC):
             begin += size
         return picked
 
-    def gradient_norms(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Numbers:
-        """(n,) the l2 norm of each row's gradient.
-
-        Source: Goodfellow, "Efficient per-example gradient computations", arXiv 2015: the norm of
-            an outer product is the product of the norms.
-        """
-        return _norms(self.layers(weights, rows, targets))
-
     def weighted_gradient(
         self, weights: Floats, rows: Numbers, targets: ArrayLike, factors: ArrayLike
     ) -> Floats:
@@ -224,7 +216,11 @@ class Objective(ABC):
 
 
 def _norms(layers: list[Layer]) -> Numbers:
-    """(n,) the norms of all layers' gradients together."""
+    """(n,) the norms of all layers' gradients together.
+
+    Source: Goodfellow, "Efficient per-example gradient computations", arXiv 2015: the norm of an
+        outer product is the product of the norms.
+    """
     squares = [
         np.einsum("ij,ij->i", layer.inputs, layer.inputs)
         * np.einsum("ij,ij->i", layer.slopes, layer.slopes)

@@ -54,7 +54,7 @@ class Linear(Objective):
         return [Layer(rows, self.loss.slopes(self.scores(weights, rows), targets))]
 
     def fit_exactly(self, rows: Numbers, targets: ArrayLike, begin: Floats | None = None) -> Floats:
-        """As `Objective.fit_exactly`; from 0, unless told otherwise."""
+        """As `Objective.fit_exactly`; from 0 by default."""
         return super().fit_exactly(
             rows, targets, np.zeros(self.parameters) if begin is None else begin
         )

@@ -1,6 +1,6 @@
 """The first group of a run reports its targets in place of gradients: where they lie, how widely.
 
-Gradients are cut at twice a standard deviation of what is told, as far as anybody knows it
+Gradients are cut at twice a standard deviation of the targets, as far as anybody knows it
 beforehand. Where targets spread more widely than that, as where most lie at one of their bounds,
 the cut turns a mean into something like a median; where they spread less widely it lets noise in
 for nothing. So a group that takes no step reports its targets and their squares. From these the
@@ -31,7 +31,7 @@ _WIDEST = 1.0  # variance of numbers in [-1, 1]
 
 
 class Seen(NamedTuple):
-    """What a group told of its targets, which are scaled to [-1, 1].
+    """Estimates of the targets, which are scaled to [-1, 1], from one group.
 
     Attributes:
         mean: of the targets, unbiased, so that it may lie outside.
@@ -135,7 +135,7 @@ class Opening:
         of_mean, of_doubled = self.mechanism.estimated_variance(counts).tolist()
         # The square of an estimate exceeds that of the truth by the estimate's variance.
         variance = (doubled + 1) / 2 - (mean**2 - of_mean)
-        # To first order the two estimates are apart: of most users only one was told.
+        # To first order the two estimates are apart: most users reported only one.
         error = of_doubled / 4 + 4 * mean**2 * of_mean + 2 * of_mean**2
         return Seen(mean, math.sqrt(of_mean), variance, math.sqrt(error))
 

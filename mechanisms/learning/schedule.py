@@ -28,7 +28,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.vector.base import VectorMean
 
 CLIP = 0.5  # of gradient coordinates, where rows lie in [-1, 1]
-SPREAD = 0.25  # standard deviation of the numbers that are told in those tables, or thereabouts
+SPREAD = 0.25  # standard deviation of the targets in those tables, or thereabouts
 # The root mean square of a cut coordinate, in parts of the clip. In all tables that were tried it
 # was 0.23 .. 0.4 over all coordinates alike, and 0.4 .. 0.6 with weights by how much the loss
 # bends; where it bends most, much of the noise is forgotten again.
@@ -142,8 +142,8 @@ def plan(
         longest: the most that the squares of a row's numbers add up to, as `Features.longest`; by
             default as many as there are inputs.
         clip: at which the coordinates of gradients are cut.
-        steps: how many; planned, unless told.
-        rate: planned, unless told.
+        steps: how many; planned if it is None.
+        rate: planned if it is None.
 
     Returns:
         Steps whose time is that of `best_time`, or is shorter where the rate would exceed what is

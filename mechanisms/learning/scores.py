@@ -1,7 +1,7 @@
 """What a wrong score costs, and how the cost changes with the score.
 
 A model turns a row into one score, or into one for each class. The loss of a score and its slope
-are all that training has to know of the question that was asked.
+are all that training has to know of the question.
 """
 
 from __future__ import annotations

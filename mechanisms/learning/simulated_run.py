@@ -24,7 +24,7 @@ def simulate(
         rng: draws the groups, then all else.
 
     Yields:
-        The model after 0, 1, .. steps; that after 0 knows what the opening told, if there is one.
+        The model after 0, 1, .. steps; that after 0 has the opening's estimates, if there is one.
 
     Raises:
         ValueError: there are fewer rows than that.

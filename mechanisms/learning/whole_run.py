@@ -40,8 +40,8 @@ def plan_run(
         longest: the most that the squares of a row's numbers add up to; see `schedule.plan`.
         clip: at which the coordinates of gradients are cut; None to let the opening choose, or to
             cut as usual where there is none.
-        steps: how many gradients' steps; planned, unless told.
-        rate: planned, unless told.
+        steps: how many gradients' steps; planned if it is None.
+        rate: planned if it is None.
 
     Returns:
         The run. If it has an opening, one group in steps + 1 is that.

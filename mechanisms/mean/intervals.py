@@ -58,8 +58,8 @@ def estimate_mean(
         ValueError: there is no report, or confidence is not inside (0, 1).
 
     >>> from mechanisms.mean.two_point import duchi
-    >>> found = estimate_mean(duchi(1.0), np.array([4000, 6000]), 0.95)
-    >>> round(found.unbiased, 3), round(found.standard_error, 4)
+    >>> estimate = estimate_mean(duchi(1.0), np.array([4000, 6000]), 0.95)
+    >>> round(estimate.unbiased, 3), round(estimate.standard_error, 4)
     (0.433, 0.0212)
     """
     unbiased, n = float(mechanism.estimate(counts)), int(np.sum(counts))

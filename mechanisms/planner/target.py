@@ -169,7 +169,7 @@ class Target(Generic[T_co]):
 
 
 def default_delta(model: str, n: int) -> float:
-    """delta where nobody asked for one: 10^-6, or less than a tenth of 1/n for larger batches.
+    """delta where the request names none: 10^-6, or less than a tenth of 1/n for larger batches.
 
     >>> default_delta("shuffle", 1000), default_delta("shuffle", 10**8), default_delta("local", 9)
     (1e-06, 1e-09, 0.0)

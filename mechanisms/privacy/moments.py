@@ -17,7 +17,8 @@ from scipy import special
 from mechanisms.privacy.accountant import accounting
 from mechanisms.privacy.composition import renyi_to_epsilon
 
-_ORDERS = (*range(1, 65), 80, 96, 128, 160, 192, 256, 320, 384, 512)
+# Whole orders, at which a moment is a finite sum; far ones are tried at ever wider distances.
+ORDERS = (*range(1, 65), 80, 96, 128, 160, 192, 256, 320, 384, 512)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class SubsampledGaussian:
         _require(delta)
         return min(
             renyi_to_epsilon(order + 1, self.steps * self.log_moment(order) / order, delta)
-            for order in _ORDERS
+            for order in ORDERS
         )
 
     def tight_epsilon(self, delta: float) -> float:

@@ -88,48 +88,6 @@ def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
     return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))
 
 
-def k_ary_epsilon(epsilon_local: float, domain_size: int, n: int, delta: float) -> float:
-    """BBGN's bound for shuffled k-ary randomised response (SH): Theorem 1 with g = d.
-
-    Args, Returns, Raises: as `theorem_1_epsilon`.
-
-    Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019,
-        Theorem 3.1.
-    """
-    return theorem_1_epsilon(epsilon_local, domain_size, n, delta)
-
-
-def clones_epsilon_closed_form(epsilon_local: float, n: int, delta: float) -> float:
-    """The closed form of amplification by shuffling for any local randomiser.
-
-    Args:
-        epsilon_local: of one report, in nats.
-        n: how many reports are shuffled.
-        delta: in (0, 1).
-
-    Returns:
-        The shuffled epsilon.
-
-    Raises:
-        ValueError: epsilon_local > ln(n / (16 ln(4/delta))), beyond which nothing is proven.
-
-    Source: Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021, Theorem 3.1, with the
-        probability of a clone as its proof has it.
-    """
-    require_epsilon(epsilon_local)
-    require_batch(delta, n)
-    limit = n / (16 * math.log(4 / delta))
-    if not math.exp(min(epsilon_local, 700)) <= limit:
-        raise ValueError(
-            f"the clones bound is proven for epsilon_local <= {math.log(max(limit, 1)):.3g} here; "
-            "more reports raise that limit"
-        )
-    odds = math.exp(epsilon_local)
-    spread = 8 * math.sqrt(odds * math.log(4 / delta) / n) + 8 * odds / n
-    told_apart = (1 - 1 / odds) / (1 + 1 / (odds * (1 + spread)))
-    return math.log1p(told_apart * spread)
-
-
 def puredump_epsilon(dummies: int, domain_size: int, delta: float) -> float:
     """pureDUMP's bound: sqrt(14 d ln(2/delta) / (S - 1)) for S uniform dummy messages in all.
 

@@ -15,7 +15,7 @@ from typing import Literal
 from mechanisms.channel import require_epsilon
 from mechanisms.privacy.accountant import accounting
 from mechanisms.privacy.composition import Neighbours
-from mechanisms.privacy.moments import SubsampledGaussian
+from mechanisms.privacy.moments import ORDERS, SubsampledGaussian
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 Accountant = Literal["pld", "rdp", "moments"]
@@ -27,7 +27,6 @@ SOURCES = {
 }
 LEAST_SIGMA = 0.2  # below, a run protects nobody, and its loss distribution fills the memory
 LARGEST_SIGMA = 2.0**16  # the moments accountant reaches no epsilon below ln(1 / delta) / 32
-_ORDERS = (*range(1, 65), 80, 96, 128, 160, 192, 256, 320, 384, 512)
 _CELLS = 1 << 16  # of one step's loss distribution
 _TOLERANCE = 1e-4  # relative, of the noise that is searched for
 
@@ -165,7 +164,7 @@ def _by_moments(run: SubsampledGaussian) -> Callable[[float], float]:
 
 def _by_renyi(run: SubsampledGaussian) -> Callable[[float], float]:
     """Of order a = k + 1: exp((a - 1) (R - epsilon)) (1 - 1 / a)^(a - 1) / a."""
-    moments = [(order, run.steps * run.log_moment(order)) for order in _ORDERS]
+    moments = [(order, run.steps * run.log_moment(order)) for order in ORDERS]
 
     def delta_at(epsilon: float) -> float:
         exponents = (

@@ -60,8 +60,8 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
         ValueError: fewer than two reports, or confidence is not inside (0, 1).
 
     >>> from mechanisms.vector.meanest import Meanest
-    >>> found = estimate_row(Meanest(1.0, dimension=1), np.array([4000, 6000]), 10_000, 0.95)
-    >>> found.unbiased.round(3).tolist(), found.standard_error.round(4).tolist()
+    >>> estimate = estimate_row(Meanest(1.0, dimension=1), np.array([4000, 6000]), 10_000, 0.95)
+    >>> estimate.unbiased.round(3).tolist(), estimate.standard_error.round(4).tolist()
     ([0.433], [0.0212])
     """
     if not n > 1:

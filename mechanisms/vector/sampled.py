@@ -144,7 +144,7 @@ class SampledCoordinates(CubeMean):
         return chosen_coordinates(n, self.dimension, self.sampled, rng)
 
     def send(self, coordinates: ArrayLike, values: ArrayLike, rng: RandomSource) -> Messages:
-        """The messages of users who have been told what to report.
+        """The messages of users for whom it has been drawn what they report.
 
         Args:
             coordinates: (n, sampled) from `choose`.

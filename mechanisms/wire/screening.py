@@ -51,7 +51,7 @@ class Screened(NamedTuple):
 
 
 class Alphabet(Protocol):
-    """What is asked of a metric's mechanism: which messages it could have sent."""
+    """What screening needs of a metric's mechanism: which messages it could have sent."""
 
     def valid(self, messages: Messages) -> NDArray[np.bool_]: ...
 

@@ -53,7 +53,7 @@ class Span(BaseModel):
 
 
 class Placed(Protocol):
-    """A release, as far as it must be told which time it is about."""
+    """A release, as far as its time must be known."""
 
     @property
     def fingerprint(self) -> str:

@@ -121,7 +121,7 @@ class SqliteStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose errors are told in our words."""
+        """A connection whose errors are put in our words."""
         self._require_file()
         try:
             # No file is made by opening it: an absent ledger is not an empty one.

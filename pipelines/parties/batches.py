@@ -116,10 +116,10 @@ def mark_in(file: str) -> Marked:
     """To which batch a file belongs, by its footer; whatever the file is, this raises nothing."""
     try:
         with FileSystems.open(file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-            said = pq.ParquetFile(stream)
-            marks = said.schema_arrow.metadata or {}
+            parquet = pq.ParquetFile(stream)
+            marks = parquet.schema_arrow.metadata or {}
             batch, part = marks[_BATCH].decode("ascii"), marks[_PART].decode("ascii")
-            return Marked(batch, part, said.metadata.num_rows)
+            return Marked(batch, part, parquet.metadata.num_rows)
     except (pa.ArrowException, OSError, BeamIOError, ValueError, KeyError):
         return Marked(None)
 

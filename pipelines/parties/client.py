@@ -25,7 +25,7 @@ from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
 from pipelines.parties.split import Split, require_sealable, split
-from pipelines.parties.submit import Report, unfinished
+from pipelines.parties.submit import SubmitReports, unfinished
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
@@ -92,7 +92,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         return _one_user(request, parted, places, pem)
     telemetry = inputs.open_telemetry(request.inputs)
     ready = _held_against(parted, places, telemetry)
-    job = Report(parted.fingerprint, ready, telemetry.files, request.output, pem)
+    job = SubmitReports(parted.fingerprint, ready, telemetry.files, request.output, pem)
     counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
     if counted is not None:
         if FileSystems.exists(unfinished(request.output)):

@@ -157,8 +157,8 @@ class CollectPlan(beam.PTransform):
 
 def _of_reports(target: Target) -> Target:
     """The release of a job that has seen no row."""
-    said = target.statement["in_words"]
-    return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in said])
+    words = target.statement["in_words"]
+    return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in words])
 
 
 @dataclass

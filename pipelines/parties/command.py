@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
 
 
 def _party(commands: Any, name: str, description: str, more: str = "") -> Any:
-    """What all three parties are told: the plan, its window, and their input."""
+    """What all three parties need: the plan, its window, and their input."""
     parser = commands.add_parser(
         name,
         description=description,

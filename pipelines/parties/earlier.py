@@ -25,18 +25,18 @@ class SharedError(RequestError):
     """What was shuffled now was shuffled before; it must not be handed on."""
 
 
-def require_unshared(folder: str, said: Summary) -> None:
+def require_unshared(folder: str, own: Summary) -> None:
     """Refuse a shuffle of reports that another shuffle of the same window has sent on.
 
     Args:
         folder: of the shuffle, in whose neighbourhood others are looked for.
-        said: its summary.
+        own: its summary.
 
     Raises:
         SharedError: more of its reports than a few clients send twice are in another one.
     """
-    for other, summary in _others(folder, said):
-        share = max(shared({"": said.sample, other: summary.sample}).values(), default=0.0)
+    for other, summary in _others(folder, own):
+        share = max(shared({"": own.sample, other: summary.sample}).values(), default=0.0)
         line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
         if share > MOST_SHARED:
             raise SharedError(
@@ -48,7 +48,7 @@ def require_unshared(folder: str, said: Summary) -> None:
             warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
 
 
-def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
+def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:
     """Folders beside one, of finished shuffles of the same plan and window."""
     parent = FileSystems.split(folder.rstrip("/"))[0]
     try:
@@ -59,7 +59,7 @@ def _others(folder: str, said: Summary) -> Iterator[tuple[str, Summary]]:
     with ThreadPoolExecutor(_READERS) as pool:
         for file, summary in zip(paths, pool.map(beside, paths), strict=True):
             # Its own summary lies in that folder as well.
-            if summary is None or summary.shuffle_id == said.shuffle_id:
+            if summary is None or summary.shuffle_id == own.shuffle_id:
                 continue
-            if summary.fingerprint == said.fingerprint:
+            if summary.fingerprint == own.fingerprint:
                 yield FileSystems.split(file)[0], summary

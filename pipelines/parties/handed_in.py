@@ -24,35 +24,35 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
     summaries: dict[str, Summary] = {}
     patterns = []
     for name in inputs:
-        said = read(name)
-        patterns.append(name if said is None else FileSystems.join(name, f"{PREFIX}*"))
-        if said is not None:
-            _require_same(name, said, parted, sealed)
-            summaries[said.shuffle_id] = said
+        summary = read(name)
+        patterns.append(name if summary is None else FileSystems.join(name, f"{PREFIX}*"))
+        if summary is not None:
+            _require_same(name, summary, parted, sealed)
+            summaries[summary.shuffle_id] = summary
     chosen = once_each(find(patterns).files)
     for batch, file in chosen.batches.items():
         if batch not in summaries:
-            said = beside(file)
-            summaries |= {} if said is None else {said.shuffle_id: said}
+            summary = beside(file)
+            summaries |= {} if summary is None else {summary.shuffle_id: summary}
     require_disjoint(chosen.batches, summaries)
     return chosen
 
 
-def _require_same(folder: str, said: Summary, parted: Split, sealed: bool) -> None:
+def _require_same(folder: str, summary: Summary, parted: Split, sealed: bool) -> None:
     """Refuse a shuffle of something else, for its reports would all be dropped."""
     job = parted.job
-    if said.window != job.window:
-        raise RequestError(f"--input: {folder} holds another window of the plan: {said.window}")
-    if said.fingerprint != parted.fingerprint.hex():
+    if summary.window != job.window:
+        raise RequestError(f"--input: {folder} holds another window of the plan: {summary.window}")
+    if summary.fingerprint != parted.fingerprint.hex():
         # The same plan with another fingerprint: only the version that resolved it can differ.
-        if said.plan == mark(job.plan).hex():
+        if summary.plan == mark(job.plan).hex():
             raise RequestError(
                 f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "
-                f"design {said.design}, and this one comes to {job.design.hex()}: clients, "
+                f"design {summary.design}, and this one comes to {job.design.hex()}: clients, "
                 "shuffler and collector need versions that agree (`hushbeam check` prints it)"
             )
         raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
-    if said.sealed and not sealed:
+    if summary.sealed and not sealed:
         raise RequestError(f"--key is missing: the reports in {folder} are sealed")
-    if sealed and not said.sealed:
+    if sealed and not summary.sealed:
         raise RequestError(f"--key: the reports in {folder} are not sealed; leave it out")

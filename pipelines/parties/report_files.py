@@ -1,4 +1,4 @@
-"""Files of reports as the parties hand them on: found once each, and read with every loss told."""
+"""Files of reports as the parties hand them on: found once each, and read with losses counted."""
 
 from __future__ import annotations
 

@@ -98,32 +98,32 @@ def _take_back(folder: str, whole: bool) -> None:
 
 def _conclude(output: str, screen: Screen) -> int:
     """Show what was done, or take it back if nothing was to be sent on."""
-    said = read(output)
-    if said is None:
+    summary = read(output)
+    if summary is None:
         raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
-    warn_of_strangers(said.dropped.get(OTHER_PLAN, 0))
-    dropped = "".join(f"; {size:,} dropped: {name}" for name, size in said.dropped.items())
-    if not any(metric.sent_on for metric in said.metrics.values()):
-        line = f"no metric had its min_reports; {said.reports:,} reports came{dropped}"
+    warn_of_strangers(summary.dropped.get(OTHER_PLAN, 0))
+    dropped = "".join(f"; {size:,} dropped: {name}" for name, size in summary.dropped.items())
+    if not any(metric.sent_on for metric in summary.metrics.values()):
+        line = f"no metric had its min_reports; {summary.reports:,} reports came{dropped}"
         raise WithheldError(line)
-    require_unshared(output, said)
-    for name, metric in said.metrics.items():
+    require_unshared(output, summary)
+    for name, metric in summary.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on
             line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
-    screen.print(_table(said))
-    line = f"{said.reports:,} reports came{dropped}"
+    screen.print(_table(summary))
+    line = f"{summary.reports:,} reports came{dropped}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 
-def _table(said: Summary) -> Table:
+def _table(summary: Summary) -> Table:
     """How many reports each metric had, and how many were sent on."""
     shown = Table("metric")
     for heading in ("reports", "min_reports", "sent on"):
         shown.add_column(heading, justify="right")
-    for name, metric in said.metrics.items():
+    for name, metric in summary.metrics.items():
         numbers = (metric.reports, metric.min_reports, metric.sent_on)
         shown.add_row(name, *(f"{number:,}" for number in numbers))
     return shown

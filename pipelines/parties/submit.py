@@ -27,7 +27,7 @@ from transforms.telemetry import ReadTelemetry
 
 
 @dataclass
-class Report(beam.PTransform):
+class SubmitReports(beam.PTransform):
     """From Parquet files to one file of submitted reports.
 
     Attributes:

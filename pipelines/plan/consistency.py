@@ -1,4 +1,4 @@
-"""What the keys of a plan must be to each other, told at the key that would have to change."""
+"""What the keys of a plan must be to each other, said at the key that would have to change."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def about(text: str, *place: int | str) -> PydanticCustomError:
         text: what is wrong.
         place: of that key, from where the complaint is made inwards.
     """
-    return PydanticCustomError(ELSEWHERE, "{told}", {"told": text, "place": place})
+    return PydanticCustomError(ELSEWHERE, "{text}", {"text": text, "place": place})
 
 
 def require_consistent(plan: Keys, window: str) -> None:

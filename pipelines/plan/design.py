@@ -1,6 +1,6 @@
 """What a plan has come to on this machine, so that parties who disagree on it find out.
 
-The plan says what is asked; `mechanism: auto` and everything else that it leaves open is settled
+The plan is the request; `mechanism: auto` and everything else that it leaves open is settled
 by the planner of the hushbeam that reads it. What reports carry covers both.
 """
 

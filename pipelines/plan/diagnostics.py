@@ -60,7 +60,7 @@ class WarnDoFn(beam.DoFn):
 
 def warned(content: Content) -> Content:
     """A release that says of itself that it cannot be trusted."""
-    doubt = (
+    warning = (
         "These reports cannot all be honest clients': whatever people hold, counts as far out come "
         f"about with a probability below {FALSE_ALARM:g}. Somebody has made reports up, or clients "
         "run something else than this plan. What is promised of a single report holds for whoever "
@@ -68,8 +68,8 @@ def warned(content: Content) -> Content:
         "are such clients', which nobody can tell now. The estimates cannot be trusted, and "
         "neither can their errors."
     )
-    marked = reworded(content, {}, (doubt,))
-    return marked._replace(statement=marked.statement | {"doubts": [doubt]})
+    marked = reworded(content, {}, (warning,))
+    return marked._replace(statement=marked.statement | {"doubts": [warning]})
 
 
 def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] = ()) -> Content:

@@ -225,7 +225,7 @@ class Plan(_Part):
         return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
 
     def options(self, metric: MetricRequest, window: str) -> MetricOptions:
-        """What a metric's own command would be asked.
+        """What a request to the metric's own command would say.
 
         Raises:
             ValidationError: the metric's kind does not understand it.

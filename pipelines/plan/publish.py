@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsDict
 from pipelines import release
 from pipelines.metrics.metric import Content, Metric
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.report import page
+from pipelines.plan.page import page
 from pipelines.plan.target import Target
 from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
@@ -106,14 +106,19 @@ def gathered(
         statement: of the release, but for what the metrics have come to.
     """
     files: dict[str, bytes] = {}
-    said: dict[str, dict[str, Any]] = {}
+    statements: dict[str, dict[str, Any]] = {}
     for name in (name for name in names if name in contents):
-        said[name] = {**contents[name].statement, "release_id": statement["release_id"]}
+        statements[name] = {**contents[name].statement, "release_id": statement["release_id"]}
         files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
-        files[f"{name}/{release.STATEMENT}"] = release.written(said[name])
-    doubts = {name: part["doubts"] for name, part in said.items() if "doubts" in part}
-    words = [f"{name}: {text}" for name, texts in doubts.items() for text in texts]
+        files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
+    diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
+    words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
     statement = {**statement, "in_words": [*words, *statement["in_words"]]}
-    files["report.html"] = page(names, said, statement)
+    files["report.html"] = page(names, statements, statement)
     withheld = [name for name in names if name not in contents]
-    return files, {**statement, "metrics": list(said), "withheld": withheld, "doubts": doubts}
+    return files, {
+        **statement,
+        "metrics": list(statements),
+        "withheld": withheld,
+        "doubts": diagnostics,
+    }

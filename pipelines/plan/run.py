@@ -66,7 +66,7 @@ def release_window(
     for_beam: PipelineOptions,
     span: Span | None = None,
 ) -> int:
-    """Publish a window of a plan by some road, unless that was done before by any.
+    """Publish a window of a plan from its files, reports or messages, unless that was done before.
 
     Args:
         plan: what is collected.
@@ -104,8 +104,8 @@ def _stands(plan: Plan, window: str, screen: Screen) -> bool:
     if not release.holds_release(output):
         release.require_vacant(output)
         return False
-    said = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
-    if (said.get("fingerprint"), said.get("window")) != (mark(plan).hex(), window):
+    made_by = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
+    if (made_by.get("fingerprint"), made_by.get("window")) != (mark(plan).hex(), window):
         release.require_vacant(output)  # something else's: it is refused
     _say_where(screen, output)
     return True
@@ -229,12 +229,12 @@ def runs_here(for_beam: PipelineOptions) -> bool:
 
 def show(job: PlanJob, screen: Screen) -> None:
     """Every metric that was published, and those that were not."""
-    said = json.loads(release.read(job.options.output, release.STATEMENT))
+    statement = json.loads(release.read(job.options.output, release.STATEMENT))
     for metric in job.metrics:
-        for doubt in said["doubts"].get(metric.name, ()):
-            warnings.warn(f"{metric.name}: {doubt}", Caution, stacklevel=1)
+        for warning in statement["doubts"].get(metric.name, ()):
+            warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
-        if metric.name in said["metrics"]:
+        if metric.name in statement["metrics"]:
             metric.show(screen)
             say_counts(metric, screen)
         else:

@@ -52,7 +52,7 @@ def designs_table(title: str, caption: str, numbers: Sequence[str]) -> Table:
         numbers: headings of the columns after those of a mark and of the mechanism's name.
     """
     table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    # Where a screen is too narrow, what is told is broken over lines, and nothing of it is lost.
+    # Where a screen is too narrow, the text is broken over lines, and nothing of it is lost.
     for heading in ("", "mechanism"):
         table.add_column(heading, overflow="fold")
     for heading in numbers:

@@ -135,8 +135,8 @@ def _identity(plan: Streamed) -> str:
 
     Messages that one mechanism has drawn are not to be decoded by another one.
     """
-    said = f"{plan.stream.window} {plan.stream.time}"
-    return plan.fingerprint.hex() + hashlib.sha256(said.encode()).hexdigest()[:16]
+    windows = f"{plan.stream.window} {plan.stream.time}"
+    return plan.fingerprint.hex() + hashlib.sha256(windows.encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pipelines.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
 
-# After a step, the model, told to whoever draws the curve.
+# After a step, the model, for whoever draws the curve.
 Watch = Callable[[int, Floats], None]
 
 
@@ -40,7 +40,7 @@ class CentralPlan(ABC):
     """A run by those who hold the rows.
 
     Attributes:
-        options: what was asked.
+        options: of the request.
         rows: how many it is laid out for; a number that is public.
         delta: of the release.
     """
@@ -134,7 +134,7 @@ def counted_on(options: TrainOptions, rows: int) -> int:
     Noise and steps follow from it and are public, so it must be so too.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: how many there are, which is published.
 
     Raises:
@@ -154,7 +154,7 @@ def require_room(options: TrainOptions, rows: int, objective: Objective) -> None
     """Refuse rows that do not fit into one worker's memory.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: how many rows there are.
         objective: the model.
 

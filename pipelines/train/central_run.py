@@ -29,7 +29,7 @@ class TrainInOnePlace(beam.PTransform):
     All rows meet in one worker's memory.
 
     Attributes:
-        job: what was asked.
+        job: the request, held against its input.
         plan: the method's.
         public: blocks of public rows, or None.
     """

@@ -142,7 +142,7 @@ def plan_curator(
     """How a run goes, before anything is read.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: how many rows there are.
         objective: the model.
         epsilon: of the release.
@@ -158,7 +158,6 @@ def plan_curator(
     lot = options.lot or max(1, rows // _LOT)
     if lot > rows:
         raise RequestError(f"--lot: {lot:,} rows are more than the {rows:,} that are counted on")
-    # The rule for batches, for here, too, one delta stands for the whole of the rows.
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
     optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)

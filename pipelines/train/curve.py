@@ -79,10 +79,10 @@ def private_curve(
     unit: float,
     confidence: float,
 ) -> Curve:
-    """The curve that users held back told privately; points of too few reports have no error.
+    """The curve from reports of users held back; points of too few reports have no error.
 
     Args:
-        steps: of the models that were asked about, ascending.
+        steps: of the models that were reported on, ascending.
         mechanism: of the reports, a group for each model.
         counts: of the reports.
         least: the fewest reports that a point may stand on.

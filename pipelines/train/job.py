@@ -39,7 +39,7 @@ class TrainJob:
     """Everything that is decided before a row is read.
 
     Attributes:
-        options: what was asked.
+        options: of the request.
         telemetry: the files.
         schema: what the model looks at and what it tells.
         objective: the model.
@@ -118,7 +118,7 @@ def read_schema(options: TrainOptions, telemetry: inputs.Telemetry) -> Schema:
 
 
 def build_objective(options: TrainOptions, schema: Schema) -> Objective:
-    """The model that was asked for, over these columns."""
+    """The model of the request, over these columns."""
     inputs, penalty = schema.features.inputs, options.penalty or 0.0
     classes = None if isinstance(schema.target, Number) else schema.target.size
     if options.loss == "perceptron":

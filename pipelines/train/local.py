@@ -25,10 +25,10 @@ FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradi
 
 @dataclass(frozen=True)
 class PrivateCurve:
-    """What users who were held back are asked.
+    """What users who were held back report on.
 
     Attributes:
-        steps: after which the model is asked about, ascending; the last is the published one.
+        steps: after which the model is reported on, ascending; the last is the published one.
         design: of a report.
         least: the fewest reports about one model that are published.
     """
@@ -48,14 +48,14 @@ class LocalPlan:
     """A run whose users randomise their own gradients.
 
     Attributes:
-        options: what was asked.
+        options: of the request.
         design: the mechanism of a report, and what it guarantees.
         steps: what users and collector do.
         users: how many are expected to take part in a step.
         least: the fewest users of a step that moves the model.
         opening: the mechanism of a report of a target, and what it guarantees; None where the run
             has no opening.
-        curve: what those held back are asked, or None.
+        curve: what those held back report on, or None.
     """
 
     options: TrainOptions

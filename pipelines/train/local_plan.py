@@ -32,7 +32,7 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
     """How a run goes, before anything is read.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: how many rows there are.
         objective: the model.
         longest: the most that the squares of a row's numbers add up to.
@@ -145,7 +145,7 @@ def _target(options: TrainOptions, least: int, dimension: int) -> Target[VectorT
 
 
 def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
-    """What those held back are asked, in reports enough about each model."""
+    """What those held back report on, with reports enough about each model."""
     points = max(1, min(_POINTS, steps + 1, held_back // _POINT_REPORTS))
     steps_ = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
     unbounded = options.model_copy(update={"min_reports": None})

@@ -28,7 +28,7 @@ class TrainLocally(beam.PTransform):
     """Blocks of rows in, one `Trained` out; None if too few took part, nothing if it diverged.
 
     Attributes:
-        job: what was asked.
+        job: the request, held against its input.
         plan: how it goes.
         public: blocks of public rows, or None.
     """
@@ -68,7 +68,7 @@ class TrainLocally(beam.PTransform):
     def _answers(
         self, runs: list[beam.PCollection], held_back: beam.PCollection
     ) -> beam.PCollection | None:
-        """What is known of models on the way, or None if nobody is asked."""
+        """What is known of models on the way, or None if nobody reports on them."""
         job, plan = self.job, self.plan
         if self.public is None and plan.curve is None:
             return None

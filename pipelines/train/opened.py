@@ -1,4 +1,4 @@
-"""What a release tells of the opening: who took part, what they told, and what followed from it."""
+"""What a release says of the opening: who took part, the estimates, and what followed from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chosen_by(steps: LocalSteps, named: float | None, model: Model | None) -> st
 
     Args:
         steps: of the run.
-        named: the cut that was asked for, or None.
+        named: the cut that the request names, or None.
         model: where the run has come to; None before it.
     """
     if named is not None:

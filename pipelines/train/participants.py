@@ -130,7 +130,7 @@ def plan_participants(
     """How a run goes, before anything is read.
 
     Args:
-        options: what was asked.
+        options: of the request.
         rows: how many rows there are.
         objective: the model.
         epsilon: of all that a participant uploads in the whole run.

@@ -30,7 +30,7 @@ class ReadRows(beam.PTransform):
     """From files to `Encoded` rows: the attributes, and the target last among its like.
 
     Attributes:
-        job: what was asked.
+        job: the request, held against its input.
         telemetry: the files.
         users: the privacy unit, each with one row in the end; None where that is a row.
     """
@@ -74,7 +74,7 @@ class PublishModel(beam.PTransform):
 class ReleaseDoFn(beam.DoFn):
     """Writes the release, unless too few took part, or the files changed.
 
-    Why there is none is told by a counter: what a step raises reaches nobody, for its text might
+    Why there is none is said by a counter: what a step raises reaches nobody, for its text might
     quote the data.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from pipelines.metrics.statement import counted, parquet, versions
-from pipelines.train import report
+from pipelines.train import page
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib
 from pipelines.train.export import as_json, kind
@@ -30,7 +30,7 @@ class Trained(NamedTuple):
         weights: (parameters,) of the model that is published.
         n: how many rows were used.
         invalid: how many messages no client could have sent.
-        curve: how the run went; empty if nobody was asked.
+        curve: how the run went; empty if nobody reported on it.
         training: what the method did, for the statement.
     """
 
@@ -53,7 +53,7 @@ def content(
         MODEL: as_json(schema, objective, weights, made_with),
         ESTIMATOR: as_joblib(schema, objective, weights),
         CURVE: parquet(curve_table(trained.curve)),
-        "report.html": report.page(schema, layers, trained.curve, statement),
+        "report.html": page.page(schema, layers, trained.curve, statement),
     }
     return files, statement
 
@@ -65,7 +65,7 @@ def train_statement(
     release_id: str,
     made_with: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What was asked, what was done, and what it guarantees."""
+    """The request, what was done, and what it guarantees."""
     known = {"release": job.guarantees[0]} | job.plan.beside
     return {
         "statement_version": 1,

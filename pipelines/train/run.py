@@ -22,7 +22,7 @@ def run(options: TrainOptions, beam_arguments: list[str]) -> int:
     """Train a model, publish it and say how well it does.
 
     Args:
-        options: what is asked.
+        options: of the request.
         beam_arguments: what is for Beam.
 
     Returns:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.central.laplace import DiscreteLaplace, histogram, histogram_variance
+from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import follows, sample_size, tilted
@@ -88,8 +88,8 @@ def test_noise_follows_the_table(epsilon, sensitivity):
 
 def test_a_histogram_pays_for_replacement():
     assert histogram(0.5) == DiscreteLaplace(0.5, 2)
-    assert histogram_variance(0.5, 1) == pytest.approx(31.8, abs=0.05)
-    assert histogram_variance(0.01, 600) == pytest.approx(8 / (600 * 0.01) ** 2, rel=1e-4)
+    assert histogram(0.5).variance() == pytest.approx(31.8, abs=0.05)
+    assert histogram(0.01).variance() == pytest.approx(8 / 0.01**2, rel=1e-4)
 
 
 def test_counts_keep_their_shape_and_may_become_negative():

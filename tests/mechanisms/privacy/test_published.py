@@ -11,11 +11,8 @@ import pytest
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import support_variance
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.published import (
     aue_noise,
-    clones_epsilon_closed_form,
-    k_ary_epsilon,
     puredump_epsilon,
     theorem_1_budget,
     theorem_1_epsilon,
@@ -73,20 +70,6 @@ def test_delta_must_mean_something(delta):
         theorem_1_epsilon(1.0, 10, 1000, delta)
     with pytest.raises(ValueError, match="reports"):
         theorem_1_epsilon(1.0, 10, 1, 1e-6)
-
-
-def test_clones_closed_form():
-    closed = clones_epsilon_closed_form(4.0, 100_000, 1e-6)
-    assert closed == pytest.approx(0.5378040, abs=1e-7)
-    assert clones_epsilon(4.0, 100_000, 1e-6) < closed / 3
-    with pytest.raises(ValueError, match="epsilon_local <= "):
-        clones_epsilon_closed_form(8.0, 100_000, 1e-6)
-    with pytest.raises(ValueError, match="epsilon"):
-        clones_epsilon_closed_form(math.nan, 100_000, 1e-6)
-
-
-def test_k_ary_bound_is_theorem_1_on_the_domain():
-    assert k_ary_epsilon(6.0, 100, 10**6, 1e-6) == theorem_1_epsilon(6.0, 100, 10**6, 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ _WIDE = 48  # characters of a name that are shown
 
 
 def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[str, Any]) -> bytes:
-    """The report of a release.
+    """The page of a release.
 
     Args:
         schema: the columns.
