@@ -71,6 +71,8 @@ def carry_out(
     try:
         counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
     except Exception:
+        # Beam wraps what a worker raises in text of its own, so the counter says what the exception
+        # cannot.
         if TAKEN not in live():
             raise
         raise RequestError(
@@ -90,6 +92,7 @@ def carry_out(
 def conclude(job: Job, screen: console.Screen) -> None:
     """Say what was read, what the release guarantees, and where its page is."""
     say_counts(job, screen)
+    # Metrics may share a guarantee; it is said once, in the order in which they stand.
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(one_line(guarantee), highlight=False)
     page = f"report: {job.options.output}/report.html"
@@ -132,6 +135,7 @@ def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> 
             f"the job came to its end, but {folder} holds no release, and its runner "
             "cannot be asked why; too few reports may have come"
         )
+    # Before what is withheld: files that changed may well be why too few reports came.
     if CHANGED in counted:
         return FailedError(
             f"the files changed while they were read: {counted.get(ROWS, 0):,} rows came, and "

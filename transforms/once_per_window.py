@@ -73,11 +73,13 @@ class UnseenDoFn(beam.DoFn):
             ids = ids.dictionary_decode()
         known = ids.is_valid().to_numpy(zero_copy_only=False)
         users = within(self._digest, start)(ids)
+        # Rows without a user have a digest too, which is nobody's.
         again = known & contained(users, self._seen.get(start, ()))
         if again.any():
             tally(SEEN, int(np.count_nonzero(again)))
             table = table.filter(pa.array(~again))
         if table.num_rows:
+            # The rows were cut to those that are new, the digests were not.
             yield TaggedOutput(OncePerWindow.NEW, users[known & ~again])
             yield table
 
@@ -88,6 +90,7 @@ class PartitionDigestsDoFn(PartitionDoFn):
     """Sends each digest to the bucket of its range."""
 
     def rows(self, block: Digests) -> Digests:
+        # A user's rows in one block need travel once only.
         return np.unique(block)
 
     def assign(self, rows: Digests) -> Digests:
@@ -100,6 +103,8 @@ def _distinct(bucket: int, pieces: Iterable[bytes]) -> tuple[int, bytes]:
 
 def within(digest: UserDigest, start: int) -> UserDigest:
     """The digest for one window: two windows' cannot be compared without the key."""
+    # Multiplying by an odd number permutes the words of 64 bits, so distinct starts have distinct
+    # keys.
     return replace(digest, key=digest.key ^ (start * _MIXED) % (1 << 64))
 
 
@@ -119,6 +124,7 @@ def contained(users: Digests, files: Iterable[str]) -> NDArray[np.bool_]:
     for file in files:
         digests = mapped(file)
         if digests.size:
+            # Sought in ascending order, neighbours lie on the same pages of a mapped file.
             places = np.searchsorted(digests, ascending)
             repeated[order] |= digests[np.minimum(places, digests.size - 1)] == ascending
     return repeated
@@ -143,6 +149,7 @@ def merge(files: Sequence[str], into: str) -> int:
         How many there are.
     """
     parts = [mapped(file) for file in files]
+    # 64 ranges of 2^58 digests each: only one range of every file is in memory at a time.
     borders = [k << 58 for k in range(1, _BUCKETS)]
     cuts = [[0, *np.searchsorted(p, np.array(borders, np.uint64)).tolist(), p.size] for p in parts]
     size = 0

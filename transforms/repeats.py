@@ -57,4 +57,6 @@ class EchoDoFn(beam.DoFn):
     ) -> Iterator[TimestampedValue]:
         records = np.zeros(len(block), block.form.dtype)
         records["report_id"] = block.records["report_id"]
+        # Later by exactly one window's length, an echo falls into the next window and into no
+        # other.
         yield TimestampedValue(replace(block, records=np.unique(records)), came + self._length)

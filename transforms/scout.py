@@ -93,6 +93,7 @@ class DivideDoFn(beam.DoFn):
     def __init__(self, share: float, open_rng: Generator) -> None:
         if not 0 < share < 1:
             raise ValueError(f"share must lie between 0 and 1, not {share}")
+        # Even the largest double below 1 gives a threshold that fits a word.
         self._threshold, self._open_rng = np.uint64(int(share * 2**64)), open_rng
 
     def setup(self) -> None:
@@ -131,6 +132,7 @@ class ChooseBounds(beam.PTransform):
             )
         estimate = partial(chosen_bounds, self.oracle, self.rule)
         collect = Collect(self.oracle, estimate, users)
+        # Bounds are made from messages alone, so by post-processing they cost no privacy.
         return messages | "Choose" >> collect.with_output_types(Chosen)
 
 
@@ -143,9 +145,12 @@ def chosen_bounds(
     oracle: FrequencyOracle, rule: BoundsRule, counted: Counted, users: int
 ) -> Chosen:
     """Bounds from the shares of magnitudes: see `ChooseBounds`."""
+    # Not post-processed: the rule compares shares with their standard deviations, and a projection
+    # would bias them.
     shares = frequencies(oracle, "none", counted, users)
     if not shares.n:
         return Chosen(None, 1.0, 0, shares.invalid)
+    # Unbiased shares may leave [0, 1], where the variance has no meaning.
     variances = oracle.variance(np.clip(shares.unbiased, 0, 1), shares.n)
     bounds = Bounds(*rule(shares.unbiased, variances))
     hidden = rule.hidden(float(oracle.variance(0.0, shares.n)))

@@ -50,6 +50,7 @@ class Shuffle(beam.PTransform):
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         batched = Batches(self.codes, self.batches)
         sizes = messages if self.users is None else self.users
+        # A threshold on messages would let a few users who send many each pass for a crowd.
         measure = batched.sizes if self.users is None else np.atleast_1d
         size = (
             sizes
@@ -79,6 +80,8 @@ class Batches(NamedTuple):
         if self.number == 1:
             return np.zeros(messages.size, np.int64)
         width = np.uint64(self.codes // self.number)
+        # Codes from `codes` on fall behind the last range; whoever sends them must not get a batch
+        # that exists for them alone.
         return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
 
     def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -112,6 +115,7 @@ class DrawBucketsDoFn(PartitionDoFn):
         return messages.astype(np.min_scalar_type(self._largest), copy=False)
 
     def assign(self, rows: NDArray[Any]) -> NDArray[np.uint64]:
+        # Drawn, not hashed: a hash of a message would put equal messages next to each other.
         return self._rng.integers(self._buckets, rows.size)
 
 
@@ -132,6 +136,7 @@ class OrderDoFn(beam.DoFn):
     ) -> Iterator[NDArray[np.uint64]]:
         messages = np.frombuffer(b"".join(bucket[1]), self._dtype)
         nobody = np.zeros(self._batches.number, np.int64)
+        # Who has counted nobody must withhold: an empty side input is no proof of a crowd.
         large = (nobody if sizes is None else sizes) >= self._min_reports
         if not large.all():
             kept = messages[large[self._batches.of(messages)]]
@@ -139,4 +144,6 @@ class OrderDoFn(beam.DoFn):
             if not kept.size:
                 return
             messages = kept
+        # Buckets are uniform and independent of what messages hold, so an order that is uniform
+        # within each bucket is uniform altogether.
         yield messages[self._rng.permutation(messages.size)].astype(np.uint64)

@@ -76,12 +76,15 @@ class DrawGroupsDoFn(PartitionBlocksDoFn):
 
     def rows(self, block: Block) -> NDArray[np.void]:
         if block.users is not None:
+            # Rows draw their groups: a user with two rows could be in two groups, and pay twice.
             raise ValueError("users must have been bounded to one row each")
         return super().rows(block)
 
     def assign(self, rows: NDArray[np.void]) -> NDArray[np.uint64]:
         buckets = self._rng.integers(self._groups * self._shards, rows.size)
         if self._threshold:
+            # Who is held back is drawn apart from the groups, so those who stay are uniform over
+            # them.
             back = self._rng.bernoulli(self._threshold, rows.size)
             spread = self._rng.integers(self._shards, int(np.count_nonzero(back)))
             buckets[back] = np.uint64(self._groups * self._shards) + spread

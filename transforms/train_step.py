@@ -116,6 +116,7 @@ class _Heard(beam.PTransform):
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         run, mechanism = self.run, self.mechanism
         if run.shuffled:
+            # The shuffler counts messages, not users.
             least = int(run.min_reports * mechanism.messages)
             messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng)
         # By a key, for that takes fewer stages than `CombineGlobally`, and there are many steps.
@@ -206,6 +207,7 @@ class UpdateDoFn(beam.DoFn):
             yield run._replace(model=self._steps.skip(run.model), skipped=run.skipped + 1)
             return
         after = self._steps.advance(run.model, counted.counts)
+        # Counted once: every later step carries the same flag on.
         if after.diverged and not run.model.diverged:
             tally(DIVERGED, after.diverged)
         users = run.users + round(counted.messages / per_user)

@@ -88,6 +88,8 @@ class ReleasePlanDoFn(beam.DoFn):
     def process(self, _: None, contents: Mapping[str, Content]) -> None:
         if not contents:
             return
+        # Asked here, at the last moment before anything is written: the run may have taken hours
+        # since its budget was reserved.
         if not self._target.stands():
             tally(SETTLED, 1)
             return

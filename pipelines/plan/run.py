@@ -97,6 +97,8 @@ def _stands(plan: Plan, window: str, screen: Screen) -> bool:
     """Whether the window has been released: a second randomisation would cost privacy anew."""
     output = output_of(plan, window)
     if plan.ledger is not None:
+        # The ledger knows of releases in other folders, too, so with one the folder alone decides
+        # nothing.
         made = Ledger.open(plan.ledger).published(mark(plan).hex(), window)
         if made is not None:
             _say_where(screen, made.output)
@@ -156,6 +158,7 @@ def _reserved(job: PlanJob, span: Span | None) -> Iterator[Right]:
     """The price is set aside before a row is read."""
     output, plan = job.options.output, job.plan
     if plan.ledger is None or plan.budget is None:
+        # Without a ledger nobody can compare identities, so any that is unique will do.
         yield Right(output, uuid.uuid4().hex)
         return
     with Ledger.open(plan.ledger).spend(price(job, span)) as reservation:
