@@ -42,6 +42,7 @@ def request(log: str, domain: str, **changes: object) -> list[str]:
     return canaries.request(log, **(asked | changes))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_leaves_nothing_and_says_nothing(
     step: str, run, log, domain, workspace, monkeypatch

@@ -172,6 +172,7 @@ def test_shares_are_a_distribution_and_lie_in_their_intervals(release: Shape) ->
         assert np.all(bins[high] <= 1)
 
 
+@pytest.mark.verify
 def test_the_truth_lies_in_every_interval(release: Shape) -> None:
     """F at each edge, the quantiles, the mean: of the numbers as they were, clipped."""
     bins, values = release.bins, release.values

@@ -22,6 +22,8 @@ from pipelines.ledger.ledger import Ledger
 from tests.fakes import canaries
 from tests.fakes.cloud_storage import BUCKET, emulated
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[2]
 LEDGER = f"gs://{BUCKET}/ledgers/ledger.json"
 IMAGE = "registry.example/hushbeam:1"

@@ -592,6 +592,7 @@ DAMAGED = RequestError("--ledger: it is damaged")
 FAILURES = [([1], LOCKED, 3), ([2], LOCKED, 3), ([1], DAMAGED, 2), ([2], DAMAGED, 2)]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("calls", "error", "code"), FAILURES)
 def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     plan, run, monkeypatch, calls, error, code
@@ -689,6 +690,7 @@ def test_a_strangers_error_is_not_quoted(plan, monkeypatch) -> None:
 # ---- versions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) -> None:
     """Version 1 has released two hours of the night; a window of version 2 is both of them."""
     plan("user per window", USERS + LEDGER.replace("7.0", "3.0"))

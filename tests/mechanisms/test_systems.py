@@ -66,6 +66,7 @@ def test_simulated_releases_have_the_predicted_error(name, model, bound):
     assert (0.4 if seeded else 0.75) < np.mean(errors) / expected < (2 if seeded else 1.25)
 
 
+@pytest.mark.verify
 def test_papers_bounds_are_looser_than_the_truth():
     """At the same claim the published parameters are safer than they say, and err more."""
     for name in ("sh", "murs", "hp-sdp", "aue", "puredump", "mixdump"):

@@ -148,6 +148,7 @@ def test_exit_codes_and_stderr_of_a_process(
     assert len(done.stderr.splitlines()) == (1 if complaint else 0)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("behind", ["a reader who leaves", "a full disk"])
 def test_output_that_nobody_reads_does_not_change_the_exit_code(
     behind: str, log, domain, tmp_path

@@ -121,6 +121,7 @@ def test_a_runner_that_cannot_be_asked_fails_nothing(words, counted, monkeypatch
 NOWHERE = "/nowhere/server.jar"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -158,6 +158,7 @@ def test_the_head_of_a_zipf_law_is_found() -> None:
 # ---- how far off the shares are ------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("oracle", [NOISY, k_ary(8.0, 1 << 12)], ids=["geometry", "k-ary"])
 def test_shares_are_off_by_what_their_standard_errors_say(oracle) -> None:
     """Strings far above the limit, so that whether they are found does not hang on their noise."""

@@ -237,6 +237,7 @@ def test_bounds_at_any_resolution_bracket_finer_ones(
     assert blanket.lower_delta(laws, n, epsilon, cells) <= fine[1] * (1 + 1e-9)
 
 
+@pytest.mark.verify
 def test_extremes() -> None:
     """One report, no shuffling to speak of; losses near nothing and near e^700; 2^40 reports."""
     laws = response_laws(3.0, 4)

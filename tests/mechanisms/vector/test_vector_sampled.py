@@ -143,6 +143,7 @@ def test_a_shuffled_batch_hides_more():
     assert lower <= upper < tight_delta(mechanism, 0.5) / 10
 
 
+@pytest.mark.verify
 def test_an_attack_on_the_sampler_finds_no_more_than_is_claimed():
     found = attack(multi_hm(5.0, 2, cells=2), SeededRandom(3), samples=400_000)
     assert 2.5 < found.epsilon <= 5.0
