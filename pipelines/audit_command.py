@@ -16,7 +16,7 @@ from mechanisms.privacy.audit import RISK, attack, audit, audit_batch
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 
 CLAIM_IS_FALSE = 1
 

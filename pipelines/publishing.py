@@ -11,13 +11,14 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms.channel import Guarantee
-from pipelines import console, release
+from pipelines import release
 from pipelines.claims import TAKEN
-from pipelines.console import rejects
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError
 from pipelines.inputs import Telemetry
 from pipelines.run import run_beam
-from pipelines.wording import one_line
+from pipelines.views import console
+from pipelines.views.console import rejects
+from pipelines.views.wording import one_line
 from transforms.progress import CHANGED, ROWS, live
 
 

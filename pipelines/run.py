@@ -21,9 +21,9 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from rich.console import Console
 
-from pipelines.console import counters, progress
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.option_views import ViewedOptions
+from pipelines.views.console import counters, progress
 from transforms.progress import reset
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.console import Screen
 from pipelines.errors import DONE
 from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.registry import find
 from pipelines.metrics.release import Release
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
+from pipelines.views.console import Screen
 
 
 def publish_one(name: str, options: MetricOptions, beam_arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.planner.target import M, Target, Task, default_delta
 from pipelines.errors import RequestError
-from pipelines.wording import factor, large_delta, upward
+from pipelines.views.wording import factor, large_delta, upward
 
 _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
 

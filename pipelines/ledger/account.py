@@ -13,14 +13,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.console import Screen
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import losses_of, together
 from pipelines.requests import no_more
-from pipelines.wording import upward
+from pipelines.views.console import Screen
+from pipelines.views.wording import upward
 
 
 def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.release_profile import worst_profile
 from pipelines.ledger.entries import Budget, Loss
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 
 _KINDS = 64  # of releases, that are composed one by one; of more, those alike count as the worst
 _LEAST = 1e-3  # smaller shares of a release are not looked for

@@ -11,7 +11,7 @@ from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Scope
 from pipelines.ledger.spans import Placed, Span, meet
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 
 
 class BudgetExceeded(WithheldError):

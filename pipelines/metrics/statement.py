@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
-from pipelines.wording import RAW_ROWS, meaning
+from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import ROWS
 
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")

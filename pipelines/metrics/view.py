@@ -10,8 +10,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines import facts, pages
-from pipelines.console import numbers_table
+from pipelines.views import facts, pages
+from pipelines.views.console import numbers_table
 
 _ROWS = 200
 _SHOWN = 20  # on the screen

@@ -17,7 +17,6 @@ from mechanisms.memoised import SECRET
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
-from pipelines.console import Screen, rejects
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.parties import values
@@ -31,7 +30,8 @@ from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
 from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
-from pipelines.wording import upward
+from pipelines.views.console import Screen, rejects
+from pipelines.views.wording import upward
 from transforms import report_tables
 from transforms.progress import ROWS
 from transforms.reports import BinarySink

@@ -30,7 +30,7 @@ from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.run import beam_options
-from pipelines.wording import RAW_ROWS
+from pipelines.views.wording import RAW_ROWS
 from transforms.duplicates import DropCopiedSeals
 from transforms.progress import ROWS, ever
 from transforms.reports import MessagesOf

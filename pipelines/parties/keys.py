@@ -9,8 +9,8 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
-from pipelines.console import Screen
 from pipelines.errors import DONE, RequestError, reason
+from pipelines.views.console import Screen
 
 _LARGEST = 1 << 14  # bytes of a key file
 

@@ -18,7 +18,6 @@ from rich.table import Table
 from mechanisms.wire.report import Form
 from mechanisms.wire.screening import OTHER_PLAN
 from pipelines import release
-from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.metrics.metric import bucket_count
 from pipelines.parties.earlier import SharedError, require_unshared
@@ -30,6 +29,7 @@ from pipelines.parties.summary import SUMMARY, Summary, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.run import beam_options, run_beam
+from pipelines.views.console import Screen
 
 
 class ShuffleRequest(NamedTuple):

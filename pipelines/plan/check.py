@@ -6,7 +6,6 @@ import json
 
 from rich.table import Table
 
-from pipelines.console import Screen
 from pipelines.errors import DONE, WITHHELD
 from pipelines.ledger.accounting import fits, further
 from pipelines.plan.described import described
@@ -14,7 +13,8 @@ from pipelines.plan.job import PlanJob, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
-from pipelines.wording import one_line
+from pipelines.views.console import Screen
+from pipelines.views.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks

@@ -21,7 +21,7 @@ from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.profiles import profile_of
 from pipelines.terms import next_to_nothing
-from pipelines.wording import RAW_ROWS, meaning
+from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import SETTLED, WITHHELD
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")

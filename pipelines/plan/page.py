@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines import pages
+from pipelines.views import pages
 
 
 def page(names: Sequence[str], metrics: Mapping[str, Any], statement: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,6 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines import release
-from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
@@ -30,6 +29,7 @@ from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_counts
 from pipelines.run import beam_options
+from pipelines.views.console import Screen
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})

@@ -22,7 +22,7 @@ from pipelines.errors import DONE, RequestError
 from pipelines.planner import rows
 from pipelines.planner.request import PlanRequest, designs_table, losses, promise
 from pipelines.requests import no_more, request
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 
 _EXAMPLE = """\
 examples:

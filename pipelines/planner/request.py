@@ -14,7 +14,7 @@ from mechanisms.planner.design import Design
 from pipelines.errors import RequestError
 from pipelines.requests import Whole
 from pipelines.terms import target_terms
-from pipelines.wording import one_line, upward
+from pipelines.views.wording import one_line, upward
 
 
 class PlanRequest(BaseModel):

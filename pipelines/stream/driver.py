@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
-from pipelines.console import rejects
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.plan.job import output_of
 from pipelines.run import run_beam
@@ -24,6 +23,7 @@ from pipelines.stream.publish import enough, publish
 from pipelines.stream.release import Backlog
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
+from pipelines.views.console import rejects
 from transforms.encoders.users import UserDigest
 from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows, now

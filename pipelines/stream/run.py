@@ -14,7 +14,6 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from pipelines.console import Screen
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
@@ -24,6 +23,7 @@ from pipelines.stream.job import LandingTables, ServeTables
 from pipelines.stream.state import State
 from pipelines.stream.subscription import FromSubscription, require_subscription, serve_here
 from pipelines.stream.windows import Streamed, streamed
+from pipelines.views.console import Screen
 
 _HELD_IN_MEMORY = (
     "on this machine a message is acknowledged when it is read: what open windows hold is lost "

@@ -15,7 +15,7 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
 from pipelines.train.options import TrainOptions
-from pipelines.wording import factor, upward
+from pipelines.views.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
 

@@ -21,7 +21,7 @@ from pipelines.train.options import TrainOptions, require_sense
 from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
 from pipelines.train.target import read_target
-from pipelines.wording import large_delta, upward
+from pipelines.views.wording import large_delta, upward
 from transforms.blocks import Generator
 from transforms.encoders.attributes import Category, Number
 from transforms.examples import Examples

@@ -18,7 +18,7 @@ from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, one_row
-from pipelines.wording import meaning
+from pipelines.views.wording import meaning
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mechanisms.channel import Floats
-from pipelines import pages
 from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
+from pipelines.views import pages
 
 _ROWS = 200  # of the table of weights
 _COLUMNS = 12

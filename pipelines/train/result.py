@@ -15,7 +15,7 @@ from pipelines.train import page
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib
 from pipelines.train.export import as_json, kind
-from pipelines.wording import RAW_ROWS
+from pipelines.views.wording import RAW_ROWS
 
 if TYPE_CHECKING:
     from pipelines.train.job import TrainJob

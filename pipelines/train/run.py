@@ -9,13 +9,14 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from pipelines import console, release
+from pipelines import release
 from pipelines.errors import DONE
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
 from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.publish import PublishModel
+from pipelines.views import console
 
 
 def run(options: TrainOptions, beam_arguments: list[str]) -> int:

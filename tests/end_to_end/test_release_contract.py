@@ -16,7 +16,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.metric import ContentDoFn, Metric
 from pipelines.publishing import counts
 from pipelines.requests import request
-from pipelines.wording import one_line
+from pipelines.views.wording import one_line
 from tests.end_to_end.examples import CASES, DOMAIN, EXAMPLES, Case
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import cli
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_nobody, require_whole
 

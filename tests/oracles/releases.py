@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.wording import RAW_ROWS
+from pipelines.views.wording import RAW_ROWS
 from tests.fakes import canaries
 from tests.oracles.pages import Page, require_alone
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from pipelines import console
 from pipelines.metrics.histogram import view
+from pipelines.views import console
 from tests.fakes.waiting import HANGS, until
 from transforms import progress as counting
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines import facts
 from pipelines.metrics.histogram import view
+from pipelines.views import facts
 from tests.oracles.pages import Page, require_alone
 
 NASTY = [

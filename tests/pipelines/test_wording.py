@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mechanisms.channel import Guarantee
-from pipelines.wording import (
+from pipelines.views.wording import (
     RAW_ROWS,
     covered,
     factor,

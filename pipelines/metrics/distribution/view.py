@@ -11,8 +11,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from pipelines import facts, pages
-from pipelines.pictures import DARK, PALE, frame, picture
+from pipelines.views import facts, pages
+from pipelines.views.pictures import DARK, PALE, frame, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

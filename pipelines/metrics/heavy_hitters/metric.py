@@ -31,7 +31,7 @@ from pipelines.terms import (
     require_proven,
     target_terms,
 )
-from pipelines.wording import upward
+from pipelines.views.wording import upward
 from transforms.blocks import Generator
 from transforms.discover import Discover, Discovered
 from transforms.encoders.prefixes import PrefixEncoder, accepts

@@ -24,7 +24,7 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
 from pipelines.terms import best_design, drowned
-from pipelines.wording import many_messages
+from pipelines.views.wording import many_messages
 from transforms.blocks import Generator
 from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
 from transforms.encoders.domain import Domain

@@ -14,7 +14,7 @@ from mechanisms.postprocess.intervals import (
     opened,
     standard_errors,
 )
-from pipelines.wording import covered
+from pipelines.views.wording import covered
 from transforms.collect import Frequencies
 from transforms.encoders.domain import Domain
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines import facts, pages
-from pipelines.console import numbers_table
-from pipelines.pictures import DARK, PALE, frame, picture
+from pipelines.views import facts, pages
+from pipelines.views.console import numbers_table
+from pipelines.views.pictures import DARK, PALE, frame, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
-from pipelines import facts, pages, release
-from pipelines.console import numbers_table
+from pipelines import release
 from pipelines.metrics.mean.view import interval, number
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
-from pipelines.pictures import DARK, frame, picture
+from pipelines.views import facts, pages
+from pipelines.views.console import numbers_table
+from pipelines.views.pictures import DARK, frame, picture
 from transforms.encoders.rows import SHORTENED
 from transforms.progress import live
 

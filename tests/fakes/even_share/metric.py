@@ -16,7 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.inputs import ALONE
 from pipelines.metrics.metric import FRESH, Metric
 from pipelines.terms import best_design
-from pipelines.wording import covered
+from pipelines.views.wording import covered
 from transforms.collect import CollectFrequencies
 from transforms.encoders.block import CellBlock
 from transforms.encoders.columns import null

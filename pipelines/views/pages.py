@@ -29,6 +29,6 @@ def page(package: str, **parts: object) -> bytes:
         **parts: what stands for the template's names; HTML, escaped by whoever made it.
     """
     template = resources.files(package).joinpath("page.html").read_text("utf-8")
-    style = resources.files("pipelines").joinpath("page.css").read_text("utf-8")
+    style = resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
     title, body = (Template(part).substitute(**parts) for part in template.split("\n", 1))
     return _FRAME.format(title=title, style=style, body=body).encode()
