@@ -19,7 +19,12 @@ from pipelines.run import run_beam
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
-from transforms.progress import CHANGED, ROWS, live
+from transforms.progress import CHANGED, LOST, ROWS, live
+
+_LOST = (
+    "fewer rows or messages came to a step than the one before it had handed on: the engine has "
+    "lost some, and nothing is published; run it again, on another runner or in another mode"
+)
 
 
 class Job(Protocol):
@@ -74,6 +79,8 @@ def carry_out(
     except Exception:
         # Beam wraps what a worker raises in text of its own, so the counter says what the exception
         # cannot.
+        if LOST in live():
+            raise FailedError(_LOST) from None
         if TAKEN not in live():
             raise
         raise RequestError(

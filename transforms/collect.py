@@ -99,12 +99,14 @@ class Frequencies(NamedTuple):
         invalid: how many were dropped because no client could have sent them.
         unbiased: (d,) estimates straight from the counts; empty if n is 0.
         estimate: (d,) the same after post-processing.
+        messages: how many valid messages these users sent.
     """
 
     n: int
     invalid: int
     unbiased: NDArray[np.float64]
     estimate: NDArray[np.float64]
+    messages: int
 
 
 @dataclass
@@ -144,9 +146,10 @@ def frequencies(
     """
     n = mechanism.users(counted.counts, users)
     if not n:
-        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
     unbiased = mechanism.estimate(counted.counts, n)
-    return Frequencies(n, counted.invalid, unbiased, POSTPROCESSING[postprocess](unbiased))
+    estimate = POSTPROCESSING[postprocess](unbiased)
+    return Frequencies(n, counted.invalid, unbiased, estimate, counted.messages)
 
 
 @dataclass
@@ -187,10 +190,10 @@ def noisy_frequencies(
         users: not needed: everybody sends one cell.
     """
     if not counted.messages:
-        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0))
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
     unbiased, estimate = mechanism.release(counted.counts, open_rng())
     n, estimate = counted.messages, POSTPROCESSING[postprocess](estimate)
-    return Frequencies(n, counted.invalid, unbiased, estimate)
+    return Frequencies(n, counted.invalid, unbiased, estimate, n)
 
 
 def _require_known(postprocess: str) -> None:

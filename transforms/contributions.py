@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from mechanisms.randomness import RandomSource, SecureRandom
 from transforms.block_coders import BlockCoder
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
-from transforms.encode import CellBlock, Encode, Encoded
+from transforms.conservation import BOUNDED, CHOSEN
+from transforms.encode import CellBlock, Encode
 from transforms.encoders.block import Block, RowBlock, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.users import UserDigest
@@ -25,7 +26,7 @@ _BYTES = 1 << 22  # of rows read between two compactions of a bucket's state
 
 @dataclass
 class EncodeContributions(beam.PTransform):
-    """Tables in; `Encoded` out, with blocks of one row of each privacy unit, and no users.
+    """Tables in; `Contributions` out, blocks of one row of each privacy unit, and no users.
 
     Attributes:
         encoder: of the values.
@@ -39,17 +40,44 @@ class EncodeContributions(beam.PTransform):
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, tables: beam.PCollection) -> Encoded:
+    def expand(self, tables: beam.PCollection) -> Contributions:
         encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
         if self.users is None:
-            return encoded
+            return Contributions(encoded.blocks, encoded.tallies)
         bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng)
-        return Encoded(encoded.blocks | "Bound contributions" >> bound, encoded.tallies)
+        blocks, flow = encoded.blocks | "Bound contributions" >> bound
+        return Contributions(blocks, encoded.tallies, (flow,))
+
+
+class Contributions(NamedTuple):
+    """What `EncodeContributions` yields.
+
+    Attributes:
+        blocks: a row of each unit.
+        tallies: as `Encoded`.
+        flow: (name, count) of what passed between its steps.
+    """
+
+    blocks: beam.PCollection
+    tallies: beam.PCollection
+    flow: tuple[beam.PCollection, ...] = ()
+
+
+class Bounded(NamedTuple):
+    """What `BoundContributions` yields.
+
+    Attributes:
+        blocks: a row of each user.
+        flow: (name, count) of the rows that came, and of those that were chosen.
+    """
+
+    blocks: beam.PCollection
+    flow: beam.PCollection
 
 
 @dataclass
 class BoundContributions(beam.PTransform):
-    """Blocks with users in; blocks with at most one row per user, and no users, out.
+    """Blocks with users in; `Bounded`, blocks with at most one row per user and no users, out.
 
     All rows of a user meet in one bucket, whatever blocks, files and workers they came from.
     There each row draws a random priority and the least one of each user stays: a uniform
@@ -65,14 +93,15 @@ class BoundContributions(beam.PTransform):
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        choose = ChooseDoFn(self.kind, self.open_rng)
-        return (
+    def expand(self, blocks: beam.PCollection) -> Bounded:
+        choose = beam.ParDo(ChooseDoFn(self.kind, self.open_rng)).with_output_types(self.kind)
+        outputs = (
             blocks
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
             | "Group by user bucket" >> GroupOnce()
-            | "Choose one row per user" >> beam.ParDo(choose).with_output_types(self.kind)
+            | "Choose one row per user" >> choose.with_outputs(ChooseDoFn.FLOW, main="blocks")
         )
+        return Bounded(outputs.blocks, outputs[ChooseDoFn.FLOW])
 
 
 @typehints.with_input_types(CellBlock | RowBlock)
@@ -91,7 +120,9 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 class ChooseDoFn(beam.DoFn):
-    """One row of each user in a bucket."""
+    """One row of each user in a bucket; how many came, and went, in the output tagged `FLOW`."""
+
+    FLOW = "flow"
 
     def __init__(self, kind: type[Any], open_rng: Generator) -> None:
         self._kind, self._open_rng = kind, open_rng
@@ -100,8 +131,18 @@ class ChooseDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        chosen = choose_one_per_user(map(BlockCoder().decode, bucket[1]), self._rng)
+        came = 0
+
+        def pieces() -> Iterator[NDArray[np.void]]:
+            nonlocal came
+            for piece in map(BlockCoder().decode, bucket[1]):
+                came += piece.size
+                yield piece
+
+        chosen = choose_one_per_user(pieces(), self._rng)
         yield unpacked(self._kind, chosen)._replace(users=None)
+        for name, amount in ((BOUNDED, came), (CHOSEN, chosen.size)):
+            yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 
 class _Chosen(NamedTuple):

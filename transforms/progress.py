@@ -11,6 +11,7 @@ REPORTS = "reports"
 WITHHELD = "withheld"
 CHANGED = "files changed"  # while they were read
 SETTLED = "settled meanwhile"  # the price of a release, by an operator who took its run for lost
+LOST = "lost on the way"  # by the engine, between two steps
 DIVERGED = "diverged at step"  # of a training run; the counter holds the number of the step
 
 # Local runners report metrics only when they have finished; the workers that share this process

@@ -27,14 +27,22 @@ from pipelines.metrics import view
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
 from transforms.blocks import Generator
-from transforms.contributions import EncodeContributions
-from transforms.encode import Encoded
+from transforms.conservation import (
+    Flow,
+    LostError,
+    Shuffled,
+    entering,
+    leaving,
+    require_whole,
+    summed,
+)
+from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.users import UserDigest
 from transforms.perturb import Perturb, users_of
-from transforms.progress import CHANGED, REPORTS, ROWS, WITHHELD, tally
-from transforms.shuffle import Shuffle
+from transforms.progress import CHANGED, LOST, REPORTS, ROWS, WITHHELD, tally
+from transforms.shuffle import Batches, Shuffle
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -71,11 +79,13 @@ class Reports(NamedTuple):
         users: numbers that add up to how many users reported, where one may send several messages;
             None where every message is a user's.
         tallies: (name, count), one for each name.
+        flow: (name, count) of what passed between the steps; none where it came by other ways.
     """
 
     messages: beam.PCollection
     users: beam.PCollection | None
     tallies: beam.PCollection
+    flow: tuple[beam.PCollection, ...] = ()
 
 
 class Content(NamedTuple):
@@ -239,14 +249,15 @@ class Metric(ABC):
 
     def reports(self, tables: beam.PCollection) -> Reports:
         """The clients: from tables to perturbed messages."""
-        blocks, tallies = self.contributions(tables)
+        blocks, tallies, bounded = self.contributions(tables)
         users = None
         if self.messages != 1 or self.mechanism.several:
             users = blocks | "Count users" >> beam.Map(users_of).with_output_types(int)
-        step = Perturb(self.mechanism, self.open_rng)
-        return Reports(blocks | "Perturb" >> step, users, tallies)
+        messages = blocks | "Perturb" >> Perturb(self.mechanism, self.open_rng)
+        entered = entering(blocks), leaving(messages, self.shuffled_batches.batches)
+        return Reports(messages, users, tallies, (*entered, *bounded))
 
-    def contributions(self, tables: beam.PCollection) -> Encoded:
+    def contributions(self, tables: beam.PCollection) -> Contributions:
         """Blocks of one row of each unit; and (name, count) of rows by fate."""
         users, buckets = fresh_digest(self.options.user_column), bucket_count(self.telemetry.rows)
         step = EncodeContributions(self.encoder(), users, buckets, self.open_rng)
@@ -267,6 +278,12 @@ class Metric(ABC):
         buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
         codes = self.mechanism.codes
         return Shuffle(self.min_reports, codes, buckets, self.open_rng, batches=self.batches)
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        """What the shuffler lets through."""
+        least = self.min_reports if self.model == "shuffle" else 0
+        return Shuffled(least, Batches(self.mechanism.codes, self.batches))
 
     def shuffled(self, reports: Reports) -> Reports:
         """The shuffler."""
@@ -317,6 +334,10 @@ class Metric(ABC):
         """How many users reported, and how many messages no client could have sent."""
         return estimate.n, estimate.invalid
 
+    def arrived(self, estimate: Any) -> int | None:
+        """How many messages were counted, impossible ones among them; None if that says nothing."""
+        return sum(self.reported(estimate))
+
     @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
@@ -364,13 +385,12 @@ class Metric(ABC):
 
     def collected(self, reports: Reports) -> beam.PCollection:
         """The collector: at most one `Content`."""
-        return self.contents(self.estimated(reports), reports.tallies)
+        return self.contents(self.estimated(reports), reports)
 
-    def contents(
-        self, estimate: beam.PCollection, tallies: beam.PCollection, *sides: Any
-    ) -> beam.PCollection:
-        """What is published of an estimate; side inputs are handed on to `content`."""
-        return estimate | "Content" >> beam.ParDo(ContentDoFn(self), AsDict(tallies), *sides)
+    def contents(self, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
+        """What is published of an estimate, if nothing was lost on the way to it."""
+        flow = AsDict(summed(*reports.flow)) if reports.flow else None
+        return estimate | "Content" >> beam.ParDo(ContentDoFn(self), AsDict(reports.tallies), flow)
 
     # Afterwards.
 
@@ -390,21 +410,28 @@ class ContentDoFn(beam.DoFn):
     """Makes what is published, unless there are too few reports for it, or the files changed.
 
     A counter says why there is none: what a step raises reaches nobody, for its text might quote
-    the data.
+    the data. Where an engine has lost something, the whole job fails: other metrics of it may have
+    lost as much.
     """
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
 
-    # Beam would take the annotation of *sides for that of a tuple.
-    def process(  # type: ignore[no-untyped-def]
-        self, estimate: Any, tallies: Mapping[str, int], *sides
+    def process(
+        self, estimate: Any, tallies: Mapping[str, int], flow: Flow | None
     ) -> Iterator[Content]:
         files = self._metric.telemetry
         if not files.unread and tallies.get(ROWS, 0) != files.rows:
             tally(CHANGED, 1)
             return
-        content = self._metric.content(estimate, tallies, *sides)
+        arrived = self._metric.arrived(estimate)
+        if flow is not None and arrived is not None:
+            try:
+                require_whole(tallies, flow, self._metric.shuffled_batches, arrived)
+            except LostError:
+                tally(LOST, 1)
+                raise
+        content = self._metric.content(estimate, tallies)
         if content is None:
             tally(WITHHELD, 1)
         else:

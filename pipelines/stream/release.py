@@ -15,6 +15,7 @@ from pipelines.metrics.metric import Metric, Reports
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
+from transforms.conservation import SENT
 from transforms.progress import ROWS
 
 _BLOCK = 1 << 16  # messages of one block
@@ -89,7 +90,11 @@ class FromBacklog(beam.PTransform):
             | "Backlog" >> beam.Create([backlog.files])
             | "Read" >> beam.ParDo(ReadBacklogDoFn())
         )
-        reports = metric.shuffled(Reports(read, users, tallies))
+        flow = []
+        if users is None and metric.batches == 1:  # else messages alone do not say what is due
+            kept = (SENT, np.array([backlog.messages]))
+            flow.append(begin | "Messages kept" >> beam.Create([kept]))
+        reports = metric.shuffled(Reports(read, users, tallies, tuple(flow)))
         contents, mechanism = metric.collected(reports), metric.mechanism
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:

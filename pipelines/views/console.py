@@ -14,9 +14,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from transforms.progress import CHANGED, DIVERGED, NAMESPACE, REPORTS, ROWS, SETTLED, WITHHELD, live
+from transforms.progress import (
+    CHANGED,
+    DIVERGED,
+    LOST,
+    NAMESPACE,
+    REPORTS,
+    ROWS,
+    SETTLED,
+    WITHHELD,
+    live,
+)
 
-_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED)
+_NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED, LOST)
 _EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
 
 

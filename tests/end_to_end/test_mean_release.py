@@ -188,7 +188,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     job = Mean.resolve(options)
     counted = Counted(np.array([900, 1100]), 2000, 3)
     chosen = Chosen(job.bounds, 0.0, 0, 0)
-    told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS})
+    told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)
     (content,) = told
     for _ in range(2):
         PublishDoFn(str(tmp_path / "out"), "a" * 32).process(content)

@@ -6,9 +6,13 @@ kind is a line in `examples`.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from apache_beam.pvalue import TaggedOutput
 
 from mechanisms.privacy.amplification import shuffled_delta
 from pipelines.inputs import ALONE
@@ -20,7 +24,10 @@ from pipelines.views.wording import one_line
 from tests.end_to_end.examples import CASES, DOMAIN, EXAMPLES, Case
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
+from transforms.contributions import ChooseDoFn
+from transforms.encode import EncodeDoFn
 from transforms.progress import CHANGED, ROWS, live, reset
+from transforms.shuffle import OrderDoFn
 
 every_kind = pytest.mark.parametrize("kind", EXAMPLES)
 
@@ -126,8 +133,36 @@ def test_an_output_that_is_taken_is_refused_before_anything_is_read(kind: str, r
 def test_files_that_changed_while_they_were_read_make_no_release(kind: str, log: str) -> None:
     reset()
     step = ContentDoFn(resolved(Case(kind, "local", "row"), log))
-    assert list(step.process(None, {ROWS: canaries.ROWS + 1})) == []
+    assert list(step.process(None, {ROWS: canaries.ROWS + 1}, None)) == []
     assert live() == {CHANGED: 1}
+
+
+def losing(process: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """A step of which the engine loses one block; what it counts beside the blocks arrives."""
+    lost: list[Any] = []
+
+    @functools.wraps(process)  # Beam looks at the names of what a step takes
+    def process_but_one(*args: Any, **sides: Any) -> Iterator[Any]:
+        for element in process(*args, **sides):
+            if lost or isinstance(element, TaggedOutput):
+                yield element
+            else:
+                lost.append(element)
+
+    return process_but_one
+
+
+@pytest.mark.parametrize("step", [EncodeDoFn, ChooseDoFn, OrderDoFn])
+@every_kind
+def test_a_block_that_an_engine_loses_makes_no_release(
+    kind: str, step: Any, run, log: str, workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = canaries.names(workspace)
+    monkeypatch.setattr(step, "process", losing(step.process))
+    outcome = run(Case(kind, "shuffle", "user").words(log, min_reports=2))
+    assert outcome.code == 3, outcome.said
+    assert "the engine has lost some, and nothing is published" in outcome.err
+    assert canaries.names(workspace) == before
 
 
 @pytest.mark.parametrize("step", ["encoder", "page"])

@@ -22,6 +22,14 @@ MUTANTS = (
         ("tests/transforms/test_unseal.py",),
     ),
     Mutant(
+        "a-lost-block-is-published",
+        "What was sent is not held against what has come, so an engine may lose a block unseen.",
+        "transforms/conservation.py",
+        "(shuffled.passed(flow), arrived),",
+        "(arrived, arrived),",
+        ("tests/transforms/test_conservation.py",),
+    ),
+    Mutant(
         "first-row-of-a-user",
         "The first of a user's rows is taken, and not a uniform one.",
         "transforms/contributions.py",

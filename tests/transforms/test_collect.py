@@ -163,7 +163,7 @@ def test_states_and_results_travel():
     """Through pickle, and through the coder that Beam gives them between machines."""
     counted = Counted(np.arange(5), 10, 3)
     state = Counting(np.arange(5), 10, 3, (np.zeros(2, np.uint64),))
-    result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0))
+    result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0), 5)
     for value in [counted, state, result]:
         coder = coders.registry.get_coder(type(value))
         for copy in [pickle.loads(pickle.dumps(value)), coder.decode(coder.encode(value))]:

@@ -20,6 +20,7 @@ from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
 from transforms import contributions
 from transforms.block_coders import BlockCoder
+from transforms.conservation import BOUNDED, CHOSEN
 from transforms.contributions import (
     BoundContributions,
     ChooseDoFn,
@@ -253,12 +254,12 @@ def test_one_value_per_user_and_window():
     blocks = [block([1, 1, 2], [10, 11, 20]), block([1, 2], [12, 21]), block([2, 3], [22, 30])]
 
     def build(pipeline):
-        return (
+        windowed = (
             pipeline
             | source(blocks, CellBlock, spread=6)  # at 0, 6 and 12 seconds
             | beam.WindowInto(FixedWindows(10))
-            | BoundContributions(buckets=2)
         )
+        return (windowed | BoundContributions(buckets=2)).blocks
 
     users = Counter()
     for kept in run(build).kept:
@@ -269,7 +270,8 @@ def test_one_value_per_user_and_window():
 
 def test_no_rows_no_values():
     assert choose_one_per_user([rows_of([], [])], SeededRandom(1)).size == 0
-    assert run(lambda p: p | source([], CellBlock) | BoundContributions()).elements == []
+    nothing = run(lambda p: (p | source([], CellBlock) | BoundContributions()).blocks)
+    assert nothing.elements == []
 
 
 def test_workers_choose_with_their_own_randomness():
@@ -278,7 +280,9 @@ def test_workers_choose_with_their_own_randomness():
     choices = []
     for dofn in dofns:
         dofn.setup()
-        (chosen_block,) = dofn.process((0, [rows]))
+        chosen_block, came, went = dofn.process((0, [rows]))
+        assert came.value == (BOUNDED, interleaved(100).size)
+        assert went.value == (CHOSEN, chosen_block.size)
         choices.append(chosen_block.cells.tolist())
     assert choices[0] != choices[1]
 
@@ -303,7 +307,7 @@ def test_rows_of_every_kind_stay_whole(make):
     partition, choose = PartitionUsersDoFn(3), ChooseDoFn(type(blocks[0]), SecureRandom)
     choose.setup()
     groups = grouped(drive(partition, [blocks[:5], blocks[5:]]))
-    chosen = [block for group in groups.items() for block in choose.process(group)]
+    chosen = [next(choose.process(group)) for group in groups.items()]
     assert all(block.users is None for block in chosen)
     first, second = np.concatenate([block[0] for block in chosen]).astype(int).T
     assert sorted(first // 10) == [0, 1, 2, 3]
@@ -315,7 +319,7 @@ def test_users_are_bounded_across_blocks_in_a_pipeline():
     restart(5)
     blocks = [whole_rows(range(40), [[k, i] for k in range(40)]) for i in range(5)]
     bound = BoundContributions(RowBlock, 7, fresh_stream)
-    chosen = run(lambda p: p | source(blocks, RowBlock) | bound).elements
+    chosen = run(lambda p: (p | source(blocks, RowBlock) | bound).blocks).elements
     rows = np.concatenate([block.numbers for block in chosen])
     assert sorted(rows[:, 0].tolist()) == list(range(40))
     assert len(set(rows[:, 1].tolist())) > 1

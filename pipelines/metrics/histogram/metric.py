@@ -116,6 +116,9 @@ class Histogram(Metric):
         collect = CollectFrequencies(mechanism, postprocess, reports.users)
         return reports.messages | "Collect" >> collect
 
+    def arrived(self, estimate: Frequencies) -> int:
+        return estimate.messages + estimate.invalid
+
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
         confidence = self.options.confidence
         return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}

@@ -43,6 +43,7 @@ from pipelines.numbers import open_numbers
 from pipelines.terms import drowned, least_reports, require_proven
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
+from transforms.conservation import entering, reporting
 from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 from transforms.perturb import Perturb
@@ -259,6 +260,13 @@ class Mean(Metric):
             lines.append(_TWO_ROUNDS.format(first=first, second=self.min_reports))
         return lines
 
+    def arrived(self, estimate: Averaged) -> int | None:
+        counted, chosen = estimate
+        # A round that is too small sends on nothing, and nothing is published.
+        if self.scouts is not None and (chosen.bounds is None or not counted.messages):
+            return None
+        return counted.messages + counted.invalid + chosen.n + chosen.invalid
+
     def reported(self, estimate: Averaged) -> tuple[int, int]:
         counted, chosen = estimate
         return int(counted.counts.sum()) + chosen.n, counted.invalid + chosen.invalid
@@ -352,16 +360,17 @@ class Mean(Metric):
 
     def _two_rounds(self, tables: beam.PCollection) -> beam.PCollection:
         """Bounds from some of the users, the mean from the others."""
-        numbers, tallies = self.contributions(tables)
+        numbers, tallies, bounded = self.contributions(tables)
         scouts, rest = numbers | "Divide" >> Divide(SCOUTS, self.open_rng)
         chosen = scouts | "Choose bounds" >> self._choice()
         rounding = self.inner.rounding
         cells = rest | "Within bounds" >> RoundWithin(chosen, rounding, self.open_rng)
-        reports = self.shuffled(
-            Reports(cells | "Perturb" >> Perturb(self.mechanism, self.open_rng), None, tallies)
-        )
+        messages = cells | "Perturb" >> Perturb(self.mechanism, self.open_rng)
+        rounds = reporting(scouts, "Sent first"), reporting(rest, "Sent second")
+        flow = (entering(numbers), *rounds, *bounded)
+        reports = self.shuffled(Reports(messages, None, tallies, flow))
         both = self._counted(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
-        return self.contents(both, tallies)
+        return self.contents(both, reports)
 
     def _choice(self) -> ChooseBounds:
         """The first round."""

@@ -182,6 +182,9 @@ class AverageRow(Metric):
     def estimated(self, reports: Reports) -> beam.PCollection:
         return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
 
+    def arrived(self, estimate: Counted) -> int:
+        return estimate.messages + estimate.invalid
+
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
         if estimate.messages < max(self.min_reports, 2) * self.messages:
             return None

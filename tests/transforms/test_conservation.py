@@ -1,0 +1,71 @@
+"""What one step hands to the next is counted at both ends, and nothing may be lost between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transforms.conservation import (
+    BOUNDED,
+    CHOSEN,
+    PERTURBED,
+    SENT,
+    Flow,
+    LostError,
+    Shuffled,
+    require_whole,
+)
+from transforms.progress import ROWS
+from transforms.shuffle import Batches
+
+READ = {ROWS: 100, "null value": 8, "outside the domain": 2}
+ONE = Shuffled(50, Batches(8))
+GROUPS = Shuffled(50, Batches(8, 4))
+
+
+def rows(sent: Any, perturbed: int = 90) -> Flow:
+    return {PERTURBED: perturbed, SENT: np.array(sent)}
+
+
+def users(**changed: int) -> Flow:
+    """Sixty users, who have ninety rows among them, and a message each."""
+    flow = {BOUNDED: 90, CHOSEN: 60, PERTURBED: 60, SENT: np.array([60])}
+    return flow | {{"bounded": BOUNDED, "chosen": CHOSEN}[name]: n for name, n in changed.items()}
+
+
+@pytest.mark.parametrize(
+    ("flow", "shuffled", "arrived"),
+    [
+        (rows([90]), ONE, 90),
+        (rows([270]), ONE, 270),  # three messages a row
+        (rows([40]), ONE, 40),  # messages whose number is drawn
+        (users(), ONE, 60),
+        (rows([60, 30, 0, 0]), GROUPS, 60),  # a group that is too small is withheld
+        (rows([90]), Shuffled(91, Batches(8)), 0),  # and so is a batch
+        (rows([90]), Shuffled(0, Batches(8)), 90),  # where nothing is shuffled, nothing is
+        ({SENT: np.array([90])}, ONE, 90),  # of which no more is known than what was sent
+    ],
+)
+def test_what_is_whole_goes_on(flow: Flow, shuffled: Shuffled, arrived: int) -> None:
+    require_whole(READ, flow, shuffled, arrived)
+
+
+@pytest.mark.parametrize(
+    ("flow", "shuffled", "arrived"),
+    [
+        (rows([90]), ONE, 89),
+        (rows([90]), ONE, 91),  # a block that came twice is no better
+        (rows([89], 89), ONE, 89),  # between reading and perturbing
+        (users(bounded=89), ONE, 60),  # before users are bounded
+        (users(chosen=61), ONE, 60),  # after it
+        (rows([60, 30, 0, 0]), GROUPS, 90),  # a small group that got through
+        (rows([60, 30, 0, 0]), GROUPS, 59),
+        (rows([90]), ONE, 0),
+        ({SENT: np.array([90])}, ONE, 80),
+    ],
+)
+def test_what_is_lost_is_not_published(flow: Flow, shuffled: Shuffled, arrived: int) -> None:
+    with pytest.raises(LostError):
+        require_whole(READ, flow, shuffled, arrived)

@@ -1,0 +1,106 @@
+"""What one step hands to the next, counted at both ends: an engine may lose blocks without a word.
+
+Beam 2.77 did in threads, whole blocks of a million messages, and ended as if nothing had been. So
+nobody's count is trusted: what was bounded, what was perturbed and what was sent are added up where
+they pass, and a collector compares them with what it has counted before anything is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+
+from transforms.encoders.block import CellBlock, RowBlock
+from transforms.progress import ROWS
+from transforms.shuffle import Batches
+
+BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
+PERTURBED = "rows that were perturbed"
+SENT = "messages of each batch"
+
+Flow = Mapping[str, Any]
+"""Name -> how many: an array of SENT, as many numbers as there are batches."""
+
+
+class LostError(Exception):
+    """An engine has lost some of what was handed to it."""
+
+
+class Shuffled(NamedTuple):
+    """What a shuffler lets through.
+
+    Attributes:
+        least: the users of a batch that is not withheld; 0 where nothing is shuffled.
+        batches: the ranges of codes that are batches of their own.
+    """
+
+    least: int
+    batches: Batches
+
+    def passed(self, flow: Flow) -> int:
+        """How many of the messages that were sent must have come."""
+        sent = np.asarray(flow.get(SENT, [0]))
+        if self.batches.number > 1:  # a message a user
+            return int(sent[sent >= self.least].sum())
+        users = flow.get(PERTURBED, sent.sum())
+        return int(sent.sum()) if users >= self.least else 0
+
+
+def entering(blocks: beam.PCollection) -> beam.PCollection:
+    """(name, count) of rows on their way to the mechanism."""
+    return blocks | "Rows perturbed" >> beam.Map(_perturbed)
+
+
+def leaving(messages: beam.PCollection, batches: Batches) -> beam.PCollection:
+    """(name, counts) of messages on their way to the shuffler, by batch."""
+    return messages | "Messages sent" >> beam.Map(_sent, batches)
+
+
+def reporting(blocks: beam.PCollection, label: str) -> beam.PCollection:
+    """(name, counts) of rows whose one message is counted in the end."""
+    return blocks | label >> beam.Map(_reporting)
+
+
+def summed(*parts: beam.PCollection) -> beam.PCollection:
+    """(name, count) pairs of a `Flow`, one for each name."""
+    return parts | "Flow" >> beam.Flatten() | "Add up flow" >> beam.CombinePerKey(sum)
+
+
+def _perturbed(block: CellBlock | RowBlock) -> tuple[str, Any]:
+    return PERTURBED, block.size
+
+
+def _reporting(block: CellBlock | RowBlock) -> tuple[str, Any]:
+    return SENT, np.array([block.size])
+
+
+def _sent(messages: Any, batches: Batches) -> tuple[str, Any]:
+    return SENT, batches.sizes(messages)
+
+
+def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, arrived: int) -> None:
+    """Refuse a batch of which something was lost on its way.
+
+    Args:
+        tallies: rows read, and rejects by reason.
+        flow: what passed between the steps.
+        shuffled: what a shuffler may have withheld.
+        arrived: messages that were counted, impossible ones among them.
+
+    Raises:
+        LostError: the numbers at the two ends of a step differ.
+    """
+    rejected = sum(amount for name, amount in tallies.items() if name != ROWS)
+    usable = tallies.get(ROWS, 0) - rejected
+    # What is not known to have come is not held against what went: a stream keeps messages alone.
+    perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
+    handed = (
+        (usable, flow.get(BOUNDED, perturbed)),
+        (flow.get(CHOSEN, perturbed), perturbed),
+        (shuffled.passed(flow), arrived),
+    )
+    if any(sent != came for sent, came in handed):
+        raise LostError
