@@ -54,6 +54,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
+@pytest.mark.verify
 def test_what_is_no_catch_is_told_from_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     others = {
         "survived": replace(COIN, name="unseen", tests=("tests/test_weak.py",)),

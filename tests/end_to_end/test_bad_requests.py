@@ -137,6 +137,7 @@ def test_refuses_unknown_commands(run) -> None:
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.verify
 def test_an_epsilon_next_to_nothing_is_met_or_refused(run, log, domain, workspace) -> None:
     """Shuffled reports can meet it with delta alone; but less than asked is never claimed."""
     outcome = run(canaries.request(log, domain=domain, epsilon="1e-300"))

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 ROUNDS, KILLS, WINDOWS = 5, 6, 8
 
 
+@pytest.mark.verify
 def test_of_sixteen_processes_that_want_the_last_share_one_gets_it(tmp_path: Path) -> None:
     with ledger_rivals.rivals() as pool:
         for number in range(ROUNDS):
@@ -94,6 +95,7 @@ def test_a_run_that_is_killed_at_a_step_loses_no_entry(
     assert len(lost) == died_between
 
 
+@pytest.mark.verify
 def test_runs_that_are_killed_at_random_moments_lose_no_entry(tmp_path: Path) -> None:
     ledger, folder = tmp_path / "ledger.sqlite", tmp_path / "out"
     folder.mkdir()

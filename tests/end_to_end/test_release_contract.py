@@ -152,6 +152,7 @@ def losing(process: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
     return process_but_one
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("step", [EncodeDoFn, ChooseDoFn, OrderDoFn])
 @every_kind
 def test_a_block_that_an_engine_loses_makes_no_release(

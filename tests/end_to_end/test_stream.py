@@ -299,6 +299,7 @@ def test_a_file_of_other_columns_is_counted(plan, run) -> None:
     assert not canaries.found(outcome.said, declared=False)
 
 
+@pytest.mark.verify
 def test_the_release_of_a_window_is_the_batch_release_of_its_messages(plan, monkeypatch) -> None:
     """Messages are kept as they leave the clients; collected in one job, they say the same."""
     asked = plan("user per window", USERS, model="shuffle")
@@ -359,6 +360,7 @@ def test_nothing_raw_is_kept(plan) -> None:
     assert Path("state").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("where", ["commit", "settle"])
 def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
     plan, monkeypatch, where
@@ -472,6 +474,7 @@ def flow(build, monkeypatch) -> dict[str, int]:
     return Counter(live()) - before
 
 
+@pytest.mark.verify
 def test_an_unbounded_pipeline_releases_each_window_at_its_end(plan, monkeypatch) -> None:
     """Out of order, duplicates of users, late, an empty window, one with a single row."""
     asked = plan("user per window", USERS)
@@ -544,6 +547,7 @@ def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) ->
     assert (said["metrics"], said["withheld"]) == (["value"], ["number"])
 
 
+@pytest.mark.verify
 def test_a_report_that_is_sent_again_after_its_window_counts_once(plan, monkeypatch) -> None:
     """All windows share one fingerprint; a client's retry an hour later is no second report."""
     asked = plan()

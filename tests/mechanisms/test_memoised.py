@@ -73,6 +73,7 @@ def test_over_users_the_law_is_the_mechanisms(name):
     assert not follows(counts, tilted(law))
 
 
+@pytest.mark.verify
 def test_messages_of_a_users_cells_are_independent():
     """Two cells of one user: their pairs of messages follow the product of the two laws."""
     channel = mechanism("grr", domain_size=3)

@@ -126,6 +126,7 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("changes", "code", "complaint"),
     [

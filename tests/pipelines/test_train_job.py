@@ -333,6 +333,7 @@ def longest_chain(pipeline):
     return max(behind.values())
 
 
+@pytest.mark.verify
 def test_the_most_steps_leave_beams_recursion_room(job):
     """How deep it goes depends on the order in sets; as deep as the longest chain at the worst."""
     spent = {"model": None, "epsilon": None, "epsilon_local": 1.0, "min_reports": 10}

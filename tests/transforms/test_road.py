@@ -67,6 +67,7 @@ def summary(outcome):
     return frequencies.n, frequencies.invalid, frequencies.unbiased.tobytes()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("files", "group"), [(1, N), (1, 13), (3, 500), (20, 50)])
 def test_files_and_row_groups_do_not_matter(messages, expected, tmp_path, files, group):
     table = pa.concat_tables(map(pq.read_table, messages.iterdir()))

@@ -194,6 +194,7 @@ def test_a_run_that_diverges_asks_nobody_further():
     assert progress.live()[DIVERGED] == 1
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_the_first_group_opens_the_run(shuffled):
     """All have the target 0.4, so gradients are cut nearer and the descent begins near it."""

@@ -130,6 +130,7 @@ def test_smoothing_touches_nothing_that_is_unbiased() -> None:
     assert one.standard_error.tolist() == other.standard_error.tolist()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["nm", "grr"])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_intervals_of_quantiles_shares_and_mean_cover(name: str, population: str) -> None:

@@ -65,6 +65,7 @@ def test_random_distributions_too() -> None:
         assert np.all(truth <= averages[3:] + 1e-12)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["nm", "grr"])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_limits_cover(name: str, population: str) -> None:

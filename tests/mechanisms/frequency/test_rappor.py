@@ -234,6 +234,7 @@ def test_given_a_seed_one_report_expects_its_share_of_the_filters():
         assert float(expected[cell]) == pytest.approx(mechanism.keep, rel=1e-12)
 
 
+@pytest.mark.verify
 def test_the_variance_of_single_reports_is_the_closed_form():
     """Few users and many cohorts: now the reports themselves are most of the error."""
     histogram = np.array([6, 3, 1, 0])

@@ -81,6 +81,7 @@ def test_the_most_frequent_come_first_and_no_more_than_wanted() -> None:
 # ---- what must not be found ----------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_strings_that_nobody_holds_are_as_rare_as_was_said() -> None:
     """Over many public seeds: a population of a few frequent strings and many rare ones.
 
@@ -119,6 +120,7 @@ def test_nobody_yields_nothing() -> None:
 # ---- what must be found --------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_strings_at_the_detection_limit_are_found_as_often_as_was_said() -> None:
     """One string of full length at the limit, the others rare: found in nine of ten searches."""
     n, wanted = 60_000, Search(64, 0.05)

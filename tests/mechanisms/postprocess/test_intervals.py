@@ -85,6 +85,7 @@ def together(make, case):
     return int(((lower <= truth + 1e-15) & (truth <= upper + 1e-15)).all(axis=1).sum())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("case", SPARSE + DENSE, ids=str)
 def test_simultaneous_intervals_cover_together(case):
     """So few runs would be covered once in 10^9 or less, were the coverage 95 %."""
@@ -103,6 +104,7 @@ def test_intervals_for_one_value_do_not_cover_all(runs):
     assert stats.binom.cdf(alone, RUNS, 0.95) < FALSE_ALARM
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("holders", [0, 1, 3])
 @pytest.mark.parametrize("case", SPARSE, ids=str)
 def test_values_that_few_hold_are_covered(case, holders):

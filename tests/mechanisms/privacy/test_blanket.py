@@ -150,6 +150,7 @@ ANCHORS = [
 ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("n", "d", "delta", "epsilon", "k_ary_local", "g", "hash_local"), ANCHORS)
 def test_brackets_at_telemetry_sizes(
     n: int, d: int, delta: float, epsilon: float, k_ary_local: float, g: int, hash_local: float

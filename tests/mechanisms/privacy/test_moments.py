@@ -72,6 +72,7 @@ def test_noise_helps_and_sampling_and_steps_cost(rate, sigma, steps):
     assert base.renyi_epsilon(1e-6) <= base.moments_epsilon(1e-6)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("rate", "sigma", "steps"), [(0.05, 1.0, 100), (0.001, 0.8, 2000)])
 def test_each_accountant_is_tighter_than_the_one_before(rate, sigma, steps):
     training = SubsampledGaussian(rate, sigma, steps)

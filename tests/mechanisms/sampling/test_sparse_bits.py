@@ -75,6 +75,7 @@ def test_coins_without_chance_or_choice():
     assert distinct(np.array([0, 0]), 5, rng).size == 0
 
 
+@pytest.mark.verify
 @SIZES
 @pytest.mark.parametrize("density", [0, 1 << 30], ids=["by sorting", "by marking"])
 @pytest.mark.parametrize(("columns", "count"), [(5, 2), (6, 3), (4, 3), (3, 3), (40, 2), (9, 1)])
