@@ -28,7 +28,7 @@ MUTANTS = (
         "The weight of a lie is rounded down, so that the truth is likelier than e^epsilon allows.",
         "mechanisms/frequency/linear_hash.py",
         "return ceiling(Fraction(_WORD) / (lower",
-        "return math.floor(Fraction(_WORD) / (lower",
+        "return int(Fraction(_WORD) / (lower",
         ("tests/mechanisms/contract/test_contract_privacy.py",),
         known_by="privacy",
     ),
