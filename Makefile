@@ -29,7 +29,7 @@ demo: $(READY)  ## publish a real log on this machine and show the release
 test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
 	$(TESTS) -m "not verify" --durations=10 $(ARGS)
 
-verify: $(READY)  ## run the slow statistical tests, which `make test` leaves out
+verify: $(READY)  ## run what `make test` leaves out: slow, statistical, or the work of many processes
 	$(TESTS) -m verify --durations=10 $(ARGS)
 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.

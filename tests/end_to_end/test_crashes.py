@@ -17,6 +17,8 @@ from pipelines import inputs
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS, until
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[2]
 
 # The road of one value, by the functions that a stranger's exception could come out of.
@@ -42,7 +44,6 @@ def request(log: str, domain: str, **changes: object) -> list[str]:
     return canaries.request(log, **(asked | changes))
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_leaves_nothing_and_says_nothing(
     step: str, run, log, domain, workspace, monkeypatch
@@ -164,7 +165,6 @@ cli.entry()
 """
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize(
     ("step", "stop", "leftovers"),
     [

@@ -23,6 +23,8 @@ from pipelines import cli
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 
+pytestmark = pytest.mark.verify
+
 # Frequent strings, and how many users hold each; all others hold a string of their own.
 FREQUENT = {"a.org": 2500, "mail": 2000, "net/b": 1500, "": 1200, "wiki": 900}
 RARE, NULLS, FOREIGN = 900, 60, 40

@@ -29,6 +29,8 @@ from tests.fakes import canaries
 from transforms import report_tables
 from transforms import reports as files_of_reports
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "which": "histogram.parquet", "real": "mean.parquet", "shape": "distribution.parquet",
@@ -118,7 +120,6 @@ def small(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-@pytest.mark.verify
 def test_three_processes_release_what_one_job_does_of_the_same_messages(
     road, log, domain, run, monkeypatch, workspace
 ) -> None:
@@ -334,7 +335,6 @@ metrics:
 """
 
 
-@pytest.mark.verify
 def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, monkeypatch) -> None:
     """Reports that mean something else are counted and dropped, and it is said."""
     Path("plan.yaml").write_text(AUTO.format(log=log, domain=domain))

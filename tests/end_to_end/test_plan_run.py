@@ -14,6 +14,8 @@ from pipelines.ledger.rules import together
 from pipelines.plan import publish
 from tests.fakes import canaries
 
+pytestmark = pytest.mark.verify
+
 PLAN = """\
 collection: canaries
 version: 1

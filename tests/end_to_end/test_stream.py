@@ -49,6 +49,8 @@ from tests.oracles.transforms import run as run_beam
 from transforms.progress import WITHHELD, live
 from transforms.windowed import AHEAD, LATE, SECOND
 
+pytestmark = pytest.mark.verify
+
 HOUR = 3600
 BEGIN = int(datetime(2026, 11, 20, tzinfo=timezone.utc).timestamp())
 NAMES = ("2026-11-20T0000", "2026-11-20T0100", "2026-11-20T0200", "2026-11-20T0300")
@@ -299,7 +301,6 @@ def test_a_file_of_other_columns_is_counted(plan, run) -> None:
     assert not canaries.found(outcome.said, declared=False)
 
 
-@pytest.mark.verify
 def test_the_release_of_a_window_is_the_batch_release_of_its_messages(plan, monkeypatch) -> None:
     """Messages are kept as they leave the clients; collected in one job, they say the same."""
     asked = plan("user per window", USERS, model="shuffle")
@@ -360,7 +361,6 @@ def test_nothing_raw_is_kept(plan) -> None:
     assert Path("state").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("where", ["commit", "settle"])
 def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
     plan, monkeypatch, where
@@ -430,7 +430,6 @@ def test_plans_that_are_no_streams(plan, run, old, new, told) -> None:
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.verify
 def test_a_stream_runs_while_files_land_is_killed_and_goes_on(plan) -> None:
     """The command itself, in processes of its own, over a folder that grows."""
     plan()
@@ -474,7 +473,6 @@ def flow(build, monkeypatch) -> dict[str, int]:
     return Counter(live()) - before
 
 
-@pytest.mark.verify
 def test_an_unbounded_pipeline_releases_each_window_at_its_end(plan, monkeypatch) -> None:
     """Out of order, duplicates of users, late, an empty window, one with a single row."""
     asked = plan("user per window", USERS)
@@ -547,7 +545,6 @@ def test_an_unbounded_pipeline_of_reports_counts_each_once(plan, monkeypatch) ->
     assert (said["metrics"], said["withheld"]) == (["value"], ["number"])
 
 
-@pytest.mark.verify
 def test_a_report_that_is_sent_again_after_its_window_counts_once(plan, monkeypatch) -> None:
     """All windows share one fingerprint; a client's retry an hour later is no second report."""
     asked = plan()
@@ -596,7 +593,6 @@ DAMAGED = RequestError("--ledger: it is damaged")
 FAILURES = [([1], LOCKED, 3), ([2], LOCKED, 3), ([1], DAMAGED, 2), ([2], DAMAGED, 2)]
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize(("calls", "error", "code"), FAILURES)
 def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     plan, run, monkeypatch, calls, error, code
@@ -641,7 +637,6 @@ def one_window(asked: Streamed):
 
 
 # Also: reserved, then the release fails, and the ledger is away when it is to be given back.
-@pytest.mark.verify
 @pytest.mark.parametrize(
     ("calls", "broken", "states"),
     [([1], 0, ["committed"]), ([2], 0, ["committed"]), ([], 1, ["returned", "committed"]),
@@ -694,7 +689,6 @@ def test_a_strangers_error_is_not_quoted(plan, monkeypatch) -> None:
 # ---- versions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.verify
 def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) -> None:
     """Version 1 has released two hours of the night; a window of version 2 is both of them."""
     plan("user per window", USERS + LEDGER.replace("7.0", "3.0"))

@@ -20,6 +20,8 @@ from pipelines.views.wording import upward
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_nobody, require_whole
 
+pytestmark = pytest.mark.verify
+
 ROWS, USERS, BAD = 24_000, 8_000, 40
 FILES = ["curve.parquet", "model.joblib", "model.json"]
 CANARY = "canary-tschilp"
