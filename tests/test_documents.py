@@ -115,6 +115,7 @@ def test_commands_run_as_they_are_written(
     assert capsys.readouterr().out
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_snippets_run(number: int, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -54,6 +54,7 @@ def test_the_sessions_are_as_printed(site: Path, tmp_path: Path) -> None:
 AUDIT, HISTOGRAM, CONTRACT = blocks(PAGE, "sh")
 
 
+@pytest.mark.verify
 def test_the_audit_finds_that_the_claim_holds(site: Path) -> None:
     assert "the claim holds" in run(["sh", "-c", AUDIT], site)
 
@@ -66,6 +67,7 @@ def test_a_release_is_made_with_it(site: Path, tmp_path: Path) -> None:
     assert statement["guarantees"]["local"]["epsilon"] == 4.0
 
 
+@pytest.mark.verify
 def test_the_contract_takes_it(site: Path) -> None:
     printed = run(["sh", "-c", CONTRACT], site)
     assert re.search(r"\b[3-9]\d passed", printed)

@@ -19,6 +19,8 @@ from pipelines import cli
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 
+pytestmark = pytest.mark.verify
+
 USABLE, NULLS, NANS, INFINITE, UNKNOWN = 4000, 30, 20, 10, 40
 ROWS = USABLE + NULLS + NANS + INFINITE + UNKNOWN
 REJECTS = {"null value": NULLS, "value is not a number": NANS, "infinite value": INFINITE}
@@ -172,7 +174,6 @@ def test_shares_are_a_distribution_and_lie_in_their_intervals(release: Shape) ->
         assert np.all(bins[high] <= 1)
 
 
-@pytest.mark.verify
 def test_the_truth_lies_in_every_interval(release: Shape) -> None:
     """F at each edge, the quantiles, the mean: of the numbers as they were, clipped."""
     bins, values = release.bins, release.values

@@ -20,6 +20,8 @@ from pipelines import cli
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 
+pytestmark = pytest.mark.verify
+
 USABLE = canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES
 USERS = (USABLE - canaries.NULL_USERS) // 4
 REJECTS = {

@@ -29,6 +29,8 @@ from transforms.collect_counts import Counted
 from transforms.progress import ROWS
 from transforms.scout import Chosen
 
+pytestmark = pytest.mark.verify
+
 ONE = {
     "estimate": pa.float64(), "standard_error": pa.float64(), "lower": pa.float64(),
     "upper": pa.float64(), "unbiased": pa.float64(), "n": pa.int64(),

@@ -27,6 +27,8 @@ from tests.oracles.transforms import run as run_pipeline
 from transforms.collect_counts import Counted
 from transforms.telemetry import ReadTelemetry
 
+pytestmark = pytest.mark.verify
+
 USERS, EACH, D = 3000, 2, 4
 ROWS = USERS * EACH
 LOW, HIGH = -20.0, 60.0

@@ -82,6 +82,7 @@ def test_the_share_that_is_advised_is_safe_whatever_its_profile(tmp_path: Path) 
     assert fits([*spent, alone], asked.budget)
 
 
+@pytest.mark.verify
 def test_every_kind_has_a_curve_below_its_promise(tmp_path: Path) -> None:
     job = job_of(tmp_path, SEVERAL)
     for metric, promised, profile in zip(job.metrics, job.losses, job.profiles, strict=True):

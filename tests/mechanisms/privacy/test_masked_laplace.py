@@ -111,6 +111,7 @@ def test_designs_meet_their_target_and_hardly_more(
             assert two_bins_delta(other_law, other_law, epsilon)[1] > delta
 
 
+@pytest.mark.verify
 def test_more_messages_buy_less_variance() -> None:
     budgets = [180, 250, 500, 1000, 1700, 10**5]
     found = [least_variance(0.5, 1e-6, budget) for budget in budgets]

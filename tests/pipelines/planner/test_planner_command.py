@@ -41,6 +41,7 @@ def test_local_model_and_cap(capsys, monkeypatch):
     assert all(float(spent) <= 3 for spent in rows)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("given", "said"),
     [
