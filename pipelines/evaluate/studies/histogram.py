@@ -84,6 +84,8 @@ def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulat
         task=FrequencyTask(population.d, options.max_messages),
         bound=cell.line.bound,
         honest_share=options.honest_share,
+        # Public hashes are drawn anew for each collection; which one this is changes no law.
+        seed=0,
     )
     system = cell.line.system
     design = search(target, planner.AUTO if system == BEST else system)
