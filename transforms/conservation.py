@@ -55,7 +55,12 @@ def entering(blocks: beam.PCollection) -> beam.PCollection:
 
 
 def leaving(messages: beam.PCollection, batches: Batches) -> beam.PCollection:
-    """(name, counts) of messages on their way to the shuffler, by batch."""
+    """(name, counts) of messages on their way to the shuffler, by batch.
+
+    Sizes alone are read, beside the shuffler's own reading and in the same bundle. An engine that
+    computed the draw a second time for it would count other dummies, and the run would fail: no
+    engine that is supported does, and failing is the safe side.
+    """
     return messages | "Messages sent" >> beam.Map(_sent, batches)
 
 
