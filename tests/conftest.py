@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,10 @@ from tests.fakes import canaries
 # new ones: pytest --hypothesis-profile=default.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+# Where a machine's secret of reports is made: never in the home of who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -33,18 +33,20 @@ class EncodeContributions(beam.PTransform):
         users: the privacy unit; None where that is a row.
         buckets: how many groups users are hashed into.
         open_rng: opens generators on workers; a seeded one is for tests.
+        named: whether users' digests stay with their rows, for whoever names reports by them.
     """
 
     encoder: Encoder
     users: UserDigest | None = None
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
+    named: bool = False
 
     def expand(self, tables: beam.PCollection) -> Contributions:
         encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
         if self.users is None:
             return Contributions(encoded.blocks, encoded.tallies)
-        bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng)
+        bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng, self.named)
         blocks, flow = encoded.blocks | "Bound contributions" >> bound
         return Contributions(blocks, encoded.tallies, (flow,))
 
@@ -77,7 +79,7 @@ class Bounded(NamedTuple):
 
 @dataclass
 class BoundContributions(beam.PTransform):
-    """Blocks with users in; `Bounded`, blocks with at most one row per user and no users, out.
+    """Blocks with users in; `Bounded`, blocks with at most one row per user, out.
 
     All rows of a user meet in one bucket, whatever blocks, files and workers they came from.
     There each row draws a random priority and the least one of each user stays: a uniform
@@ -87,14 +89,17 @@ class BoundContributions(beam.PTransform):
         kind: of block.
         buckets: how many groups users are hashed into.
         open_rng: opens the generator on each worker.
+        named: whether users go on; they end here otherwise.
     """
 
     kind: type[Any] = CellBlock
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
+    named: bool = False
 
     def expand(self, blocks: beam.PCollection) -> Bounded:
-        choose = beam.ParDo(ChooseDoFn(self.kind, self.open_rng)).with_output_types(self.kind)
+        step = ChooseDoFn(self.kind, self.open_rng, self.named)
+        choose = beam.ParDo(step).with_output_types(self.kind)
         outputs = (
             blocks
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
@@ -124,8 +129,8 @@ class ChooseDoFn(beam.DoFn):
 
     FLOW = "flow"
 
-    def __init__(self, kind: type[Any], open_rng: Generator) -> None:
-        self._kind, self._open_rng = kind, open_rng
+    def __init__(self, kind: type[Any], open_rng: Generator, named: bool = False) -> None:
+        self._kind, self._open_rng, self._named = kind, open_rng, named
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -140,7 +145,8 @@ class ChooseDoFn(beam.DoFn):
                 yield piece
 
         chosen = choose_one_per_user(pieces(), self._rng)
-        yield unpacked(self._kind, chosen)._replace(users=None)
+        block = unpacked(self._kind, chosen)
+        yield block if self._named else block._replace(users=None)
         for name, amount in ((BOUNDED, came), (CHOSEN, chosen.size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 

@@ -1,4 +1,7 @@
-"""What arrived twice counts once: by its id, and a sealed report by its seal as well.
+"""One report of each user, window and metric counts: by its id, and a sealed one by its seal too.
+
+Which of several reports with one id stays is drawn by lot, and not by what they say: the least of
+two messages of one value says nearly twice as much of it as either.
 
 Anyone who carries a sealed report can put another id on it; nobody who cannot open it can make
 another seal of the same message. Honest clients' seals all differ, each having a fresh key in it.
@@ -16,14 +19,17 @@ from apache_beam import typehints
 from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
-from mechanisms.randomness import SecureRandom
+from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import SEALED, Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
-from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
+from transforms.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of
 from transforms.progress import tally
 
 _SEAL = np.dtype([("metric", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))])
 _COMPACT_AT = 1 << 18  # reports read between two compactions of a bucket's state
+
+Rows = NDArray[np.void]
+"""Of `lots`."""
 
 
 def _draw() -> tuple[int, int]:
@@ -36,8 +42,7 @@ def _draw() -> tuple[int, int]:
 class DropDuplicates(beam.PTransform):
     """Blocks of submitted reports in, and out again with one report of each id in a window.
 
-    Of sealed ones there is one of each seal besides. Of two different reports with one id the
-    lesser bytes stay, so that a retry keeps the same. A bucket's memory is its number of ids,
+    Of sealed ones there is one of each seal besides. A bucket's memory is its number of ids,
     however often they came.
 
     Attributes:
@@ -45,12 +50,14 @@ class DropDuplicates(beam.PTransform):
         form: of the reports; submitted, so that they have ids.
         buckets: how many groups the ids are hashed into.
         multipliers: of the hash: drawn once for the job, so that no one can aim at a bucket.
+        open_rng: opens the generator of lots on each worker; a seeded one is for tests.
     """
 
     fingerprint: bytes
     form: Form
     buckets: int = 64
     multipliers: tuple[int, int] = field(default_factory=_draw)
+    open_rng: Generator = field(default=SecureRandom)
 
     def __post_init__(self) -> None:
         if self.form.shuffled:
@@ -59,7 +66,8 @@ class DropDuplicates(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         once: beam.PCollection = (
             reports
-            | "Partition by id" >> beam.ParDo(PartitionIdsDoFn(self.buckets, self.multipliers))
+            | "Partition by id"
+            >> beam.ParDo(PartitionIdsDoFn(self.buckets, self.multipliers, self.open_rng))
             | "Group by id bucket" >> GroupOnce()
             | "One report of each id" >> beam.ParDo(OneOfEachDoFn(self.fingerprint, self.form))
         )
@@ -93,22 +101,44 @@ class DropCopiedSeals(beam.PTransform):
         )
 
 
+def lots(form: Form) -> np.dtype[np.void]:
+    """A record, and before it the lot that decides which of several stays."""
+    return np.dtype([("lot", "<u8"), ("record", form.dtype)])
+
+
+def drawn(reports: Reports, rng: RandomSource) -> Rows:
+    """(n,) the records of some reports with their lots.
+
+    Drawn before records are grouped: a step behind that is tried again keeps what it kept before.
+    """
+    rows = np.empty(len(reports), lots(reports.form))
+    rows["record"], rows["lot"] = reports.records, rng.words(len(reports)) | np.uint64(1)
+    # What has no length is no report, but the echo of one (see `repeats`), and wins.
+    rows["lot"][reports.records["length"] == 0] = 0
+    return rows
+
+
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(tuple[int, bytes])
 class PartitionIdsDoFn(PartitionDoFn):
     """Sends each report to its id's bucket; of a flood of one report, one copy at a time."""
 
-    def __init__(self, buckets: int, multipliers: tuple[int, int]) -> None:
+    def __init__(
+        self, buckets: int, multipliers: tuple[int, int], open_rng: Generator = SecureRandom
+    ) -> None:
         super().__init__(buckets)
-        self._multipliers = np.array(multipliers, np.uint64)
+        self._multipliers, self._open_rng = np.array(multipliers, np.uint64), open_rng
 
-    def rows(self, block: Reports) -> Records:
-        return block.records
+    def setup(self) -> None:
+        self._rng = self._open_rng()
 
-    def assign(self, rows: Records) -> NDArray[np.uint64]:
+    def rows(self, block: Reports) -> Rows:
+        return drawn(block, self._rng)
+
+    def assign(self, rows: Rows) -> NDArray[np.uint64]:
         # Multiply-shift hashing (Dietzfelbinger et al., J. Algorithms 1997): a pair of ids meets
         # in a bucket with probability at most 2 / buckets over the draw of the multipliers.
-        mixed = (self._names(rows) * self._multipliers).sum(axis=1, dtype=np.uint64)
+        mixed = (self._words(rows["record"]) * self._multipliers).sum(axis=1, dtype=np.uint64)
         return bucket_of(mixed, self._buckets)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -116,22 +146,22 @@ class PartitionIdsDoFn(PartitionDoFn):
             self._waiting[window] = [self._one(np.concatenate(waiting))]
         yield from super().finish_bundle()
 
-    def _names(self, rows: Records) -> NDArray[np.uint64]:
-        """(n, 2) words by which reports are told apart."""
-        return np.asarray(rows["report_id"], np.uint64)
+    def _words(self, records: Records) -> NDArray[np.uint64]:
+        """(n, 2) words that go into the bucket's hash."""
+        return np.asarray(records["report_id"], np.uint64)
 
-    def _one(self, rows: Records) -> Records:
+    def _one(self, rows: Rows) -> Rows:
         return _tallied(rows, one_of_each)
 
 
 class PartitionSealsDoFn(PartitionIdsDoFn):
     """Sends each report to its seal's bucket."""
 
-    def _names(self, rows: Records) -> NDArray[np.uint64]:
+    def _words(self, records: Records) -> NDArray[np.uint64]:
         # The tag and what is encrypted; a copy has the same, and bad luck costs no more than time.
-        return np.ascontiguousarray(rows["sealed"][:, -16:]).view("<u8").astype(np.uint64)
+        return np.ascontiguousarray(records["sealed"][:, -16:]).view("<u8").astype(np.uint64)
 
-    def _one(self, rows: Records) -> Records:
+    def _one(self, rows: Rows) -> Rows:
         return _tallied(rows, one_of_each_seal)
 
 
@@ -144,88 +174,79 @@ class OneOfEachDoFn(beam.DoFn):
         self._fingerprint, self._form, self._compact_at = fingerprint, form, compact_at
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Reports]:
-        kept, pending = [np.empty(0, self._form.dtype)], 0
+        kept, pending = [np.empty(0, lots(self._form))], 0
         for piece in bucket[1]:
-            rows = np.frombuffer(piece, self._form.dtype)
+            rows = np.frombuffer(piece, lots(self._form))
             kept.append(rows)
             pending += rows.size
             # A flood of copies is put together as it comes, so that memory goes by ids and not by
             # reports.
             if pending >= max(self._compact_at, kept[0].size):
                 kept, pending = [self._one(np.concatenate(kept))], 0
-        records = self._one(np.concatenate(kept))
-        # What has no length is no report, but the echo of one: see `repeats`.
+        records = np.ascontiguousarray(self._one(np.concatenate(kept))["record"])
         reports = Reports(self._fingerprint, self._form, records).where(records["length"] > 0)
         if len(reports):
             yield reports
 
-    def _one(self, rows: Records) -> Records:
+    def _one(self, rows: Rows) -> Rows:
         return _tallied(rows, one_of_each)
 
 
 class OneSealDoFn(OneOfEachDoFn):
     """One report of each seal in a bucket."""
 
-    def _one(self, rows: Records) -> Records:
+    def _one(self, rows: Rows) -> Rows:
         return _tallied(rows, one_of_each_seal)
 
 
-def _tallied(records: Records, choose: Callable[[Records], Records]) -> Records:
-    """The chosen records, with the count of those that were dropped."""
-    kept = choose(records)
-    dropped = np.count_nonzero(records["length"]) - np.count_nonzero(kept["length"])
+def _tallied(rows: Rows, choose: Callable[[Rows], Rows]) -> Rows:
+    """The chosen rows, with the count of the reports that were dropped."""
+    kept = choose(rows)
+    dropped = np.count_nonzero(rows["lot"]) - np.count_nonzero(kept["lot"])
     if dropped:
         tally(DUPLICATE, int(dropped))
     return kept
 
 
-def one_of_each(records: Records) -> Records:
-    """One report of each id, whatever the order of the records.
+def one_of_each(rows: Rows) -> Rows:
+    """One report of each id, whatever the order of the rows.
 
     Args:
-        records: (n,) submitted ones.
+        rows: (n,) submitted reports with their lots.
 
     Returns:
-        (ids,) in the order of the ids; of different reports with one id, the least by its bytes,
-        which is the echo of an earlier one, if there is one.
+        (ids,) in the order of the ids; of several with one id, that of the least lot.
     """
-    ids = records["report_id"]
-    order = np.lexsort(ids.T)
-    ranked = ids[order]
-    first = np.ones(records.size, np.bool_)
-    first[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
-    if first.all():
-        return records[order]
-    alike = ~first
-    alike[:-1] |= alike[1:]
-    places = order[alike]
-    order[alike] = places[np.lexsort((_ranks(records[places]), *ids[places].T))]
-    return records[order[first]]
+    return _least(rows, *rows["record"]["report_id"].T)
 
 
-def one_of_each_seal(records: Records) -> Records:
-    """One report of each seal, whatever the order of the records.
+def one_of_each_seal(rows: Rows) -> Rows:
+    """One report of each seal, whatever the order of the rows.
 
     Metric and key belong to the seal: under others it does not open, and a copy that is made to
     spoil must not take the place of the report that it copies.
 
     Args:
-        records: (n,) sealed ones, submitted or shuffled.
+        rows: (n,) sealed reports, submitted or shuffled, with their lots.
 
     Returns:
-        (seals,) in the order of their seals; of several reports, the one with the least bytes.
+        (seals,) in the order of their seals; of several reports, that of the least lot.
     """
-    ordered = records[np.argsort(_ranks(records), kind="stable")]
     # Equal seals under other ids: who copies a report can change the id, and nothing that is
     # sealed.
-    names = np.empty(ordered.size, _SEAL)
+    names = np.empty(rows.size, _SEAL)
     for name in _SEAL.names or ():
-        names[name] = ordered[name]
+        names[name] = rows["record"][name]
     packed = names.view(np.dtype((np.void, _SEAL.itemsize)))
-    return ordered[np.unique(packed, return_index=True)[1]]
+    return _least(rows, np.unique(packed, return_inverse=True)[1].ravel())
 
 
-def _ranks(records: Records) -> NDArray[Any]:
-    """Where each record stands among all, by its bytes."""
-    packed = np.ascontiguousarray(records).view(np.dtype((np.void, records.dtype.itemsize)))
-    return np.unique(packed, return_inverse=True)[1]
+def _least(rows: Rows, *names: NDArray[Any]) -> Rows:
+    """Of the rows that have the same names the one with the least lot, in the names' order."""
+    order = np.lexsort((rows["lot"], *names))
+    first = np.zeros(rows.size, np.bool_)
+    first[:1] = True
+    for name in names:
+        ranked = name[order]
+        first[1:] |= ranked[1:] != ranked[:-1]
+    return rows[order[first]]

@@ -18,6 +18,7 @@ from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
 from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
+from transforms.encoders.columns import decoded, plain
 from transforms.encoders.users import Digests, UserDigest
 from transforms.progress import tally
 
@@ -68,9 +69,7 @@ class UnseenDoFn(beam.DoFn):
 
     def process(self, table: pa.Table, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
         start = int(window.start.micros)
-        ids = table.column(self._digest.column).combine_chunks()
-        if pa.types.is_dictionary(ids.type):
-            ids = ids.dictionary_decode()
+        ids = decoded(plain(table.column(self._digest.column).combine_chunks()))
         known = ids.is_valid().to_numpy(zero_copy_only=False)
         users = within(self._digest, start)(ids)
         # Rows without a user have a digest too, which is nobody's.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -54,8 +55,12 @@ class PerturbDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, block: CellBlock | RowBlock) -> Iterator[np.ndarray]:
+        yield from (messages for _, messages in self.perturbed(block))
+
+    def perturbed(self, block: Any) -> Iterator[tuple[Any, np.ndarray]]:
+        """Pieces of a block, each with its messages."""
         tally(REPORTS, block.size)
         # Where a user sends thousands of messages, a block of users must not become too large.
         most = max(1, int(_WORDS / max(self._mechanism.messages, block.width)))
         for piece in pieces(block, most):
-            yield piece.perturbed(self._mechanism, self._rng)
+            yield piece, piece.perturbed(self._mechanism, self._rng)

@@ -1,10 +1,10 @@
 r"""Reports as length-prefixed binary: for devices, message queues and anything that streams.
 
-Format version 1. Every integer is unsigned and little-endian. A file is a header and records:
+Format version 2. Every integer is unsigned and little-endian. A file is a header and records:
 
     offset  bytes  header
          0      8  magic: 89 48 55 53 48 42 0D 0A ("\x89HUSHB\r\n": a transfer as text ruins it)
-         8      2  format version: 1
+         8      2  format version: 2
         10      2  form: 0 submitted, 1 submitted and sealed, 2 shuffled, 3 shuffled and sealed
         12     16  fingerprint of the plan
 

@@ -1,7 +1,8 @@
 """Reports as they travel: the plan, the metric, one message, and nothing of the sender.
 
-A user who sends several messages sends as many reports. The report id is random and means nothing:
-it lets the shuffler drop what arrived twice, and the shuffler removes it before it shuffles.
+The report id is one for all reports of a user, a window and a metric (`identity`), and means
+nothing to who lacks the sender's secret: by it the shuffler counts each user once, whatever a
+second report says, and it removes the ids before it shuffles.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms.randomness import RandomSource
 from mechanisms.wire import fingerprint as plans
 
-VERSION = 1  # of the format; a later one adds a reader and leaves this one's alone
+# Of the format. 2: ids are of users; of version 1 they were random, and a user who reported twice
+# counted twice, so what was made then is not read.
+VERSION = 2
 SEALED = 56  # bytes: an encapsulated key of 32, a message of 8, a tag of 16
 MOST_METRICS = 1 << 16
 
@@ -93,7 +96,7 @@ class Reports:
     def submitted(
         cls, fingerprint: bytes, metric: int, messages: ArrayLike, rng: RandomSource
     ) -> Reports:
-        """What a client sends: each message with a report id of its own.
+        """What is sent of rows that are nobody's: each message with an id of its own.
 
         Args:
             fingerprint: of the plan, 16 bytes.
@@ -101,11 +104,24 @@ class Reports:
             messages: (n,) uint64, from `Mechanism.perturb`.
             rng: draws the ids; not one that repeats, or the shuffler would see duplicates.
         """
+        # 128 random bits each: no two are ever alike.
+        ids = rng.words(2 * np.size(messages)).reshape(-1, 2)
+        return cls.identified(fingerprint, metric, messages, ids)
+
+    @classmethod
+    def identified(
+        cls, fingerprint: bytes, metric: int, messages: ArrayLike, ids: ArrayLike
+    ) -> Reports:
+        """What users send: each message with its user's id.
+
+        Args:
+            fingerprint: of the plan, 16 bytes.
+            metric: its place in the plan, 0 .. 65,535.
+            messages: (n,) uint64, from `Mechanism.perturb`.
+            ids: (n, 2) uint64, from `identity.ReportIds`.
+        """
         reports = cls._plain(Form(), fingerprint, metric, messages)
-        size = len(reports)
-        # 128 random bits each: two honest reports never share an id, so a repeated one is a
-        # duplicate.
-        reports.records["report_id"] = rng.words(2 * size).reshape(size, 2)
+        reports.records["report_id"] = ids
         return reports
 
     @classmethod

@@ -257,10 +257,18 @@ class Metric(ABC):
         entered = entering(blocks), leaving(messages, self.shuffled_batches.batches)
         return Reports(messages, users, tallies, (*entered, *bounded))
 
-    def contributions(self, tables: beam.PCollection) -> Contributions:
-        """Blocks of one row of each unit; and (name, count) of rows by fate."""
-        users, buckets = fresh_digest(self.options.user_column), bucket_count(self.telemetry.rows)
-        step = EncodeContributions(self.encoder(), users, buckets, self.open_rng)
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        """Blocks of one row of each unit; and (name, count) of rows by fate.
+
+        Args:
+            tables: with the metric's columns.
+            named: of users, if their digests are to stay with their rows.
+        """
+        users = named or fresh_digest(self.options.user_column)
+        buckets, encoder = bucket_count(self.telemetry.rows), self.encoder()
+        step = EncodeContributions(encoder, users, buckets, self.open_rng, named is not None)
         return tables | "Contributions" >> step
 
     # The shuffler.

@@ -10,21 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from mechanisms.memoised import SECRET
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.metrics.metric import Metric
-from pipelines.parties import values
+from pipelines.parties import secrets, values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
 from pipelines.parties.split import Split, require_sealable, split
 from pipelines.parties.submit import SubmitReports, unfinished
+from pipelines.plan.document import Plan
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
@@ -56,6 +55,7 @@ class ClientRequest(NamedTuple):
         metrics: names of those that are reported; all, if there are none.
         seal: the collector's public key, if reports are sealed.
         secret: a file of 32 bytes, if noise is drawn once and for all.
+        naming: the file under whose content users' reports are named, if not this machine's own.
     """
 
     plan: str
@@ -65,6 +65,7 @@ class ClientRequest(NamedTuple):
     metrics: tuple[str, ...] = ()
     seal: str | None = None
     secret: str | None = None
+    naming: str | None = None
 
 
 def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
@@ -92,7 +93,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         return _one_user(request, parted, places, pem)
     telemetry = inputs.open_telemetry(request.inputs)
     ready = _held_against(parted, places, telemetry)
-    job = SubmitReports(parted.fingerprint, ready, telemetry.files, request.output, pem)
+    job = SubmitReports(parted, ready, telemetry.files, request.output, pem, _naming(request, plan))
     counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
     if counted is not None:
         if FileSystems.exists(unfinished(request.output)):
@@ -123,19 +124,41 @@ def _held_against(
     return {place: seen[place] for place in places}
 
 
+def _naming(request: ClientRequest, plan: Plan) -> str | None:
+    """The file of the secret under which reports are named; None where rows are the unit.
+
+    Raises:
+        RequestError: there is one, and nobody to name; or it cannot be made.
+    """
+    if plan.user_column is not None:
+        return secrets.made_once(request.naming)
+    if request.naming is not None:
+        raise RequestError(
+            f"{secrets.REPORTS}: the plan names no user_column: each row is reported by itself, "
+            "and no two are known to be of one user"
+        )
+    return None
+
+
 def _one_user(
     request: ClientRequest, parted: Split, places: Sequence[int], pem: bytes | None
 ) -> int:
     """The reports of one user, whose values are few."""
-    secret = None if request.secret is None else _secret(request.secret)
+    secret = None if request.secret is None else secrets.read(secrets.USER, request.secret)
+    if secret is not None and request.naming is not None:
+        raise RequestError(
+            f"{secrets.REPORTS}: the reports of --user-secret are named under that; leave it out"
+        )
     if secret is not None and any(parted.metrics[k].shuffler is not None for k in places):
         warnings.warn(_PERMANENT, Caution, stacklevel=1)
+    naming = _naming(request, parted.job.plan) if secret is None else None
+    own = None if naming is None else secrets.read(secrets.REPORTS, naming)
     one = parted.job.plan.user_column is not None
     sent, counted = [Form().empty(0)], Counter[str]()
     if _STANDARD_INPUT in request.inputs and not (len(places) == len(request.inputs) == 1):
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
-        device = ClientReports(parted, place, secret, one)
+        device = ClientReports(parted, place, secret, one, own=own)
         if secret is not None:
             _say_over_time(device)
         reports, tallies = device.report(_tables(request.inputs, device.metric))
@@ -161,21 +184,6 @@ def _tables(files: tuple[str, ...], metric: Metric) -> Iterator[pa.Table]:
             wanted = sorted(metric.columns)
             for batch in pq.ParquetFile(stream).iter_batches(columns=wanted, use_threads=False):
                 yield pa.Table.from_batches([batch])
-
-
-def _secret(file: str) -> bytes:
-    """A user's secret."""
-    try:
-        with FileSystems.open(file) as stream:
-            secret = bytes(stream.read(SECRET + 1))
-    except (OSError, BeamIOError, ValueError):
-        raise RequestError(f"--user-secret: {file} cannot be read") from None
-    if len(secret) != SECRET:
-        raise RequestError(
-            f"--user-secret: {file} must hold {SECRET} random bytes of this user alone, as from "
-            f"`head -c {SECRET} /dev/urandom`"
-        )
-    return secret
 
 
 def _say_over_time(device: ClientReports) -> None:

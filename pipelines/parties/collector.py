@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.report import Form
-from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
+from mechanisms.wire.screening import DUPLICATE
 from mechanisms.wire.sealing import KeyRing
 from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.metric import Content, Metric, Reports
@@ -99,7 +99,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     try:
         return release_window(plan, window, prepared, pipeline, for_beam)
     finally:
-        warn_of_strangers((ever() - before)[OTHER_PLAN])
+        warn_of_strangers(ever() - before)
 
 
 def _count_for_good(target: Target) -> None:

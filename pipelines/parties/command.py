@@ -78,6 +78,11 @@ def _add_client(commands: Any) -> None:
     )
     parser.add_argument("--seal", metavar="PUBLIC.pem", help="the collector's public key")
     parser.add_argument(
+        "--report-secret", metavar="FILE",
+        help="32 random bytes that stay here, made on first use: a user's second report of a "
+        "window is known by them, and dropped by the shuffler (default: one for this account)",
+    )  # fmt: skip
+    parser.add_argument(
         "--user-secret", metavar="FILE",
         help="32 random bytes: all values are this one user's, one of them is reported, and equal "
         "ones get equal noise, today and next year; the plan must name a user_column",
@@ -117,7 +122,7 @@ def client(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
     request = ClientRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
-        tuple(arguments.metric), arguments.seal, arguments.user_secret,
+        tuple(arguments.metric), arguments.seal, arguments.user_secret, arguments.report_secret,
     )  # fmt: skip
     return run(request, beam_arguments)
 

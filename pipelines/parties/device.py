@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
@@ -116,9 +117,12 @@ class ClientReports:
             fresh noise. One value is then reported of each window.
         one: whether only one of the values is reported, as where the unit is a user.
         open_rng: opens the generator; a seeded one is for tests.
+        own: 32 bytes that this device keeps: a user's one report of a window is named under them,
+            so that a second one is known for what it is; by default the secret of the noise.
 
     Raises:
-        RequestError: there is a secret, and the plan or the metric does not fit permanent noise.
+        RequestError: there is a secret, and the plan or the metric does not fit permanent noise; or
+            there is none, and one report is to be known as the user's.
     """
 
     parted: Split
@@ -126,8 +130,14 @@ class ClientReports:
     secret: bytes | None = field(default=None, repr=False)
     one: bool = False
     open_rng: Callable[[], RandomSource] = SecureRandom
+    own: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.one and self._naming is None:
+            raise RequestError(
+                "a user's report is named under a secret that the device keeps, or a second one "
+                "would count: give 32 random bytes, made once (own=)"
+            )
         if self.secret is None:
             return
         if self.parted.job.plan.user_column is None:
@@ -187,8 +197,20 @@ class ClientReports:
             client = PermanentNoise(self._memoised(client))
         sent = [np.empty(0, np.uint64), *(block.perturbed(client, rng) for block in blocks)]
         messages = np.concatenate(sent)
-        reports = Reports.submitted(self.parted.fingerprint, self.place, messages, rng)
-        return reports, dict(+counted)
+        return self._submitted(messages, rng), dict(+counted)
+
+    @property
+    def _naming(self) -> bytes | None:
+        """The secret of ids."""
+        return self.own or self.secret
+
+    def _submitted(self, messages: Messages, rng: RandomSource) -> Reports:
+        """Messages under their ids: one of a user, or one each of rows that are nobody's."""
+        mark, place, secret = self.parted.fingerprint, self.place, self._naming
+        if secret is None or not (self.one or self.secret is not None):
+            return Reports.submitted(mark, place, messages, rng)
+        ids = ReportIds(secret, mark, place, self.parted.period).of_device()
+        return Reports.identified(mark, place, messages, ids)
 
     def _memoised(self, mechanism: Any) -> MemoisedClient:
         if self.secret is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,14 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.report import Reports
-from mechanisms.wire.screening import UNKNOWN_KEY, Expected, Screened, tallied
+from mechanisms.wire.screening import (
+    OTHER_PLAN,
+    OTHER_VERSION,
+    UNKNOWN_KEY,
+    Expected,
+    Screened,
+    tallied,
+)
 from pipelines.errors import Caution, RequestError, reason
 from pipelines.inputs import matched
 from transforms.progress import REPORTS, tally
@@ -145,18 +152,21 @@ def _sized(block: Sized, name: str) -> tuple[str, int]:
     return name, len(block)
 
 
-def warn_of_strangers(dropped: int) -> None:
-    """Say of reports that carry another fingerprint what may be the matter.
+def warn_of_strangers(dropped: Mapping[str, int]) -> None:
+    """Say of reports that other parties have made what may be the matter.
 
     Args:
-        dropped: how many there were.
+        dropped: reason -> how many.
     """
-    if dropped:
-        line = (
-            f"{dropped:,} reports were dropped: of another plan, version or window, or of a "
-            "hushbeam that resolves this plan to another design (`hushbeam check` prints it)"
-        )
-        warnings.warn(line, Caution, stacklevel=2)
+    lines = {
+        OTHER_PLAN: "reports were dropped: of another plan, version or window, or of a hushbeam "
+        "that resolves this plan to another design (`hushbeam check` prints it)",
+        OTHER_VERSION: "files or reports were dropped: in another version of the format; in "
+        "version 1 a user who reported twice counted twice: let clients report with this version",
+    }
+    for name, line in lines.items():
+        if dropped.get(name):
+            warnings.warn(f"{dropped[name]:,} {line}", Caution, stacklevel=2)
 
 
 def is_parquet(path: str) -> bool:

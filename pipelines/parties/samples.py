@@ -1,9 +1,9 @@
 """A sample of the reports in a batch, by which a collector sees that two batches overlap.
 
 Once ids are gone nobody can tell one report from another. So the shuffler keeps, of each batch, the
-256 least hashes of the ids in it, and the collector compares. Ids are random and belong to no
-user; the hash has no way back; and which message an id came with is not said: whoever knows an id
-learns from the sample, at the most, that its report was in the batch, which is no news to them.
+256 least hashes of the ids in it, and the collector compares. Whose an id is only its sender's
+secret tells; the hash has no way back; and which message an id came with is not said: whoever knows
+an id learns from the sample, at the most, that its report was in the batch: no news to them.
 
 Source: bottom-k sketches, Cohen, "Size-estimation framework with applications to transitive closure
 and reachability", JCSS 1997. The hash is AES with a public key, fed forward (Matyas, Meyer, Oseas,

@@ -16,7 +16,6 @@ from apache_beam.io.filesystems import FileSystems
 from rich.table import Table
 
 from mechanisms.wire.report import Form
-from mechanisms.wire.screening import OTHER_PLAN
 from pipelines import release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.metrics.metric import bucket_count
@@ -101,7 +100,7 @@ def _conclude(output: str, screen: Screen) -> int:
     summary = read(output)
     if summary is None:
         raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
-    warn_of_strangers(summary.dropped.get(OTHER_PLAN, 0))
+    warn_of_strangers(summary.dropped)
     dropped = "".join(f"; {size:,} dropped: {name}" for name, size in summary.dropped.items())
     if not any(metric.sent_on for metric in summary.metrics.values()):
         line = f"no metric had its min_reports; {summary.reports:,} reports came{dropped}"

@@ -11,8 +11,10 @@ from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import MetricRequest, Plan
+from pipelines.plan.document import MetricRequest, Plan, seconds_of
 from pipelines.plan.job import PlanJob, unread_job
+from pipelines.stream.windows import SEED
+from transforms.windowed import SECOND, Tumbling, now
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,15 @@ class Split:
     def fingerprint(self) -> bytes:
         """Of the plan, what it has come to, and the window: 16 bytes that every report carries."""
         return mark_of_reports(self.job.plan, self.job.window, self.metrics)
+
+    @property
+    def period(self) -> str:
+        """The part of the time that a report made now is of: in a stream the clock says which."""
+        plan, window = self.job.plan, self.job.window
+        if plan.stream is None or window != SEED:
+            return window
+        windows = Tumbling(seconds_of(plan.stream.window) * SECOND)
+        return windows.name(windows.start(now()))
 
     def noise_fingerprint(self, place: int) -> bytes:
         """What permanent noise of a metric depends on, day after day: 16 bytes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -14,14 +15,19 @@ from apache_beam.io import fileio
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.parquetio import WriteToParquetBatched
 from apache_beam.options.value_provider import StaticValueProvider
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
-from mechanisms.randomness import SecureRandom
+from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
+from pipelines.parties.secrets import REPORTS, read
+from pipelines.parties.split import Split
 from transforms import report_tables
+from transforms.blocks import Generator
+from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.users import Digests, UserDigest
+from transforms.perturb import PerturbDoFn
 from transforms.reports import BinarySink
 from transforms.telemetry import ReadTelemetry
 
@@ -31,24 +37,29 @@ class SubmitReports(beam.PTransform):
     """From Parquet files to one file of submitted reports.
 
     Attributes:
-        fingerprint: of the plan.
+        parted: the window.
         metrics: place in the plan -> metric, held against the files.
         files: of values.
         output: a file that is written whole or not at all.
         pem: the collector's public key, if reports are sealed.
+        secret: the file under whose content users' reports are named; None where rows are the unit.
     """
 
-    fingerprint: bytes
+    parted: Split
     metrics: Mapping[int, Metric]
     files: tuple[str, ...]
     output: str
     pem: bytes | None = None
+    secret: str | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         columns = sorted(frozenset().union(*(m.columns for m in self.metrics.values())))
         tables = begin | "Read" >> ReadTelemetry(self.files, tuple(columns))
+        fingerprint, window = self.parted.fingerprint, self.parted.period
         sent = tuple(
-            tables | metric.name >> Submit(self.fingerprint, place, metric, self.pem)
+            tables
+            | metric.name
+            >> Submit(metric, Naming(fingerprint, place, window, self.secret), self.pem)
             for place, metric in self.metrics.items()
         )
         form = Form(sealed=self.pem is not None)
@@ -57,11 +68,12 @@ class SubmitReports(beam.PTransform):
     def _writing(self, form: Form) -> beam.PTransform:
         """One file of the name that was asked for."""
         folder, name = FileSystems.split(self.output)
+        fingerprint = self.parted.fingerprint
         if is_parquet(self.output):
             return WriteOneParquet(self.output, form)
         return fileio.WriteToFiles(
             folder or os.curdir,
-            sink=lambda _: BinarySink(form, self.fingerprint),
+            sink=lambda _: BinarySink(form, fingerprint),
             file_naming=lambda *_: name,
             shards=1,
             temp_directory=StaticValueProvider(str, unfinished(self.output)),
@@ -104,36 +116,74 @@ class Submit(beam.PTransform):
     """Tables in, blocks of submitted reports of one metric out.
 
     Attributes:
-        fingerprint: of the plan.
-        place: of the metric in the plan.
         metric: that is reported.
+        naming: of its reports.
         pem: the collector's public key, if reports are sealed.
+    """
+
+    metric: Metric
+    naming: Naming
+    pem: bytes | None
+
+    def expand(self, tables: beam.PCollection) -> beam.PCollection:
+        metric = self.metric
+        column = metric.options.user_column
+        # As text: one run may read a column of integers, and another one their decimals.
+        named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
+        blocks = metric.contributions(tables, named).blocks
+        return blocks | "Submit" >> beam.ParDo(
+            SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        )
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How the reports of one metric in one window are named.
+
+    Attributes:
+        fingerprint: that they carry.
+        place: of the metric in the plan.
+        window: the part of the time that they are of.
+        secret: the file under whose content users' reports are named; None where rows are the unit.
     """
 
     fingerprint: bytes
     place: int
-    metric: Metric
-    pem: bytes | None
+    window: str
+    secret: str | None
 
-    def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        reports = self.metric.reports(tables)
-        return reports.messages | "Submit" >> beam.ParDo(
-            SubmitDoFn(self.fingerprint, self.place, self.pem)
-        )
+    def ids(self) -> ReportIds:
+        """Of users; the secret is read here, on each worker, and never travels with the job."""
+        if self.secret is None:
+            raise ValueError("reports of rows are not named under a secret")
+        return ReportIds(read(REPORTS, self.secret), self.fingerprint, self.place, self.window)
 
 
-@typehints.with_input_types(np.ndarray)
+@typehints.with_input_types(CellBlock | RowBlock)
 @typehints.with_output_types(Reports)
-class SubmitDoFn(beam.DoFn):
-    """Gives each message an id of its own, and a seal if there is a key."""
+class SubmitDoFn(PerturbDoFn):
+    """Each row through the mechanism, its message under an id, and sealed if there is a key."""
 
-    def __init__(self, fingerprint: bytes, place: int, pem: bytes | None) -> None:
-        self._fingerprint, self._place, self._pem = fingerprint, place, pem
+    def __init__(
+        self, mechanism: Any, open_rng: Generator, naming: Naming, pem: bytes | None
+    ) -> None:
+        super().__init__(mechanism, open_rng)
+        self._naming, self._pem = naming, pem
 
     def setup(self) -> None:
-        self._rng = SecureRandom()
-        self._key: X25519PublicKey | None = None if self._pem is None else public_key(self._pem)
+        super().setup()
+        self._ids = None if self._naming.secret is None else self._naming.ids()
+        self._key = None if self._pem is None else public_key(self._pem)
 
-    def process(self, messages: np.ndarray) -> Iterator[Reports]:
-        plain = Reports.submitted(self._fingerprint, self._place, messages, self._rng)
-        yield plain if self._key is None else seal(plain, self._key)
+    def process(  # type: ignore[override]
+        self, block: CellBlock | RowBlock
+    ) -> Iterator[Reports]:
+        for piece, messages in self.perturbed(block):
+            plain = self._submitted(messages, piece.users)
+            yield plain if self._key is None else seal(plain, self._key)
+
+    def _submitted(self, messages: np.ndarray, users: Digests | None) -> Reports:
+        mark, place = self._naming.fingerprint, self._naming.place
+        if self._ids is None or users is None:
+            return Reports.submitted(mark, place, messages, self._rng)
+        return Reports.identified(mark, place, messages, self._ids.of_users(users))

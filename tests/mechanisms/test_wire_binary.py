@@ -37,7 +37,7 @@ def test_the_bytes_never_change(form):
 
 def test_a_file_is_what_the_specification_says_byte_by_byte():
     assert file(Form(shuffled=True))[:52].hex(" ", 4) == (
-        "89485553 48420d0a 01000200 00010203 04050607 08090a0b 0c0d0e0f "
+        "89485553 48420d0a 02000200 00010203 04050607 08090a0b 0c0d0e0f "
         "0a000000 00000000 00000000 0a000000 08000000 00000000"
     )
 
@@ -59,7 +59,7 @@ def test_golden_files_are_read(form):
     ("place", "put", "reason"),
     [
         (0, b"\x88", {screening.NOT_REPORTS: 1}),
-        (8, b"\x02", {screening.OTHER_VERSION: 1}),
+        (8, b"\x01", {screening.OTHER_VERSION: 1}),
         (11, b"\x01", {screening.OTHER_FORM: 1}),
         (12, b"\xff", {screening.OTHER_PLAN: 5}),
         (30, b"\x02", {screening.UNKNOWN_METRIC: 1}),

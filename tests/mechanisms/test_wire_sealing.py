@@ -71,7 +71,7 @@ def test_seals_are_hpke_both_ways():
 
 def test_what_a_seal_is_bound_to_is_spelt_out():
     assert info(PLAN, 258, b"8 bytes!") == (
-        b"hushbeam report" + b"\x01\x00" + b"\x02\x01" + b"8 bytes!" + PLAN
+        b"hushbeam report" + b"\x02\x00" + b"\x02\x01" + b"8 bytes!" + PLAN
     )
 
 

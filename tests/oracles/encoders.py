@@ -58,6 +58,23 @@ def mix(word: int) -> int:
     return word ^ word >> 31
 
 
+def stored(users: int) -> dict[str, list[pa.Array]]:
+    """0, 1, .. as every type of column that a log may hold users in; numbers, and texts."""
+    texts = pa.array([f"user {k}" for k in range(users)])
+    widths = [getattr(pa, f"{sign}int{8 << k}")() for sign in ("", "u") for k in range(4)]
+    numbers = [pa.array(range(users), kind) for kind in widths]
+    kinds = (pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
+    others = [texts.cast(kind) for kind in kinds]
+    coded = pa.array(range(users), pa.uint16())
+    return {
+        "numbers": [*numbers, *(each.dictionary_encode() for each in numbers[::3])],
+        "texts": [
+            texts, *others, texts.dictionary_encode(),
+            *(pa.DictionaryArray.from_arrays(coded, each) for each in (*others[:2], *others[3:])),
+        ],
+    }  # fmt: skip
+
+
 def digest(user: int | str | bytes, key: int) -> int:
     """A user's digest: an integer mixed, or a text absorbed eight bytes at a time, and sealed."""
     if isinstance(user, int):

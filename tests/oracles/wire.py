@@ -64,7 +64,7 @@ def parse(data: bytes, form: Form) -> tuple[list[tuple[bytes, ...]], dict[str, i
     if len(data) < 28:
         return [], {screening.TRUNCATED: 1}
     version, kind = (int.from_bytes(data[i : i + 2], "little") for i in (8, 10))
-    if version != 1:
+    if version != 2:
         return [], {screening.OTHER_VERSION: 1}
     if kind > 3:
         return [], {screening.OTHER_FORM: 1}

@@ -66,11 +66,11 @@ def test_of_a_user_one_value_is_reported_and_any_of_them(parted) -> None:
         ClientReports(parted, 0, secret).report([pa.table({"value": [text]})])[0] for text in "abc"
     ]
     assert seen == {int(each.records["message"][0]) for each in alone}
-    assert len(ClientReports(parted, 0, one=True).report([])[0]) == 0
+    assert len(ClientReports(parted, 0, one=True, own=secret).report([])[0]) == 0
 
 
 @pytest.mark.parametrize("place", [0, 2, 3])
-def test_noise_is_permanent_and_ids_are_not(parted, place) -> None:
+def test_noise_is_permanent_and_a_window_has_one_id_of_a_user(parted, place) -> None:
     """Of each user one report a day; each of 60 users' is one message with probability < 0.7.
 
     At epsilon 1 over three values the likeliest message has probability e / (e + 2) = 0.576; all
@@ -84,7 +84,8 @@ def test_noise_is_permanent_and_ids_are_not(parted, place) -> None:
     first, again = (np.concatenate([each.records for each in day]) for day in days)
     assert first.size == again.size == 60
     assert np.array_equal(first["message"], again["message"])
-    assert not (first["report_id"] == again["report_id"]).all(axis=1).any()
+    assert np.array_equal(first["report_id"], again["report_id"])
+    assert len(np.unique(first["report_id"], axis=0)) == 60
     assert len(np.unique(first["message"])) > 1
 
 
@@ -162,7 +163,8 @@ def test_equal_rows_of_a_user_get_equal_messages_for_ever(of_rows) -> None:
     )
     assert np.array_equal(first["message"], again["message"])
     assert len(np.unique(first["message"])) > 1
-    assert not (first["report_id"] == again["report_id"]).all(axis=1).any()
+    assert np.array_equal(first["report_id"], again["report_id"])
+    assert len(np.unique(first["report_id"], axis=0)) == 60
 
 
 def test_a_user_reports_one_coordinate_for_ever_and_users_all_alike() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SecureRandom, SeededRandom
+from tests.oracles.encoders import stored
 from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
 from transforms import contributions
@@ -248,6 +249,17 @@ def test_rows_of_a_user_in_several_files_and_row_groups_leave_one_value(tmp_path
     counts = np.bincount(np.concatenate([b.cells for b in blocks]), minlength=ROWS)
     assert counts.sum() == SAMPLE
     assert follows(counts, FAIR)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_a_user_is_one_however_the_columns_of_files_are_typed(kind):
+    """30 users in a file of each width, sign, layout and dictionary: 30 rows are left."""
+    tables = [pa.table({"user": column, "value": [0] * 30}) for column in stored(30)[kind]]
+    encoder = ValueEncoder("value", IntegerRange(0, 1))
+    step = EncodeContributions(encoder, UserDigest("user", 3), 8)
+    outcome = run(lambda p: (p | source(tables, pa.Table) | step).blocks)
+    assert len(tables) >= 10
+    assert sum(each.size for each in outcome.elements) == 30
 
 
 def test_one_value_per_user_and_window():

@@ -11,16 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.testing import test_stream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SeededRandom
+from tests.oracles.encoders import stored
 from tests.oracles.transforms import run
 from transforms import once_per_window
 from transforms.count_late import CountLate
 from transforms.encoders.users import UserDigest
-from transforms.once_per_window import SEEN, OncePerWindow, contained, merge, within
+from transforms.once_per_window import SEEN, OncePerWindow, UnseenDoFn, contained, merge, within
 from transforms.progress import live, reset
 from transforms.windowed import (
     AHEAD,
@@ -316,6 +317,18 @@ def test_a_user_passes_once_in_a_window_across_batches(tmp_path):
     assert counters == {SEEN: 1}
     again = b"".join(digest for _, digest in later["new", 0])
     assert np.frombuffer(again, np.uint64).tolist() == digests([4], 0).tolist()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_a_user_is_known_however_the_column_is_typed(kind, tmp_path):
+    """Of the users of one batch none passes in a later one, whatever its file's layout is."""
+    first, *others = stored(30)[kind]
+    (tmp_path / "run").write_bytes(np.unique(within(DIGEST, 0)(first)).tobytes())
+    step = UnseenDoFn(DIGEST, {0: [str(tmp_path / "run")]})
+    window = IntervalWindow(0, 10)
+    for column in others:
+        assert list(step.process(pa.table({"user": column}), window)) == []
+    assert len(list(step.process(pa.table({"user": pa.array(["new"])}), window))) == 2
 
 
 def test_digests_of_two_windows_do_not_match():

@@ -32,11 +32,14 @@ class UserDigest:
 
     Attributes:
         column: the name of the user column.
-        key: 0 .. 2^64 - 1, drawn once for the whole job.
+        key: 0 .. 2^64 - 1, drawn once for the whole job, or for several that are to agree.
+        as_text: whether an integer is taken for its decimals, as where another job's column, of the
+            same users, may hold them as text.
     """
 
     column: str
     key: int
+    as_text: bool = False
 
     @staticmethod
     def accepts(column: pa.DataType) -> bool:
@@ -68,12 +71,13 @@ class UserDigest:
         """
         if pa.types.is_dictionary(ids.type):
             return self(ids.dictionary)[ids.indices.fill_null(0).to_numpy()]
-        if pa.types.is_integer(ids.type):
+        if pa.types.is_integer(ids.type) and not self.as_text:
             filled = ids.fill_null(0) if ids.null_count else ids
             # Through int64, so that a column's width does not change a user's digest.
             words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
             return self._seal(_mix(words ^ np.uint64(self.key)))
-        return self._digest_bytes(ids.cast(pa.large_binary()))
+        texts = ids.cast(pa.large_string()) if pa.types.is_integer(ids.type) else ids
+        return self._digest_bytes(texts.cast(pa.large_binary()))
 
     def _digest_bytes(self, ids: pa.Array) -> Digests:
         """Absorb eight bytes at a time from all strings at once, shortest dropping out first."""

@@ -65,6 +65,17 @@ def test_width_and_sign_of_integers_do_not_matter(ids, key):
         assert UserDigest("user", key)(arrow(ids, kind, before=2)).tolist() == expected
 
 
+@given(st.lists(st.integers(-(2**63), 2**64 - 1), max_size=20), st.booleans())
+def test_as_text_an_integer_is_its_decimals(ids, coded):
+    users = UserDigest("user", KEY, as_text=True)
+    kind = pa.uint64() if max(ids, default=0) >= 2**63 else pa.int64()
+    ids = [max(user, 0) if kind == pa.uint64() else user for user in ids]
+    column, decimals = pa.array(ids, kind), pa.array(map(str, ids), pa.string())
+    expected = [digest(str(user), KEY) for user in ids]
+    for each in (column, decimals, decimals.cast(pa.large_string())):
+        assert users(each.dictionary_encode() if coded and ids else each).tolist() == expected
+
+
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(2**63 - 2, 2**63 + 2), max_size=20))
 def test_unsigned_ids_beyond_int64_stay_apart(ids):
     assert DIGEST(pa.array(ids, pa.uint64())).tolist() == [digest(user, KEY) for user in ids]
