@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.planner.design import Design
-from mechanisms.postprocess.simplex import POSTPROCESSING
+from mechanisms.postprocess.choice import publish
 from mechanisms.randomness import SeededRandom
 
 
@@ -39,5 +39,7 @@ def simulate(design: Design[FrequencyOracle], histogram: ArrayLike, rng: SeededR
     """
     holders = np.asarray(histogram)
     counts = design.mechanism.simulate(holders, rng)
-    unbiased, estimate = design.mechanism.release(counts, rng, int(holders.sum()))
-    return Simulated(unbiased, POSTPROCESSING[design.postprocess](estimate))
+    n = int(holders.sum())
+    unbiased, estimate = design.mechanism.release(counts, rng, n)
+    processed = publish(design.postprocess, design.mechanism, unbiased, n, estimate)
+    return Simulated(unbiased, processed.shares)

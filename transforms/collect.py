@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from apache_beam.transforms.window import GlobalWindows
 from numpy.typing import NDArray
 
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.postprocess.simplex import POSTPROCESSING
+from mechanisms.postprocess.choice import AUTO, Processed, publish, require_known
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
 from transforms.collect_counts import Collector, Counted, Counting, CountMessages
@@ -100,6 +100,9 @@ class Frequencies(NamedTuple):
         unbiased: (d,) estimates straight from the counts; empty if n is 0.
         estimate: (d,) the same after post-processing.
         messages: how many valid messages these users sent.
+        postprocess: what was done, by its name: for "auto", what was chosen.
+        risks: of each way that was compared, the estimated mean squared error of a share; None if
+            nothing was.
     """
 
     n: int
@@ -107,6 +110,8 @@ class Frequencies(NamedTuple):
     unbiased: NDArray[np.float64]
     estimate: NDArray[np.float64]
     messages: int
+    postprocess: str = "none"
+    risks: Mapping[str, float] | None = None
 
 
 @dataclass
@@ -115,17 +120,17 @@ class CollectFrequencies(beam.PTransform):
 
     Attributes:
         mechanism: what perturbed the messages.
-        postprocess: "pop" (projection on the simplex) or "none".
+        postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
         users: numbers that add up to how many users reported; needed where a user sends several
             messages, for their number does not tell.
     """
 
     mechanism: FrequencyOracle
-    postprocess: str = "pop"
+    postprocess: str = AUTO
     users: beam.PCollection | None = None
 
     def __post_init__(self) -> None:
-        _require_known(self.postprocess)
+        require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         estimate = partial(frequencies, self.mechanism, self.postprocess)
@@ -140,7 +145,7 @@ def frequencies(
 
     Args:
         mechanism: what perturbed the messages.
-        postprocess: "pop" or "none".
+        postprocess: see there.
         counted: the batch.
         users: how many users reported, as far as somebody counted them.
     """
@@ -148,8 +153,8 @@ def frequencies(
     if not n:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
     unbiased = mechanism.estimate(counted.counts, n)
-    estimate = POSTPROCESSING[postprocess](unbiased)
-    return Frequencies(n, counted.invalid, unbiased, estimate, counted.messages)
+    processed = publish(postprocess, mechanism, unbiased, n)
+    return _processed(counted, n, unbiased, processed)
 
 
 @dataclass
@@ -160,16 +165,16 @@ class CollectExactly(beam.PTransform):
 
     Attributes:
         mechanism: what makes the counts private.
-        postprocess: "pop" (projection on the simplex) or "none".
+        postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
         open_rng: opens the generator on the worker that draws the noise.
     """
 
     mechanism: FrequencyOracle
-    postprocess: str = "none"
+    postprocess: str = AUTO
     open_rng: Generator = field(default=SecureRandom)
 
     def __post_init__(self) -> None:
-        _require_known(self.postprocess)
+        require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         estimate = partial(noisy_frequencies, self.mechanism, self.postprocess, self.open_rng)
@@ -184,7 +189,7 @@ def noisy_frequencies(
 
     Args:
         mechanism: what draws the noise.
-        postprocess: "pop" or "none".
+        postprocess: see there.
         open_rng: opens the generator.
         counted: the batch.
         users: not needed: everybody sends one cell.
@@ -192,10 +197,13 @@ def noisy_frequencies(
     if not counted.messages:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
     unbiased, estimate = mechanism.release(counted.counts, open_rng())
-    n, estimate = counted.messages, POSTPROCESSING[postprocess](estimate)
-    return Frequencies(n, counted.invalid, unbiased, estimate, n)
+    n = counted.messages
+    processed = publish(postprocess, mechanism, unbiased, n, estimate)
+    return _processed(counted, n, unbiased, processed)
 
 
-def _require_known(postprocess: str) -> None:
-    if postprocess not in POSTPROCESSING:
-        raise ValueError(f"postprocess must be one of {', '.join(POSTPROCESSING)}")
+def _processed(
+    counted: Counted, n: int, unbiased: NDArray[np.float64], processed: Processed
+) -> Frequencies:
+    shares, name, risks = processed
+    return Frequencies(n, counted.invalid, unbiased, shares, counted.messages, name, risks)

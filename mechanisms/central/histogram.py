@@ -127,6 +127,10 @@ class SumOfLaplace:
         """0."""
         return 0.0
 
+    def excess_kurtosis(self) -> float:
+        """As if all of it were one of them."""
+        return 3.0
+
     def isf(self, q: float) -> float:
         """For q below 1/2."""
         reach = max(Normal(1.0).isf(q), -math.sqrt(0.5) * math.log(2 * q))
@@ -144,6 +148,7 @@ class SumOfLaplace:
     source="Dwork, McSherry, Nissim, Smith, TCC 2006",
     models=["central"],
     searched=True,
+    postprocess="auto",
     small={"epsilon": 1.0, "domain_size": 4},
     stands_in="tests.oracles.stand_ins:counts",
 )

@@ -50,7 +50,7 @@ def as_many_messages(target: Target[FrequencyTask]) -> CorrelatedNoise:
     batch=True,
     searched=True,
     several=True,
-    postprocess="pop",
+    postprocess="auto",
     small={"epsilon": 4.0, "delta": 0.2, "n": 3, "domain_size": 2, "honest_share": 0.7},
     stands_in="tests.oracles.stand_ins:BinCounters",
     rules={"shuffle": lambda target: as_many_messages(target)},

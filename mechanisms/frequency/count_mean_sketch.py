@@ -34,7 +34,7 @@ class _Unsigned(PublicHash):
     sends="one bit of a Hadamard-transformed row of a count mean sketch",
     source="Apple Differential Privacy Team, Learning with Privacy at Scale, 2017",
     seeded=True,
-    postprocess="pop",
+    postprocess="auto",
     small=[{**sizes, "width": 4, "sketches": 2} for sizes in SMALL],
 )
 @dataclass(frozen=True)

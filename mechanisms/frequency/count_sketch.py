@@ -27,7 +27,7 @@ _BLOCK = 1 << 16  # values decoded at a time by `median`
     sends="one bit of a Hadamard-transformed count sketch",
     source="Bassily, Nissim, Stemmer, Thakurta, NIPS 2017",
     seeded=True,
-    postprocess="pop",
+    postprocess="auto",
     small=[{**sizes, "width": 4, "sketches": 2} for sizes in SMALL],
 )
 @dataclass(frozen=True)

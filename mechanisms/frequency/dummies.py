@@ -47,7 +47,7 @@ _LARGEST_LISTED = 12  # values whose 2^d sets of dummies are listed
     batch=True,
     searched=True,
     several=True,
-    postprocess="pop",
+    postprocess="auto",
     small=[
         {"epsilon": 1.0, "delta": 0.05, "n": 4, "domain_size": 2, "honest_share": 0.75},
         {"epsilon": 3.0, "delta": 0.5, "n": 3, "domain_size": 3, "honest_share": 0.7},

@@ -56,7 +56,7 @@ def _best_hash(target: Target[FrequencyTask]) -> LinearHash:
     sends="the value, or with some probability any other one",
     source="Kairouz, Oh, Viswanath, NIPS 2014",
     searched=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
     # Up to 6 times farther off than the square wave, where a large delta rules that out.
     distributions=1,
@@ -76,7 +76,7 @@ def k_ary(epsilon: float, domain_size: int) -> LinearHash:
     sends="a linear hash and its randomised symbol, range near e^epsilon + 1",
     source="Wang, Blocki, Li, Jha, USENIX Security 2017",
     searched=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
     rules={"shuffle": _locally_optimal},
 )
@@ -102,7 +102,7 @@ def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = Non
     sends="the same with the range that is best for the batch",
     source="Zhang, Xu, Xia, J. of Software 2022",
     searched=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
     rules={"shuffle": _best_hash},
 )
@@ -128,7 +128,7 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     sends="one bit on a random parity",
     source="Acharya, Sun, Zhang, AISTATS 2019",
     searched=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
     rules={"shuffle": _one_bit},
 )

@@ -50,6 +50,10 @@ class IntegerLaw(ABC):
     def cdf(self, k: int) -> float:
         """P(X <= k)."""
 
+    def excess_kurtosis(self) -> float:
+        """By how much its tails are heavier than a normal law's; 0 says that they are not."""
+        return 0.0
+
     @abstractmethod
     def sf(self, k: int) -> float:
         """P(X > k), computed on its own: 1 - cdf(k) has no digits left far out."""
@@ -132,6 +136,9 @@ class TwoSidedGeometric(IntegerLaw):
     def mean(self) -> float:
         return 0.0
 
+    def excess_kurtosis(self) -> float:
+        return 2 + math.cosh(self.decay)
+
     def cdf(self, k: int) -> float:
         return self._beyond(-k) if k < 0 else 1 - self._beyond(k + 1)
 
@@ -154,6 +161,10 @@ class Normal:
     deviation: float
 
     def mean(self) -> float:
+        """0."""
+        return 0.0
+
+    def excess_kurtosis(self) -> float:
         """0."""
         return 0.0
 

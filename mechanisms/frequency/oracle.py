@@ -27,6 +27,9 @@ class Noise(Protocol):
     def mean(self) -> float:
         """The expectation."""
 
+    def excess_kurtosis(self) -> float:
+        """At least 0: how much heavier its tails are than a normal law's; 3 of a Laplace law."""
+
     def ppf(self, q: float) -> float:
         """The quantile: the least integer that is not exceeded with probability q."""
 

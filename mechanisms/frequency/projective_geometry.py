@@ -266,7 +266,7 @@ def best_shuffled(target: Target[FrequencyTask]) -> ProjectiveGeometry:
     sends="a point of a projective space, likelier on the value's hyperplane",
     source="Feldman, Nelson, Nguyen, Talwar, ICML 2022",
     searched=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
     rules={"shuffle": best_shuffled},
 )

@@ -28,7 +28,7 @@ _ENTRIES = 1 << 18  # of the matrix, expanded at a time: so few stay in a core's
     sends="one bit of a random projection",
     source="Bassily, Smith, STOC 2015",
     seeded=True,
-    postprocess="pop",
+    postprocess="auto",
     small=[{**sizes, "rows": 8} for sizes in SMALL],
 )
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _BLOCK = 1 << 22  # bits of the users whose coins are tossed at a time
     source="Erlingsson, Pihur, Korolova, CCS 2014",
     seeded=True,
     several=True,
-    postprocess="pop",
+    postprocess="auto",
     small=[{**sizes, "bits": 4, "hashes": 2, "cohorts": 2} for sizes in SMALL],
 )
 @dataclass(frozen=True)

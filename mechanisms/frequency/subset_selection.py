@@ -42,7 +42,7 @@ _LARGEST_LISTED = 1 << 14  # subsets listed
     searched=True,
     several=True,
     largest_batch=LARGEST_BATCH,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
 )
 @dataclass(frozen=True)

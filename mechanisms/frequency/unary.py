@@ -209,7 +209,7 @@ class Unary(SetReports):
     sends="a set, both kinds of bit flipped alike (basic RAPPOR)",
     source="Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
     several=True,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
 )
 def symmetric(epsilon: float, domain_size: int) -> Unary:
@@ -230,7 +230,7 @@ def symmetric(epsilon: float, domain_size: int) -> Unary:
     searched=True,
     several=True,
     largest_batch=LARGEST_BATCH,
-    postprocess="pop",
+    postprocess="auto",
     small=SMALL,
 )
 def optimised(epsilon: float, domain_size: int) -> Unary:

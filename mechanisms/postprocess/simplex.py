@@ -7,8 +7,6 @@ distance. It is biased (heads go down, tails go up), so the unbiased estimate st
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -74,7 +72,3 @@ def _checked(vector: ArrayLike) -> Floats:
     if not np.isfinite(v).all():
         raise ValueError(f"{np.count_nonzero(~np.isfinite(v))} of {v.size} entries are not finite")
     return v
-
-
-POSTPROCESSING: dict[str, Callable[[Floats], Floats]] = {"pop": project, "none": np.copy}
-"""What may be done with unbiased frequencies, by name."""

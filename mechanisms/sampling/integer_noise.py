@@ -34,6 +34,11 @@ class IntegerNoise:
         """The variance."""
         return float(self.pmf @ (self._integers - self.mean()) ** 2)
 
+    def excess_kurtosis(self) -> float:
+        """By how much its tails are heavier than a normal law's, if they are."""
+        fourth = float(self.pmf @ (self._integers - self.mean()) ** 4)
+        return max(fourth / self.var() ** 2 - 3, 0.0)
+
     def ppf(self, q: float) -> float:
         """The least integer that is not exceeded with probability at least q."""
         place = int(np.searchsorted(self.pmf.cumsum(), q))

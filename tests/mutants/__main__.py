@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutants import accounting, mechanisms, planted, randomness, transforms
+from tests.mutants import accounting, mechanisms, planted, randomness, reading, transforms
 from tests.mutants.mutant import AnchorError, Mutant
 from tests.mutants.trial import Verdict, tried
 
@@ -25,6 +25,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *planted.MUTANTS,
     *accounting.MUTANTS,
     *transforms.MUTANTS,
+    *reading.MUTANTS,
 )
 
 Selection = tuple[str, str]  # (a file or a test, what a test's name has to contain)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from pipelines.metrics.histogram import view
 from pipelines.views import facts
@@ -39,13 +41,15 @@ def table(values: list[str | None], unbiased: np.ndarray, reach: float = 0.02) -
             "estimate": np.clip(unbiased, 0, 1),
             "unbiased": unbiased,
             "standard_error": np.full(len(values), reach / 1.96),
-            "lower": np.clip(unbiased - reach, 0, 1),
-            "upper": np.clip(unbiased + reach, 0, 1),
+            "lower": np.clip(unbiased - reach / 2, 0, 1),
+            "upper": np.clip(unbiased + reach / 2, 0, 1),
+            "lower_simultaneous": np.clip(unbiased - reach, 0, 1),
+            "upper_simultaneous": np.clip(unbiased + reach, 0, 1),
         }
     )
 
 
-def statement(**asked: object) -> dict[str, object]:
+def statement(taken: str = "pop", **asked: object) -> dict[str, object]:
     return {
         "created": "2026-11-21T00:00:00+00:00",
         "n": 12_345,
@@ -55,8 +59,9 @@ def statement(**asked: object) -> dict[str, object]:
         "asked": {
             "column": "city", "unit": "user", "confidence": 0.95, "model": "shuffle",
             "min_reports": 10_000, "domain": "14 declared values", "out_of_domain": "drop",
-            "postprocess": "pop",
+            "postprocess": "auto",
         } | asked,
+        "postprocessing": {"taken": taken, "risks": {"uniform": 4e-6, "pop": 1e-6}},
         "mechanism": {
             "name": "srr",
             "source": "somebody, 2022",
@@ -113,14 +118,14 @@ def arms(page: bytes) -> list[tuple[float, float]]:
 
 
 def test_error_bars_are_the_intervals() -> None:
-    # Beyond 1 and below 0 an estimate lies outside of its own interval, which is cut to [0, 1].
+    # Those of all values together, which are the longer ones.
     shares = np.array([1.1, 0.5, 0.3, 0.01])
     drawn = arms(view.page(table(list("abcd"), shares, reach=0.2), statement()))
     assert len(drawn) == 4
     lengths = [end - start for start, end in drawn]
-    # of the arms only what the interval covers: 0.9..1.1 (its dot), 0.3..0.7, 0.1..0.5, 0..0.21
+    # 0.9..1, 0.3..0.7, 0.1..0.5, 0..0.21
     scale = lengths[1] / 0.4
-    assert lengths[0] == pytest.approx(0.2 * scale, rel=1e-3)
+    assert lengths[0] == pytest.approx(0.1 * scale, rel=1e-3)
     assert lengths[2] == pytest.approx(0.4 * scale, rel=1e-3)
     assert lengths[3] == pytest.approx(0.21 * scale, rel=1e-3)
 
@@ -140,12 +145,41 @@ def test_the_bin_of_all_others_has_a_name() -> None:
     ).decode()  # fmt: skip
 
 
-@pytest.mark.parametrize("postprocess", ["pop", "none"])
-def test_the_advice_fits_the_estimate(postprocess: str) -> None:
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        ("pop", "(POP)"), ("none", "some may lie below 0"), ("uniform", "all values alike"),
+        ("shrinkage", "(James and Stein)"), ("empirical-bayes", "usually come from"),
+    ],
+)  # fmt: skip
+def test_the_page_says_what_was_taken(taken: str, words: str) -> None:
     shares = np.array([0.6, 0.5, -0.1])
-    page = view.page(table(list("abc"), shares), statement(postprocess=postprocess)).decode()
-    assert ("(POP)" in page) == (postprocess == "pop")
-    assert ("some may lie below 0" in page) == (postprocess == "none")
+    page = view.page(table(list("abc"), shares), statement(taken)).decode()
+    assert words in page
+    assert f"<td>{taken}, of these by the error of a share" in page
+    assert "uniform 0.002, pop 0.001" in page
+
+
+def test_where_all_is_noise_it_is_said() -> None:
+    """An interval of one value alone may leave out 0 all the same: it was picked by looking."""
+    shares = np.array([0.06, 0.05, 0.04])
+    quiet, loud = (table(list("abc"), shares, reach=reach) for reach in (0.1, 0.055))
+    assert quiet["lower"].to_numpy().max() > 0
+    for rows, silent in ((quiet, True), (loud, False)):
+        screen = Console(record=True, width=200, file=io.StringIO())
+        view.show(screen, rows, 10, 0.95)
+        for text in (view.page(rows, statement()).decode(), screen.export_text()):
+            assert ("Nothing stands out of the noise" in text) == silent
+
+
+def test_what_was_picked_has_the_interval_of_all() -> None:
+    rows = table(list("abc"), np.array([0.6, 0.3, 0.1]), reach=0.05)
+    assert "<td>55.0000 to 65.0000</td>" in view.page(rows, statement()).decode()
+    screen = Console(record=True, width=200, file=io.StringIO())
+    view.show(screen, rows, 10, 0.95)
+    shown = screen.export_text()
+    assert "55.000 to 65.000" in shown
+    assert "95 % interval of all 3 together" in shown
 
 
 def test_equal_releases_give_equal_pages() -> None:

@@ -153,9 +153,9 @@ def test_no_possible_message_no_estimate(messages):
 
 @pytest.mark.parametrize("postprocess", ["POP", "", "em"])
 def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
-    with pytest.raises(ValueError, match="must be one of pop, none"):
+    with pytest.raises(ValueError, match="must be one of auto, pop"):
         CollectFrequencies(MECHANISMS[0], postprocess)
-    with pytest.raises(ValueError, match="must be one of pop, none"):
+    with pytest.raises(ValueError, match="must be one of auto, pop"):
         CollectExactly(LaplaceHistogram(1.0, 4), postprocess)
 
 

@@ -138,7 +138,11 @@ class Histogram(Metric):
 
     def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
         confidence = self.options.confidence
-        return {"error": histogram_error(self.mechanism, estimate.n, confidence, self.unit)}
+        chosen = {"taken": estimate.postprocess, "risks": estimate.risks}
+        return {
+            "error": histogram_error(self.mechanism, estimate.n, confidence, self.unit),
+            "postprocessing": chosen,
+        }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(table_of(tables), statement)

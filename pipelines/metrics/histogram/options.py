@@ -62,8 +62,11 @@ example, with the files of the repository:
         "exact", group=PROMISE,
     )  # fmt: skip
     output: str = published("histogram.parquet")
-    postprocess: Literal["pop", "none"] | None = option(
-        "pop: the nearest histogram whose shares are nonnegative and add up to 1; the unbiased "
-        "estimates are published either way (default: pop, or as a named system's paper has it)",
+    postprocess: Literal["auto", "pop", "shrinkage", "empirical-bayes", "none"] | None = option(
+        "what the estimates are, beside the unbiased ones: auto takes what is estimated to err "
+        "least of the others, or that all values are alike; pop is the nearest histogram whose "
+        "shares are nonnegative and add up to 1; shrinkage moves all towards alike before, "
+        "empirical-bayes to what such estimates usually come from (default: auto, or as a named "
+        "system's paper has it)",
         None, group=RESULT,
     )  # fmt: skip

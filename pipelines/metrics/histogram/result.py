@@ -30,14 +30,19 @@ def histogram_table(
     unbiased (before it), standard_error, lower and upper (an interval for each value alone),
     lower_simultaneous and upper_simultaneous (intervals that cover all values together). Where the
     unbiased share lies so far outside of 0 .. 1 that nothing inside agrees with it, an interval
-    reaches from the end one standard error inwards, and is no point.
+    reaches from the end one standard error inwards, and is no point. An interval that would leave
+    out the estimate beside it, which post-processing has moved, reaches to it.
     """
     unbiased, n = frequencies.unbiased, frequencies.n
     error = standard_errors(mechanism, unbiased, n)
     above, below = np.sqrt(mechanism.variance(np.array([0.0, 1.0]), n))  # at either end
-    (lower, upper), (lower_all, upper_all) = (
+    estimate = frequencies.estimate
+    limits = (
         opened(*intervals(mechanism, unbiased, n, confidence, together), below, above)
         for together in (False, True)
+    )
+    (lower, upper), (lower_all, upper_all) = (
+        (np.minimum(low, estimate), np.maximum(high, estimate)) for low, high in limits
     )
     values = domain.labels()
     if domain.other:
@@ -45,7 +50,7 @@ def histogram_table(
     return pa.table(
         {
             "value": values,
-            "estimate": frequencies.estimate,
+            "estimate": estimate,
             "unbiased": unbiased,
             "standard_error": error,
             "lower": lower,

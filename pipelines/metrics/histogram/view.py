@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.views import facts, pages
+from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.pictures import DARK, PALE, frame, picture
 
@@ -20,8 +21,25 @@ if TYPE_CHECKING:
 
 OTHER_LABEL = "(any other value)"
 
-# What the bars of the picture are, and how to read them.
+# What the bars of the picture are, and how to read them, by what was done.
 _POSTPROCESSED = {
+    "uniform": (
+        "the estimate, all values alike",
+        "Nothing stands out of the noise: of all that was compared, shares that are all alike are "
+        "estimated to be nearest to the truth, or not clearly farther from it.",
+    ),
+    "shrinkage": (
+        "the estimate",
+        "Moving all shares towards alike (James and Stein) before projecting them on nonnegative "
+        "ones that add up to 1 makes the whole histogram more accurate and each single bar biased: "
+        "large ones down, small ones up. The intervals belong to the unbiased estimate.",
+    ),
+    "empirical-bayes": (
+        "the estimate",
+        "Every share was moved to what such estimates usually come from, as all of them together "
+        "show it: the whole histogram is more accurate, and each single bar biased towards its "
+        "like. The intervals belong to the unbiased estimate.",
+    ),
     "pop": (
         "the estimate",
         "Projecting on nonnegative shares that add up to 1 (POP) makes the whole histogram more "
@@ -48,7 +66,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     """
     top = _largest(table, _ROWS)
     request = statement["asked"]
-    drawn, advice = _POSTPROCESSED[request["postprocess"]]
+    drawn, advice = _POSTPROCESSED[statement["postprocessing"]["taken"]]
     return pages.page(
         "pipelines.metrics.histogram",
         column=html.escape(request["column"]),
@@ -59,6 +77,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         shown=min(_BARS, len(table)),
         domain=f"{len(table):,}",
         confidence=f"{request['confidence']:g}",
+        remark=selected.remark(table),
         drawn=drawn,
         covers=html.escape(statement["error"]["covers"]),
         advice=advice,
@@ -82,17 +101,16 @@ def _largest(table: pa.Table, rows: int) -> pa.Table:
 
 def _chart(top: pa.Table, confidence: float) -> str:
     """Bars with error bars, as inline SVG."""
-    y, unbiased = np.arange(len(top)), top["unbiased"].to_numpy()
-    lower, upper = top["lower"].to_numpy(), top["upper"].to_numpy()
+    y, estimate = np.arange(len(top)), top["estimate"].to_numpy()
+    lower, upper = top[selected.LOWER].to_numpy(), top[selected.UPPER].to_numpy()
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.barh(y, top["estimate"].to_numpy() * 100, color=PALE, height=0.7)
-        # Intervals are cut to [0, 1], estimates are not: one of the two arms may have no length.
-        reach = np.maximum(np.vstack([unbiased - lower, upper - unbiased]), 0) * 100
+        axes.barh(y, estimate * 100, color=PALE, height=0.7)
         axes.errorbar(
-            unbiased * 100, y, xerr=reach, fmt="o", color=DARK, markersize=3, linewidth=1.2,
-            capsize=2, label=f"unbiased estimate, {100 * confidence:g} % interval",
+            estimate * 100, y, xerr=np.vstack([estimate - lower, upper - estimate]) * 100, fmt="o",
+            color=DARK, markersize=3, linewidth=1.2, capsize=2,
+            label=f"estimate, {100 * confidence:g} % interval of all values together",
         )  # fmt: skip
         axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels(top)])
         axes.set_ylim(len(top) - 0.4, -0.6)
@@ -117,23 +135,33 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         *facts.counted(statement),
         ("declared domain", request["domain"]),
         ("values outside it", request["out_of_domain"]),
-        ("after decoding", request["postprocess"]),
+        ("after decoding", _postprocessed(statement)),
         ("standard error of a rare value", f"{statement['error']['standard_error_at_0']:.3g}"),
         facts.made_with(statement),
     ]
+
+
+def _postprocessed(statement: Mapping[str, Any]) -> str:
+    """What was done with the unbiased shares, and why."""
+    taken, risks = statement["postprocessing"]["taken"], statement["postprocessing"]["risks"]
+    if not risks:
+        return str(taken)
+    compared = ", ".join(f"{name} {math.sqrt(risk):.2g}" for name, risk in risks.items())
+    return f"{taken}, of these by the error of a share that is estimated for each: {compared}"
 
 
 def _row(row: Mapping[str, Any]) -> str:
     label = OTHER_LABEL if row["value"] is None else str(row["value"])
     shares = (row["estimate"], row["unbiased"], row["standard_error"])
     cells = "".join(f"<td>{100 * share:.4f}</td>" for share in shares)
-    interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    interval = f"<td>{100 * row[selected.LOWER]:.4f} to {100 * row[selected.UPPER]:.4f}</td>"
     return f"<tr><th>{html.escape(label)}</th>{cells}{interval}</tr>\n"
 
 
 def show(screen: Console, table: pa.Table, rows: int, confidence: float) -> None:
     """The largest estimates, as a table."""
-    headings = ("share %", "unbiased %", "± s.e.", f"{100 * confidence:g} % interval")
+    interval = selected.heading(confidence, len(table))
+    headings = ("share %", interval, "unbiased %", "± s.e.")
     title = f"the {min(rows, len(table))} largest of {len(table):,} values"
     shown = numbers_table(("value",), headings, title)
     order = table.sort_by([("estimate", "descending"), ("unbiased", "descending")])
@@ -142,8 +170,10 @@ def show(screen: Console, table: pa.Table, rows: int, confidence: float) -> None
         shown.add_row(
             Text(label),  # a plain string would be read as markup
             f"{100 * row['estimate']:.3f}",
-            f"{100 * row['unbiased']:.3f}",  # the interval is around this one
+            f"{100 * row[selected.LOWER]:.3f} to {100 * row[selected.UPPER]:.3f}",
+            f"{100 * row['unbiased']:.3f}",
             f"{100 * row['standard_error']:.3f}",
-            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
         )
     screen.print(shown)
+    if remark := selected.remark(table):
+        screen.print(remark, highlight=False)

@@ -1,0 +1,37 @@
+"""Intervals of rows that a reader picks by looking at all of them: wide enough for that.
+
+Whoever reads the largest of many noisy numbers reads those with the kindest noise. An interval that
+covers its own number 95 times in 100 then misses nearly always; intervals that cover all numbers
+together cover those that were picked as well.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+LOWER, UPPER = "lower_simultaneous", "upper_simultaneous"
+
+NOTHING = (
+    "Nothing stands out of the noise: not one of the intervals leaves out 0, so which value is "
+    "larger than another cannot be told from this table."
+)
+
+
+def heading(confidence: float, values: int) -> str:
+    """Of a column of such intervals.
+
+    >>> heading(0.95, 1200)
+    '95 % interval of all 1,200 together'
+    """
+    return f"{100 * confidence:g} % interval of all {values:,} together"
+
+
+def remark(table: pa.Table, lower: str = LOWER) -> str:
+    """What has to be said where no share of a table is clearly above 0, or nothing.
+
+    Args:
+        table: of shares.
+        lower: the column of the lower ends of intervals that cover all of them together.
+    """
+    return "" if pc.any(pc.greater(table[lower], 0)).as_py() else NOTHING
