@@ -55,7 +55,7 @@ def shown(table: pa.Table) -> list[tuple[int, float, float]]:
     return [(int(value), float(low) / 100, float(high) / 100) for value, low, high in lines]
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(25, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("runs", [3, pytest.param(10, marks=pytest.mark.verify)])
 def test_what_is_shown_covers_together(runs: int) -> None:
     """Of releases of eight sparse populations; single intervals nearly always miss one."""
     mechanism = build("olh", epsilon=0.5, domain_size=SIZE)
