@@ -6,8 +6,10 @@ and the cell. The secret is a device's own 32 random bytes, never sent; nothing 
 remembered.
 
 What this does NOT hide is a change. Whoever links a user's reports sees on which days the message
-changed, whatever epsilon is. The collector cannot link them: reports carry no sender, and the
-shuffler removes their ids. Where even a link must show nothing, do not collect every day.
+changed, whatever epsilon is. Nor need anybody link them by name: of two days' shuffled batches, in
+which all others repeat their messages, the difference is what the one who changed has sent. So what
+a shuffler adds in one window is not added up over several. Where even a change must not show, draw
+fresh noise, or do not collect every day.
 
 Sources: Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014, section 3.1 (the permanent randomised
 response); Ding, Kulkarni, Yekhanin, "Collecting telemetry data privately", NeurIPS 2017, section 4
@@ -169,28 +171,16 @@ class MemoisedClient:
             distinct: k, the most distinct cells a user ever has in this metric and plan.
 
         Returns:
-            k times the mechanism's own epsilon and delta. It compares histories that change at
-            the same times. No finite epsilon covers when the value changed: of k = 1, a value that
-            never changes, there is nothing more to cover.
+            See `over_time`.
 
         Raises:
             ValueError: k is not a positive integer.
         """
-        require_integer("distinct", distinct)
-        if not 1 <= distinct:
-            raise ValueError(f"distinct must be at least 1, not {distinct}")
-        once = self.mechanism.local
-        if once.model == "none":
-            return once
-        return Guarantee(
-            "local",
-            _multiple(distinct, once.epsilon),
-            min(1.0, _multiple(distinct, once.delta)),
+        unit = (
             f"user, over all time: histories of at most {distinct} distinct values that change at "
-            "the same times",
-            f"each of {distinct} values is randomised once, by a keyed pseudorandom function; "
-            f"basic composition of: {once.how}",
+            "the same times"
         )
+        return over_time(self.mechanism.local, distinct, unit)
 
     def _messages(self, cell: NDArray[Any]) -> Messages:
         """The messages of one cell, an array of length one."""
@@ -208,6 +198,35 @@ class MemoisedClient:
         # alike.
         context = purpose + self.fingerprint + self.metric.to_bytes(2, "little") + self._law
         return hmac.digest(self.secret, context + name, hashlib.sha256)
+
+
+def over_time(once: Guarantee, distinct: int, unit: str) -> Guarantee:
+    """What permanent noise promises over all time against whoever links all reports of a user.
+
+    Args:
+        once: what one report promises.
+        distinct: k, the most distinct values that a user ever reports.
+        unit: in words.
+
+    Returns:
+        k times the epsilon and the delta of one report. It compares histories whose values are
+        equal on the same days. No finite epsilon covers when the value changed: of k = 1, a value
+        that never changes, there is nothing more to cover.
+
+    Raises:
+        ValueError: k is not a positive integer.
+    """
+    require_integer("distinct", distinct)
+    if not 1 <= distinct:
+        raise ValueError(f"distinct must be at least 1, not {distinct}")
+    if once.model == "none":
+        return once
+    epsilon, delta = _multiple(distinct, once.epsilon), _multiple(distinct, once.delta)
+    how = (
+        f"each of {distinct} values is randomised once, by a keyed pseudorandom function; "
+        f"basic composition of: {once.how}"
+    )
+    return Guarantee("local", epsilon, min(1.0, delta), unit, how)
 
 
 def _multiple(times: int, loss: float) -> float:

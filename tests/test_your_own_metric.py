@@ -152,6 +152,7 @@ def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
 
 
 def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) -> None:
+    Path("plan.yaml").write_text(PLAN + "noise: permanent\ndistinct_values: 2\n")
     asked = words("client plan.yaml --window w --user-secret secret --input mine.parquet --output")
     sent = []
     for name in ("one.parquet", "two.parquet"):

@@ -17,10 +17,18 @@ from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.permanent import once
 from pipelines.ledger.rules import losses_of, together
 from pipelines.requests import no_more
 from pipelines.views.console import Screen
 from pipelines.views.wording import upward
+
+_PERMANENT = "further windows of the last plan cost nothing, for their noise is drawn"
+_CHANGES = (
+    "noise is permanent: the price is that of every value that a user reports in all windows, as "
+    "many as the plan declares; it does not cover a change: who sees two windows sees that "
+    "somebody's value changed, and the message before and after"
+)
 
 
 def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -112,6 +120,8 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
         "unit": last.unit,
         "budget": budget.model_dump(),
         "releases": dict(Counter(entry.state for entry in entries)),
+        "noise": last.noise,
+        "counted_once": len(entries) - len(once(entries)),
         "losses": [
             {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
             for (model, epsilon, delta), n in kinds.items()
@@ -163,9 +173,13 @@ def _lines(account: dict[str, Any]) -> list[str]:
     states = ", ".join(f"{n} {state}" for state, n in account["releases"].items())
     share, more = account["largest_share_of_the_last"], account["further_like_the_last"]
     left = f"what still fits: {more:,} more like the last"
-    if not more:
+    if account["noise"] == "permanent":
+        so_far = f"{account['counted_once']:,} so far"
+        left = f"{_PERMANENT} ({so_far}); what still fits: {more:,} more like it, of other noise"
+    elif not more:
         left += f", or one at {share:g} of its epsilon" if share else ", and no smaller one either"
     return [
+        *([_CHANGES] if account["noise"] == "permanent" else []),
         f"releases: {states}",
         f"together: {_claim(joint)} ({joint['how']})",
         f"their sum: {_claim(added)} (basic composition)",

@@ -13,13 +13,15 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
 
-VERSION = 3  # of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable
+# Of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable; 4: noise.
+VERSION = 4
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost. One that is
 # irrevocable and has ended with nothing published is spent, too.
 State = Literal["reserved", "committed", "returned", "spent", "not run"]
 Scope = Literal["user", "user per window"]
+Noise = Literal["fresh", "permanent"]
 COUNTED: frozenset[State] = frozenset({"reserved", "committed", "spent"})
 
 _POINTS = 64  # of a stored profile
@@ -152,6 +154,7 @@ class Entry(_Record):
         files: of `spans.digests`: what the release was made of, if that is known.
         irrevocable: whether who makes the release keeps what it is made of, come of it what may:
             then no failure gives the price back, and the same release may be tried again for it.
+        noise: permanent if its losses are those of all windows of its plan together.
     """
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
@@ -175,6 +178,12 @@ class Entry(_Record):
     design: str | None = None
     files: tuple[Annotated[str, Field(pattern="^[0-9a-f]{12}$")], ...] | None = None
     irrevocable: bool = False
+    noise: Noise = "fresh"
+
+    @property
+    def records(self) -> tuple[Loss, ...]:
+        """What it reveals."""
+        return self.losses
 
     @property
     def counted(self) -> bool:

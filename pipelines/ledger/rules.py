@@ -9,7 +9,8 @@ from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
-from pipelines.ledger.entries import Budget, Entry, Loss, Scope
+from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Scope
+from pipelines.ledger.permanent import Priced, once
 from pipelines.ledger.spans import Placed, Span, meet
 from pipelines.views.wording import upward
 
@@ -43,6 +44,7 @@ class Spend:
         span: the time of the window, if that is known.
         design: the fingerprint of the plan and of the mechanisms it has come to.
         files: digests of what it reads (`spans.digests`), if that is known.
+        noise: permanent if the losses are those of all windows of the plan together.
 
     Raises:
         ValueError: there is no loss, one is unbounded, or their units differ.
@@ -67,6 +69,7 @@ class Spend:
     span: Span | None = None
     design: str | None = None
     files: tuple[str, ...] | None = None
+    noise: Noise = "fresh"
 
     def __post_init__(self) -> None:
         if not self.losses or len({loss.unit for loss in self.losses}) != 1:
@@ -124,9 +127,9 @@ def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
     return list(accounts.values())
 
 
-def losses_of(entries: Iterable[Entry]) -> list[Loss]:
+def losses_of(releases: Iterable[Priced]) -> list[Loss]:
     """What releases reveal, one after the other."""
-    return [loss for entry in entries for loss in entry.losses]
+    return [loss for release in once(releases) for loss in release.records]
 
 
 def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
@@ -171,7 +174,7 @@ def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
     losses = request.records
     for counted in units(entries, request):
         spent = losses_of(counted)
-        if not fits([*spent, *losses], request.budget):
+        if not fits(losses_of([*counted, request]), request.budget):
             raise BudgetExceeded(_refusal(request, counted, spent, losses))
 
 

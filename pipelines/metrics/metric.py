@@ -24,6 +24,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import release
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
+from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
 from transforms.blocks import Generator
@@ -110,6 +111,7 @@ class Metric(ABC):
         min_reports: the least batch that is published.
         open_rng: opens generators on workers; a seeded one is for tests.
         name: in its plan, if it is of one.
+        permanent: noise that users draw once and for all, if their plan says so.
     """
 
     kind: ClassVar[str]
@@ -122,6 +124,7 @@ class Metric(ABC):
     min_reports: int
     open_rng: Generator = SecureRandom
     name: str = ""
+    permanent: Permanent | None = None
 
     # What is decided before a row is read.
 
@@ -183,6 +186,13 @@ class Metric(ABC):
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         """What the release promises, and what a single report does."""
         return self.design.release, self.design.local
+
+    @property
+    def promises(self) -> tuple[Guarantee, Guarantee]:
+        """The guarantees; of permanent noise, those of all windows together."""
+        return (
+            self.guarantees if self.permanent is None else self.permanent.promise(self.guarantees)
+        )
 
     @property
     def cautions(self) -> list[str]:
@@ -317,10 +327,11 @@ class Metric(ABC):
 
     def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
         """What was asked, what was done, and what it guarantees."""
-        words = [*self.words, *self.cautions]
+        permanent = self.permanent
+        words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
         return {
-            **head(self.kind, self.guarantees, words, self.min_reports),
-            "neighbours": self.neighbours,
+            **head(self.kind, self.promises, words, self.min_reports),
+            "neighbours": self.neighbours if permanent is None else permanent.neighbours,
             **counted(*self.reported(estimate), tallies),
             "asked": self.request,
             "mechanism": self.mechanism_statement,

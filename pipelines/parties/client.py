@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
+from mechanisms.channel import Guarantee
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
-from pipelines.errors import DONE, Caution, RequestError
+from pipelines.errors import DONE, RequestError
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.permanent import Permanent
 from pipelines.parties import secrets, values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
@@ -36,12 +37,6 @@ from transforms.progress import ROWS
 from transforms.reports import BinarySink
 
 _STANDARD_INPUT = "-"
-# Crowds hide a report by noise that is independent of all that is known. Two windows whose crowds
-# differ by one user, and in nobody's noise, differ by that user's message.
-_PERMANENT = (
-    "--user-secret: what the shuffler adds to privacy holds in each window by itself; over several "
-    "windows what is promised of a single report holds, whatever a ledger has counted"
-)
 
 
 class ClientRequest(NamedTuple):
@@ -91,6 +86,11 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     if _STANDARD_INPUT in request.inputs or request.secret is not None:
         no_more(beam_arguments)
         return _one_user(request, parted, places, pem)
+    if plan.permanent is not None:
+        raise RequestError(
+            f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
+            "that user's --user-secret, and the values of that user alone"
+        )
     telemetry = inputs.open_telemetry(request.inputs)
     ready = _held_against(parted, places, telemetry)
     job = SubmitReports(parted, ready, telemetry.files, request.output, pem, _naming(request, plan))
@@ -149,8 +149,6 @@ def _one_user(
         raise RequestError(
             f"{secrets.REPORTS}: the reports of --user-secret are named under that; leave it out"
         )
-    if secret is not None and any(parted.metrics[k].shuffler is not None for k in places):
-        warnings.warn(_PERMANENT, Caution, stacklevel=1)
     naming = _naming(request, parted.job.plan) if secret is None else None
     own = None if naming is None else secrets.read(secrets.REPORTS, naming)
     one = parted.job.plan.user_column is not None
@@ -159,8 +157,8 @@ def _one_user(
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
         device = ClientReports(parted, place, secret, one, own=own)
-        if secret is not None:
-            _say_over_time(device)
+        if (permanent := parted.job.plan.permanent) is not None:
+            _say_over_time(device, permanent)
         reports, tallies = device.report(_tables(request.inputs, device.metric))
         sent.append(reports.records)
         counted.update(tallies)
@@ -186,16 +184,18 @@ def _tables(files: tuple[str, ...], metric: Metric) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
 
 
-def _say_over_time(device: ClientReports) -> None:
+def _say_over_time(device: ClientReports, permanent: Permanent) -> None:
     """What a metric costs however long it is reported."""
-    once = device.over_time(1)
-    lost = f"epsilon {upward(once.epsilon, 4):g}"
-    lost += f" and delta {upward(once.delta, 4):g}" if once.delta else ""
-    line = (
-        f"{device.metric.name}: a value that never changes costs {lost} for ever; k different "
-        "values cost k times that (of numbers: k cells of the grid)"
-    )
+    once, whole = device.over_time(1), device.over_time(permanent.distinct)
+    line = f"{device.metric.name}: a value that never changes costs {_loss(once)} for ever; "
+    line += f"{permanent.distinct:,} different ones, as the plan allows, {_loss(whole)}"
     Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _loss(guarantee: Guarantee) -> str:
+    """In words."""
+    lost = f"epsilon {upward(guarantee.epsilon, 4):g}"
+    return lost + (f" and delta {upward(guarantee.delta, 4):g}" if guarantee.delta else "")
 
 
 def _write(path: str, reports: Reports) -> None:

@@ -138,6 +138,12 @@ class ClientReports:
                 "a user's report is named under a secret that the device keeps, or a second one "
                 "would count: give 32 random bytes, made once (own=)"
             )
+        permanent = self.parted.job.plan.permanent
+        if permanent is not None and self.secret is None:
+            raise RequestError(
+                "noise: the plan says permanent: each user's client draws it, from a secret of "
+                "that user alone (--user-secret)"
+            )
         if self.secret is None:
             return
         if self.parted.job.plan.user_column is None:
@@ -145,6 +151,11 @@ class ClientReports:
                 "--user-secret: the plan names no user_column, so each row is reported by itself, "
                 "and equal rows of this user would show that they are equal; name one, with a "
                 "unit of users"
+            )
+        if permanent is None:
+            raise RequestError(
+                "--user-secret: the plan says noise: fresh, and prices windows accordingly; say "
+                "noise: permanent, and distinct_values"
             )
         if self.metric.fresh_only is not None:
             raise RequestError(

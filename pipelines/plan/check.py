@@ -67,7 +67,7 @@ def _table(job: PlanJob) -> Table:
     for heading in ("epsilon, delta", "one report", "reports", "bits"):
         shown.add_column(heading, justify="right")
     for metric in job.metrics:
-        released, local = metric.guarantees
+        released, local = metric.promises[0], metric.guarantees[1]
         shown.add_row(
             f"{metric.name}\n{metric.expected_error}",
             f"{metric.kind}\n{metric.design.name}",
@@ -90,6 +90,8 @@ def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
     if not fits(spend.records, spend.budget):
         refused = f"{budget} does not hold one window, and a run would be refused"
         return refused, [plan.where("budget") + refused]
+    if plan.permanent is not None:
+        return None, [f"{budget} holds all windows: a further one of this plan costs nothing more"]
     if plan.scope == "user per window":
         return None, [f"windows do not compose: a unit is in one of them ({plan.unit})"]
     windows = further((), spend.records, spend.budget, _MOST_WINDOWS)

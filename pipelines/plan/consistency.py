@@ -33,6 +33,10 @@ class Keys(Protocol):
     @property
     def budget(self) -> object: ...
     @property
+    def noise(self) -> str: ...
+    @property
+    def distinct_values(self) -> int | None: ...
+    @property
     def merge_small(self) -> bool: ...
     @property
     def stream(self) -> object: ...
@@ -75,6 +79,7 @@ def require_consistent(plan: Keys, window: str) -> None:
             "ledger and budget go together: where it is kept, and how much",
             "ledger" if plan.budget is None else "budget",
         )
+    _require_noise(plan)
     if plan.merge_small and plan.unit == "user":
         raise about(
             "merge_small could put a user into one release twice; the unit must be another",
@@ -83,6 +88,19 @@ def require_consistent(plan: Keys, window: str) -> None:
     if plan.stream is not None and window not in plan.output:
         raise about(f"each window has a release of its own: name a folder with {window}", "output")
     _require_shares(plan)
+
+
+def _require_noise(plan: Keys) -> None:
+    """Refuse permanent noise without what its price depends on."""
+    permanent = plan.noise == "permanent"
+    if permanent != (plan.distinct_values is not None):
+        raise about(
+            "noise: permanent and distinct_values go together: each value that a user ever reports "
+            "is paid for once",
+            "noise" if permanent else "distinct_values",
+        )
+    if permanent and plan.unit != "user":
+        raise about("permanent noise links a user's windows: the unit must be user", "noise")
 
 
 def _require_names(plan: Keys) -> None:

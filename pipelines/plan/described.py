@@ -35,6 +35,8 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
         "collection": plan.collection,
         "version": plan.version,
         "unit": plan.unit,
+        "noise": plan.noise,
+        "distinct_values": plan.distinct_values,
         "fingerprint": mark(plan).hex(),
         "design": job.design.hex(),
         "window": named,
@@ -48,7 +50,7 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
 def _metric(job: PlanJob, place: int) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
     metric = job.metrics[place]
-    released, local = metric.guarantees
+    released, local = metric.promises
     return {
         "place": place,
         "name": metric.name,

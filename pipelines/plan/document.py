@@ -17,6 +17,7 @@ from pydantic import (
 
 from pipelines.metrics import registry
 from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.permanent import Permanent
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
@@ -146,6 +147,10 @@ class Plan(_Part):
         model: of metrics that name none.
         min_reports: of metrics that name none.
         epsilon_local: of metrics that name none.
+        noise: fresh in every window; or permanent, drawn once and for all by each user's client,
+            for each value that the user ever reports.
+        distinct_values: the most different values of a metric that a user ever reports, as its
+            mechanism tells them apart; needed, and paid for, with permanent noise.
         schedule: when the plan runs, as the five fields of cron; for schedulers.
         merge_small: whether a stream adds a window with too few reports to the next one.
         stream: how it is served as a stream, if it is.
@@ -165,6 +170,8 @@ class Plan(_Part):
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: int | None = Field(None, ge=1)
     epsilon_local: Epsilon | None = None
+    noise: Literal["fresh", "permanent"] = "fresh"
+    distinct_values: int | None = Field(None, ge=1, le=1_000_000)
     schedule: str | None = None
     merge_small: bool = False
     stream: Stream | None = None
@@ -201,6 +208,11 @@ class Plan(_Part):
             place: keys and positions, from the outside in.
         """
         return "" if self._places is None else f"{self._places.where(place)}: "
+
+    @property
+    def permanent(self) -> Permanent | None:
+        """The noise that users draw once and for all; None if it is fresh."""
+        return None if self.distinct_values is None else Permanent(self.distinct_values)
 
     @property
     def shares(self) -> dict[str, float]:

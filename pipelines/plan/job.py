@@ -69,7 +69,7 @@ class PlanJob:
     @property
     def losses(self) -> tuple[Guarantee, ...]:
         """What each metric's release reveals."""
-        return tuple(metric.guarantees[0] for metric in self.metrics)
+        return tuple(metric.promises[0] for metric in self.metrics)
 
     @property
     def profiles(self) -> tuple[PrivacyLoss, ...]:
@@ -79,14 +79,16 @@ class PlanJob:
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the release promises, and what a unit's reports of all metrics do."""
-        locals_ = [metric.guarantees[1] for metric in self.metrics]
+        locals_ = [metric.promises[1] for metric in self.metrics]
         return together(self.losses), together(locals_)
 
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over."""
-        lines = [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
-        if len(self.metrics) > 1:
+        permanent = self.plan.permanent
+        lines = [] if permanent is None else [permanent.words]
+        lines += [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
+        if len(self.metrics) > 1 or permanent is not None:
             lines += next_to_nothing(self.guarantees[0].epsilon)
         return list(dict.fromkeys(lines))
 
@@ -125,6 +127,7 @@ class PlanJob:
                 "design": self.design.hex(),
                 "window": self.window,
                 "unit": plan.unit,
+                "noise": plan.noise,
             },
             "ledger_entry": entry,
             "versions": versions(),
@@ -180,6 +183,12 @@ def open_job(plan: Plan, window: str) -> PlanJob:
         raise RequestError(
             f"{plan.where('input')}input: holds no {WINDOW}, so a run would release the rows of "
             "all windows as one: `hushbeam stream` puts them into windows by their time"
+        )
+    if plan.permanent is not None:
+        raise RequestError(
+            f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client, and "
+            "a run over a log draws fresh one: `hushbeam client --user-secret`, `shuffle`, "
+            "`collect`; or say fresh"
         )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:

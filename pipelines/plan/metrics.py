@@ -47,7 +47,11 @@ def _resolved(plan: Plan, place: int, window: str, source: Source) -> Metric:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
-    return replace(metric, name=request.name)
+    reason = plan.permanent and (metric.undivided or metric.fresh_only)
+    if reason:
+        where = plan.where("noise")
+        raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")
+    return replace(metric, name=request.name, permanent=plan.permanent)
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
@@ -92,6 +96,8 @@ def mark(plan: Plan) -> bytes:
         said["user_column"] = plan.user_column
     if plan.stream is not None:  # of a user per window it is a part of the promise
         said["window"] = plan.stream.window
+    if plan.permanent is not None:  # said of it alone, so that older plans keep their fingerprint
+        said |= {"noise": plan.noise, "distinct_values": plan.distinct_values}
     try:
         return fingerprint(said | {"metrics": [_said(plan, metric) for metric in plan.metrics]})
     except ValueError as error:

@@ -27,6 +27,8 @@ def profile_of(metric: Metric, promised: Guarantee) -> PrivacyLoss:
     """
     if not promised.epsilon < math.inf:
         return PrivacyLoss((0.0,), (1.0,))
+    if metric.permanent is not None:  # the designs' own curves are of one window alone
+        return PrivacyLoss.from_guarantee(promised)
     return _short(worst_profile([release_profile(design) for design in metric.designs]))
 
 

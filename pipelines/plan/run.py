@@ -184,7 +184,7 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
             job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
             job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
-            files=digests(job.telemetry.files),
+            files=digests(job.telemetry.files), noise=plan.noise,
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None

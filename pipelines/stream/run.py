@@ -62,6 +62,11 @@ def run(
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
     plan, screen = streamed(load(path)), Screen()
+    if subscription is None and plan.plan.permanent is not None:
+        raise RequestError(
+            f"{plan.plan.where('noise')}noise: permanent noise is drawn by each user's own client: "
+            "a stream of their reports (--subscription) may have it, one of rows draws fresh noise"
+        )
     if subscription is not None:
         return _queue(plan, subscription, once or drain, for_beam, screen)
     if not runs_here(for_beam):  # here, no watermark passes over a folder that grows

@@ -51,11 +51,14 @@ metrics:
     mechanism: grr
     epsilon_local: 3
 """
-MORE = """\
-  - {name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}
-  - {name: shape, kind: distribution, model: local, column: real, bounds: "0,300", share: 0.15}
+OFTEN = """\
   - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
-  - {name: row, kind: vector-mean, model: local, number: ["real=0,300"], share: 0.1}
+"""
+MORE = f"""\
+  - {{name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}}
+  - {{name: shape, kind: distribution, model: local, column: real, bounds: "0,300", share: 0.15}}
+{OFTEN}\
+  - {{name: row, kind: vector-mean, model: local, number: ["real=0,300"], share: 0.1}}
 """
 PLAIN = Form()
 CANARY_NUMBER = 123.0
@@ -425,18 +428,25 @@ def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> 
     assert outcome.code == 2
     assert "the plan names no user_column, so each row is reported by itself" in outcome.err
     path.write_text(path.read_text() + "unit: user\nuser_column: user\n")
+    outcome = run([*three, "c.bin"])
+    assert (outcome.code, "the plan says noise: fresh" in outcome.err) == (2, True)
+    path.write_text(path.read_text() + "noise: permanent\ndistinct_values: 2\n")
+    outcome = run([*three, "c.bin"])
+    assert (outcome.code, "metric often: noise cannot be permanent: the level of the tree is drawn "
+            "anew" in outcome.err) == (2, True)  # fmt: skip
+    path.write_text(path.read_text().replace(OFTEN, ""))
     for name in ("monday.bin", "tuesday.parquet"):
         outcome = run([*three, name])
         assert outcome.code == 0, outcome.err
         assert not canaries.found(outcome.said)
-    assert "which: a value that never changes costs epsilon 3 for ever; k different" in outcome.out
+    assert "which: a value that never changes costs epsilon 3 for ever; 2 different" in outcome.out
     monday, tuesday = (messages(Path(name), path) for name in ("monday.bin", "tuesday.parquet"))
-    assert [mine.size for mine in monday] == [1, 1, 1, 0, 0]
+    assert [mine.size for mine in monday] == [1, 1, 1, 0]
     assert all(np.array_equal(one, other) for one, other in zip(monday, tuesday, strict=True))
     outcome = run([*words, "which", "--user-secret", "short", "--output", "c.bin"])
     assert (outcome.code, "32 random bytes" in outcome.err) == (2, True)
-    outcome = run([*words, "often", "--user-secret", "mine", "--output", "c.bin"])
-    assert (outcome.code, "drawn anew for each report" in outcome.err) == (2, True)
+    outcome = run([*words, "which", "--output", "c.bin"])
+    assert (outcome.code, "drawn by each user's own client" in outcome.err) == (2, True)
     assert not Path("c.bin").exists()
 
 

@@ -100,6 +100,8 @@ user_column: user
 epsilon: 2.0
 model: local
 min_reports: 100
+noise: permanent
+distinct_values: 3
 metrics:
   - {{name: value, kind: histogram, column: value, domain: values.txt}}
   - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: hm}}

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import random
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ def fixed_randomness() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SecureRandom, "_start", start)
+        # Secrets that are made on first use are made anew, and alike.
+        patch.setenv("XDG_STATE_HOME", tempfile.mkdtemp())
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers)))
         random.seed(1)
         try:

@@ -70,6 +70,14 @@ MUTANTS = (
         ("tests/pipelines/test_parties_identity.py",),
     ),
     Mutant(
+        "permanent-noise-at-a-crowds-price",
+        "Windows under one noise are promised what one of them, by itself, loses in a crowd.",
+        "pipelines/metrics/permanent.py",
+        "return whole, whole",
+        "return guarantees",
+        ("tests/pipelines/test_permanent_noise.py",),
+    ),
+    Mutant(
         "the-least-of-two-reports-stays",
         "Which of a user's reports counts is told by what they say, which says more of the value.",
         "transforms/duplicates.py",

@@ -16,6 +16,20 @@ from pipelines.plan.document import Plan
 COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, float("nan")]}
 
 
+def lasting(parted: Split) -> Split:
+    """The same with permanent noise, of the metrics that can have it."""
+    plan = parted.job.plan
+    kept = tuple(metric for metric in plan.metrics if metric.kind != "heavy-hitters")
+    more = {"noise": "permanent", "distinct_values": 3, "metrics": kept}
+    return split(plan.model_copy(update=more), "all")
+
+
+@pytest.fixture(scope="module")
+def permanent(parted: Split) -> Split:
+    """Of `parted`: a histogram, a mean and a distribution."""
+    return lasting(parted)
+
+
 @pytest.fixture(scope="module")
 def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
     """One metric of each kind that can be divided, in the local model."""
@@ -54,23 +68,24 @@ def test_values_become_reports_and_others_are_counted(parted, place, usable) -> 
     assert sum(counted.values()) - 10 == 10 - 2 * usable
 
 
-def test_of_a_user_one_value_is_reported_and_any_of_them(parted) -> None:
+def test_of_a_user_one_value_is_reported_and_any_of_them(parted, permanent) -> None:
     """200 devices: each of three values is missed with probability (2/3)^200 < 1e-35."""
     secret, seen = bytes(32), set()
     for seed in range(200):
-        device = ClientReports(parted, 0, secret, True, lambda seed=seed: SeededRandom(seed))
+        device = ClientReports(permanent, 0, secret, True, lambda seed=seed: SeededRandom(seed))
         reports, _ = device.report([table()])
         assert len(reports) == 1
         seen.update(reports.records["message"].tolist())
     alone = [
-        ClientReports(parted, 0, secret).report([pa.table({"value": [text]})])[0] for text in "abc"
+        ClientReports(permanent, 0, secret).report([pa.table({"value": [text]})])[0]
+        for text in "abc"
     ]
     assert seen == {int(each.records["message"][0]) for each in alone}
     assert len(ClientReports(parted, 0, one=True, own=secret).report([])[0]) == 0
 
 
-@pytest.mark.parametrize("place", [0, 2, 3])
-def test_noise_is_permanent_and_a_window_has_one_id_of_a_user(parted, place) -> None:
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_noise_is_permanent_and_a_window_has_one_id_of_a_user(permanent, place) -> None:
     """Of each user one report a day; each of 60 users' is one message with probability < 0.7.
 
     At epsilon 1 over three values the likeliest message has probability e / (e + 2) = 0.576; all
@@ -78,7 +93,7 @@ def test_noise_is_permanent_and_a_window_has_one_id_of_a_user(parted, place) -> 
     """
     same = pa.table({"value": ["b"] * 40, "real": [5.0] * 40})
     days = [
-        [ClientReports(parted, place, bytes([k] * 32)).report([same])[0] for k in range(60)]
+        [ClientReports(permanent, place, bytes([k] * 32)).report([same])[0] for k in range(60)]
         for _ in range(2)
     ]
     first, again = (np.concatenate([each.records for each in day]) for day in days)
@@ -97,9 +112,9 @@ def test_rows_that_are_reported_each_by_itself_have_no_permanent_noise(parted) -
     assert len(ClientReports(split(rows, "all"), 0).report([table()])[0]) == 3
 
 
-def test_what_permanent_noise_costs_over_time_is_told(parted) -> None:
-    device = ClientReports(parted, 0, bytes(32))
-    once = parted.mechanisms[0].local.epsilon
+def test_what_permanent_noise_costs_over_time_is_told(permanent) -> None:
+    device = ClientReports(permanent, 0, bytes(32))
+    once = permanent.mechanisms[0].local.epsilon
     assert device.over_time(1).epsilon == once
     assert device.over_time(5).epsilon == pytest.approx(5 * once)
     assert device.over_time(1).unit.startswith("user, over all time")
@@ -111,15 +126,29 @@ def test_fresh_noise_is_fresh(parted) -> None:
     assert len(np.unique(reports.records["message"])) > 1
 
 
-def test_what_is_drawn_anew_by_its_protocol_cannot_be_permanent(parted) -> None:
-    with pytest.raises(RequestError, match="drawn anew for each report"):
-        ClientReports(parted, 1, bytes(32))
+def test_what_is_drawn_anew_by_its_protocol_cannot_be_permanent(parted, permanent) -> None:
+    plan = parted.job.plan.model_copy(update={"noise": "permanent", "distinct_values": 3})
+    match = r"heavy-hitters: noise cannot be permanent: .*anew"
+    with pytest.raises(RequestError, match=match):
+        split(plan, "all")
     with pytest.raises(ValueError, match="32 bytes"):
-        ClientReports(parted, 0, bytes(5)).report([table()])
+        ClientReports(permanent, 0, bytes(5)).report([table()])
 
 
-def test_a_secret_is_not_shown(parted) -> None:
-    assert "secret" not in repr(ClientReports(parted, 0, b"\x07" * 32))
+def test_noise_is_what_the_plan_says(parted, permanent) -> None:
+    """Its price depends on it; and what is made under one kind carries the fingerprint of it."""
+    with pytest.raises(RequestError, match="the plan says noise: fresh, and prices"):
+        ClientReports(parted, 0, bytes(32))
+    with pytest.raises(RequestError, match="the plan says permanent: each user's client draws it"):
+        ClientReports(permanent, 0, one=True, own=bytes(32))
+    fresh = permanent.job.plan.model_copy(update={"noise": "fresh", "distinct_values": None})
+    four = permanent.job.plan.model_copy(update={"distinct_values": 4})
+    marks = {each.fingerprint for each in (permanent, split(fresh, "all"), split(four, "all"))}
+    assert len(marks) == 3
+
+
+def test_a_secret_is_not_shown(permanent) -> None:
+    assert "secret" not in repr(ClientReports(permanent, 0, b"\x07" * 32))
 
 
 # ---- rows of several columns ---------------------------------------------------------------------
@@ -156,7 +185,8 @@ def test_rows_become_reports(of_rows) -> None:
 
 def test_equal_rows_of_a_user_get_equal_messages_for_ever(of_rows) -> None:
     """Of 60 users, each twice; were noise fresh, all would agree with probability < 0.9^60."""
-    devices = [ClientReports(of_rows.parted, 0, bytes([k] * 32)) for k in range(60)]
+    permanent = lasting(of_rows.parted)
+    devices = [ClientReports(permanent, 0, bytes([k] * 32)) for k in range(60)]
     first, again = (
         np.concatenate([device.report([rows(0)])[0].records for device in devices])
         for _ in range(2)
@@ -174,7 +204,7 @@ def test_a_user_reports_one_coordinate_for_ever_and_users_all_alike() -> None:
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": "rows", **OF_ROWS[0]}],
     )  # fmt: skip
-    parted = split(plan, "all")
+    parted = lasting(split(plan, "all"))
     size = parted.mechanisms[0].codes // 4
     for user in range(20):
         device = ClientReports(parted, 0, bytes([user] * 32))
