@@ -86,6 +86,22 @@ def _sent(messages: Any, batches: Batches) -> tuple[str, Any]:
     return SENT, batches.sizes(messages)
 
 
+def reporting_users(tallies: Mapping[str, int], flow: Flow) -> int:
+    """How many users reported, whatever was withheld afterwards.
+
+    Args:
+        tallies: rows read, and rejects by reason.
+        flow: what passed between the steps; empty where reports came by other ways.
+    """
+    usable = _usable(tallies)
+    return int(flow.get(PERTURBED, np.sum(flow.get(SENT, usable))))
+
+
+def _usable(tallies: Mapping[str, int]) -> int:
+    """Rows that were not rejected."""
+    return tallies.get(ROWS, 0) - sum(n for name, n in tallies.items() if name != ROWS)
+
+
 def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, arrived: int) -> None:
     """Refuse a batch of which something was lost on its way.
 
@@ -98,8 +114,7 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
     Raises:
         LostError: the numbers at the two ends of a step differ.
     """
-    rejected = sum(amount for name, amount in tallies.items() if name != ROWS)
-    usable = tallies.get(ROWS, 0) - rejected
+    usable = _usable(tallies)
     # What is not known to have come is not held against what went: a stream keeps messages alone.
     perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
     handed = (

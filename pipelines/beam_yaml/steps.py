@@ -131,6 +131,8 @@ class PublishAndTellDoFn(beam.DoFn):
         self._folder, self._release_id = folder, release_id
 
     def process(self, content: Content) -> Iterator[beam.Row]:
+        if not content.files:
+            return
         statement = {**content.statement, "release_id": self._release_id}
         release.publish(self._folder, content.files, statement)
         reports = int(statement["n"])

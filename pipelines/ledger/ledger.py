@@ -15,7 +15,7 @@ from pipelines.ledger.entries import Entry
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.outcomes import after_failure, in_progress, settled
 from pipelines.ledger.owner import began, ended, is_lost, is_ours
-from pipelines.ledger.publication import publication
+from pipelines.ledger.publication import committed, publication
 from pipelines.ledger.reservation import Reservation, begun, caution, now
 from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
 from pipelines.ledger.runs import paid, runs_of
@@ -242,7 +242,7 @@ class Ledger:
             if publication(entry) == "this release":
                 if not entry.counted:
                     caution(f"entry {entry.id} was {entry.state!r}, and has published: it counts")
-                return self.change(entry.id, lambda _: {"state": "committed"})
+                return self.change(entry.id, committed)
         return made
 
     def _word(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.owner import is_lost, this_process
-from pipelines.ledger.publication import publication
+from pipelines.ledger.publication import committed, publication
 from pipelines.ledger.rules import InProgressError
 
 
@@ -17,7 +17,7 @@ def after_failure(entry: Entry) -> dict[str, Any] | None:
         return None
     published = publication(entry)
     if published == "this release":
-        return {"state": "committed"}
+        return committed(entry)
     # Something stands there that may be part of it: in doubt the price stays.
     if published != "nothing":
         return None
@@ -34,7 +34,7 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
                 f"entry {entry.id} was spent: its release stands in {entry.output}; "
                 "settle it with --spent"
             )
-        return {"state": "committed"}
+        return committed(entry)
     if not entry.handed_over and entry.owner.host == this_process().host and not is_lost(entry):
         raise InProgressError(in_progress(entry))
     if entry.irrevocable and not spent:

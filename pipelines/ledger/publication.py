@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from pipelines.errors import RequestError
 from pipelines.ledger.entries import Entry
 
 Publication = Literal["this release", "something", "nothing"]
+
+
+def committed(entry: Entry) -> dict[str, Any]:
+    """What becomes of an entry whose release stands: it counts, for what was published.
+
+    A metric that was withheld has no price: its window is never made again, so it never will be
+    published. Where the collector has kept its reports, it was paid for.
+    """
+    try:
+        statement = _statement(entry)
+    except (OSError, ValueError):  # out of reach: in doubt all of it counts
+        statement = {}
+    # Of releases from before, nobody has said which reports were kept: they cost all of it.
+    missing = statement.get("missing", {})
+    free = {
+        name for name in statement.get("withheld", ()) if name in missing
+        and not (entry.irrevocable and missing[name]["reports"])
+    }  # fmt: skip
+    kept = [k for k, name in enumerate(entry.metrics) if name not in free]
+    if not kept or len(entry.metrics) != len(entry.losses):
+        return {"state": "committed"}
+    return {
+        "state": "committed",
+        "metrics": tuple(entry.metrics[k] for k in kept),
+        "losses": tuple(entry.losses[k] for k in kept),
+    }
 
 
 def publication(entry: Entry) -> Publication:
@@ -26,11 +52,20 @@ def publication(entry: Entry) -> Publication:
 
     try:
         if release.holds_release(entry.output):
-            statement = json.loads(release.read(entry.output, release.STATEMENT))
-            ours = statement.get("release_id") == entry.release_id
+            ours = _statement(entry).get("release_id") == entry.release_id
             return "this release" if ours else "something"
         release.require_vacant(entry.output)
     # What cannot be read may be a release, so it is not taken for a vacant folder.
     except (RequestError, OSError, ValueError, AttributeError):
         return "something"
     return "nothing"
+
+
+def _statement(entry: Entry) -> dict[str, Any]:
+    """What the release in an entry's folder says of itself; nothing if there is none."""
+    from pipelines import release
+
+    if not release.holds_release(entry.output):
+        return {}
+    statement: dict[str, Any] = json.loads(release.read(entry.output, release.STATEMENT))
+    return statement

@@ -11,6 +11,7 @@ from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import after_failure
 from pipelines.ledger.owner import ended, this_process
+from pipelines.ledger.publication import committed
 from pipelines.ledger.rules import Spend
 
 
@@ -67,12 +68,14 @@ class Reservation:
             FailedError: the ledger does not answer; the reservation stays and counts.
         """
         self._end()
-        facts = {"state": "committed", "output": release_folder, "release_id": release_id}
+        place = {"output": release_folder, "release_id": release_id}
         if self._ledger.entry(self.entry.id).state not in ("reserved", "committed"):
             caution(f"entry {self.entry.id} of the ledger had been settled; it counts again")
         # A release that is out has been seen, so it counts, whatever somebody had settled
         # meanwhile.
-        self.entry = self._ledger.change(self.entry.id, lambda _: facts)
+        self.entry = self._ledger.change(
+            self.entry.id, lambda entry: place | committed(entry.model_copy(update=place))
+        )
 
     def hand_over(self) -> None:
         """The run goes on elsewhere: the reservation stays when this process leaves."""

@@ -34,6 +34,7 @@ from transforms.conservation import (
     Shuffled,
     entering,
     leaving,
+    reporting_users,
     require_whole,
     summed,
 )
@@ -90,7 +91,11 @@ class Reports(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is published: files by name, and the statement, but for its release_id."""
+    """What is published: files by name, and the statement, but for its release_id.
+
+    Without files it is withheld, and the statement says how many reports came ("reports") and how
+    many had to ("min_reports").
+    """
 
     files: dict[str, bytes]
     statement: dict[str, Any]
@@ -399,11 +404,11 @@ class Metric(ABC):
         return Content(files | {PAGE: self.page(tables, statement)}, statement)
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
-        """All of it, in one job: at most one `Content`."""
+        """All of it, in one job: a `Content`."""
         return self.collected(self.shuffled(self.reports(tables)))
 
     def collected(self, reports: Reports) -> beam.PCollection:
-        """The collector: at most one `Content`."""
+        """The collector: one `Content`, without files if too few reports came."""
         return self.contents(self.estimated(reports), reports)
 
     def contents(self, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
@@ -453,8 +458,10 @@ class ContentDoFn(beam.DoFn):
         content = self._metric.content(estimate, tallies)
         if content is None:
             tally(WITHHELD, 1)
-        else:
-            yield content
+            came = reporting_users(tallies, flow or {})
+            least = int(self._metric.min_reports)
+            content = Content({}, {"reports": came, "min_reports": least})
+        yield content
 
 
 def bucket_count(rows: float) -> int:

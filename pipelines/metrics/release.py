@@ -38,5 +38,7 @@ class PublishDoFn(beam.DoFn):
         self._folder, self._release_id = folder, release_id
 
     def process(self, content: Content) -> None:
+        if not content.files:
+            return
         statement = {**content.statement, "release_id": self._release_id}
         release.publish(self._folder, content.files, statement)

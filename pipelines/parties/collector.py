@@ -187,7 +187,7 @@ class CollectMetric(beam.PTransform):
 
 def _of_messages(content: Content) -> Content:
     """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_REPORTS})
+    return reworded(content, {RAW_ROWS: ONLY_REPORTS}) if content.files else content
 
 
 @typehints.with_output_types(None)

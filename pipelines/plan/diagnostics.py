@@ -55,7 +55,7 @@ class WarnDoFn(beam.DoFn):
     """Puts the warning first where there is reason for it."""
 
     def process(self, content: Content, likely: float) -> Iterator[Content]:
-        yield content if likely >= FALSE_ALARM else warned(content)
+        yield warned(content) if content.files and likely < FALSE_ALARM else content
 
 
 def warned(content: Content) -> Content:

@@ -86,7 +86,7 @@ class ReleasePlanDoFn(beam.DoFn):
         self._target, self._names = target, names
 
     def process(self, _: None, contents: Mapping[str, Content]) -> None:
-        if not contents:
+        if not any(content.files for content in contents.values()):
             return
         # Asked here, at the last moment before anything is written: the run may have taken hours
         # since its budget was reserved.
@@ -104,12 +104,13 @@ def gathered(
 
     Args:
         names: of the metrics, in the order of the plan.
-        contents: by name; those that are missing were withheld.
+        contents: by name; those that are missing, or without files, were withheld.
         statement: of the release, but for what the metrics have come to.
     """
     files: dict[str, bytes] = {}
     statements: dict[str, dict[str, Any]] = {}
-    for name in (name for name in names if name in contents):
+    published = [name for name in names if name in contents and contents[name].files]
+    for name in published:
         statements[name] = {**contents[name].statement, "release_id": statement["release_id"]}
         files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
         files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
@@ -117,10 +118,11 @@ def gathered(
     words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
     statement = {**statement, "in_words": [*words, *statement["in_words"]]}
     files["report.html"] = page(names, statements, statement)
-    withheld = [name for name in names if name not in contents]
+    withheld = [name for name in names if name not in published]
     return files, {
         **statement,
-        "metrics": list(statements),
+        "metrics": published,
         "withheld": withheld,
+        "missing": {name: contents[name].statement for name in withheld if name in contents},
         "doubts": diagnostics,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,12 +15,14 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines import release
-from pipelines.errors import DONE, Caution, RequestError, reason
+from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span, digests, span_of
+from pipelines.metrics.metric import Metric
+from pipelines.options import undashed
 from pipelines.plan.document import Plan, seconds_of
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
@@ -30,6 +32,8 @@ from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_counts
 from pipelines.run import beam_options
 from pipelines.views.console import Screen
+from transforms.progress import REPORTS
+from transforms.progress import WITHHELD as COUNTED_OUT
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
@@ -83,39 +87,46 @@ def release_window(
         RequestError, WithheldError, FailedError: as `run`.
     """
     screen = Screen()
-    if _stands(plan, window, screen):
-        return DONE
+    stands = _standing(plan, window)
+    if stands is not None:
+        return _say_where(screen, stands)
     with _reserved(job := prepare(plan, window), span) as right:
         if right.published:
-            _say_where(screen, right.output)
-        elif _published(job, right, pipeline, for_beam, screen):
-            right.commit()
-    return DONE
+            return _say_where(screen, right.output)
+        if not _published(job, right, pipeline, for_beam, screen):
+            return DONE
+        right.commit()
+    return _code(right.output)
 
 
-def _stands(plan: Plan, window: str, screen: Screen) -> bool:
-    """Whether the window has been released: a second randomisation would cost privacy anew."""
+def _standing(plan: Plan, window: str) -> str | None:
+    """Where the window has been released: a second randomisation would cost privacy anew."""
     output = output_of(plan, window)
     if plan.ledger is not None:
         # The ledger knows of releases in other folders, too, so with one the folder alone decides
         # nothing.
         made = Ledger.open(plan.ledger).published(mark(plan).hex(), window)
-        if made is not None:
-            _say_where(screen, made.output)
-        return made is not None
+        return None if made is None else made.output
     if not release.holds_release(output):
         release.require_vacant(output)
-        return False
+        return None
     made_by = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
     if (made_by.get("fingerprint"), made_by.get("window")) != (mark(plan).hex(), window):
         release.require_vacant(output)  # something else's: it is refused
-    _say_where(screen, output)
-    return True
+    return output
 
 
-def _say_where(screen: Screen, folder: str) -> None:
+def _say_where(screen: Screen, folder: str) -> int:
     line = f"released before, and not made again: {folder}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    return _code(folder)
+
+
+def _code(folder: str) -> int:
+    """The exit code of a release that stands, or stood: 1 if a metric of it was withheld."""
+    if not release.holds_release(folder):  # its readers may have moved it
+        return DONE
+    return WITHHELD if json.loads(release.read(folder, release.STATEMENT))["withheld"] else DONE
 
 
 @dataclass
@@ -241,4 +252,18 @@ def show(job: PlanJob, screen: Screen) -> None:
             metric.show(screen)
             say_counts(metric, screen)
         else:
-            screen.print("withheld: too few reports")
+            why = missing_reports(metric, statement["missing"].get(metric.name, {}))
+            screen.print(f"withheld: {why}", highlight=False)
+
+
+def missing_reports(metric: Metric, batch: Mapping[str, int]) -> str:
+    """Why a metric of a release was withheld, and how many reports more there had to be.
+
+    Args:
+        metric: of the plan.
+        batch: how many "reports" it had, if anybody has counted them.
+    """
+    came = batch.get("reports", 0)
+    why = undashed(metric.withheld({REPORTS: came, COUNTED_OUT: 1}) or "too few reports")
+    missing = int(metric.min_reports) - came
+    return f"{why}; {missing:,} are missing" if missing > 0 else why

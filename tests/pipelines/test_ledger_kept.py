@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,25 @@ def test_another_release_of_the_window_is_paid_for(ledger, tmp_path) -> None:
     for changes in ({"epsilon": 0.5}, {"design": "d" * 32}, {"version": 2, "fingerprint": "beef"}):
         with pytest.raises(BudgetExceeded):
             collect(ledger, str(tmp_path / "b"), **changes)
+
+
+@pytest.mark.parametrize(("kept", "reports", "paid"), [(False, 9, 1), (True, 0, 1), (True, 9, 2)])
+def test_what_was_withheld_is_paid_for_only_where_reports_were_kept(
+    ledger, tmp_path, kept: bool, reports: int, paid: int
+) -> None:
+    spend = request("monday", str(tmp_path / "a"), 0.3)
+    spend = replace(spend, losses=spend.losses * 2, metrics=("city", "rare"))
+    with ledger.spend(spend) as reservation:
+        if kept:
+            ledger.keep(reservation.entry.id)
+        statement = {
+            "release_id": reservation.release_id, "metrics": ["city"], "withheld": ["rare"],
+            "missing": {"rare": {"reports": reports, "min_reports": 10}},
+        }  # fmt: skip
+        release.publish(spend.output, {"table": b"x"}, statement)
+    entry = ledger.entry(reservation.entry.id)
+    assert (entry.state, len(entry.losses)) == ("committed", paid)
+    assert entry.metrics == ("city", "rare")[:paid]
 
 
 def test_a_collector_that_died_goes_on_for_the_same_price(ledger, tmp_path) -> None:
