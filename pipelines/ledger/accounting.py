@@ -132,7 +132,7 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
         # A little inside of the root, whose own error may lie on either side.
         by_limit = math.exp(crossing - 2 * _NEAR)
-    candidates = [_downward(share, 3) for share in (by_limit, by_sum, 0.999 * by_sum)]
+    candidates = [downward(share, 3) for share in (by_limit, by_sum, 0.999 * by_sum)]
     return next((share for share in candidates if share > 0 and fitting(share)), 0.0)
 
 
@@ -241,6 +241,6 @@ def _unbounded(kinds: Losses) -> float:
     return -math.expm1(math.fsum(rest))
 
 
-def _downward(value: float, digits: int) -> float:
-    """A positive number to so many significant digits, rounded down."""
+def downward(value: float, digits: int) -> float:
+    """A positive number to so many significant digits, rounded down; 0 of any other."""
     return -upward(-value, digits) if value > 0 else 0.0

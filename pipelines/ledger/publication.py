@@ -28,7 +28,8 @@ def committed(entry: Entry) -> dict[str, Any]:
         and not (entry.irrevocable and missing[name]["reports"])
     }  # fmt: skip
     kept = [k for k, name in enumerate(entry.metrics) if name not in free]
-    if not kept or len(entry.metrics) != len(entry.losses):
+    # Permanent noise is paid for with the first window, whichever shows it.
+    if entry.noise == "permanent" or not kept or len(entry.metrics) != len(entry.losses):
         return {"state": "committed"}
     return {
         "state": "committed",

@@ -39,6 +39,7 @@ class MetricOptions(BaseModel):
         subject: the heading over what the release is about.
         withheld: what the exit code 1 of the command means.
         failed: what its exit code 3 means beside a run that failed, after a comma.
+        local_delta: whether a report that nobody shuffles may have a delta.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -50,6 +51,7 @@ class MetricOptions(BaseModel):
     subject: ClassVar[str] = "what is looked at"
     withheld: ClassVar[str] = "too few reports"
     failed: ClassVar[str] = ""
+    local_delta: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
         "Parquet files or globs, local or gs://", metavar="FILE", min_length=1

@@ -22,6 +22,7 @@ from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Delta, Epsilon
+from pipelines.views.wording import upward
 
 WINDOW = "{window}"
 
@@ -236,8 +237,17 @@ class Plan(_Part):
         """Whether input or output depend on a window."""
         return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
 
-    def options(self, metric: MetricRequest, window: str) -> MetricOptions:
+    def model_of(self, metric: MetricRequest) -> str:
+        """Who a metric trusts: as it says itself, or the plan."""
+        return str(metric.options.get("model", self.model))
+
+    def options(self, metric: MetricRequest, window: str, scale: float = 1.0) -> MetricOptions:
         """What a request to the metric's own command would say.
+
+        Args:
+            metric: of the plan.
+            window: the part of the time.
+            scale: by how much its epsilon is larger than its share, for losses do not add up.
 
         Raises:
             ValidationError: the metric's kind does not understand it.
@@ -248,6 +258,8 @@ class Plan(_Part):
             "min_reports": self.min_reports,
             "epsilon_local": self.epsilon_local,
         }
+        # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
+        unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
         common = {name: value for name, value in common.items() if name in kind.model_fields}
         words = (
             common
@@ -256,8 +268,13 @@ class Plan(_Part):
                 "input": tuple(pattern.replace(WINDOW, window) for pattern in self.input),
                 "output": f"{self.output.replace(WINDOW, window)}/{metric.name}",
                 "user_column": self.user_column,
-                "epsilon": self.epsilon * share,
-                "delta": None if self.delta is None else self.delta * share,
+                "epsilon": _grown(self.epsilon * share, scale),
+                "delta": None if self.delta is None or unused else self.delta * share,
             }
         )
         return kind(**{name: value for name, value in words.items() if value is not None})
+
+
+def _grown(epsilon: float, scale: float) -> float:
+    """An epsilon times a scale, to four digits, rounded down: people may have to write it."""
+    return epsilon if scale == 1 else -upward(-epsilon * scale, 4)

@@ -18,6 +18,7 @@ from pipelines.metrics.statement import versions
 from pipelines.options import undashed
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.joint import joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.profiles import profile_of
 from pipelines.terms import next_to_nothing
@@ -80,7 +81,10 @@ class PlanJob:
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the release promises, and what a unit's reports of all metrics do."""
         locals_ = [metric.promises[1] for metric in self.metrics]
-        return together(self.losses), together(locals_)
+        added = together(self.losses)
+        if added.epsilon < math.inf:
+            added = min(added, joint(self.plan, self.metrics), key=_to_nine_digits)
+        return added, together(locals_)
 
     @property
     def cautions(self) -> list[str]:
@@ -132,6 +136,11 @@ class PlanJob:
             "ledger_entry": entry,
             "versions": versions(),
         }
+
+
+def _to_nine_digits(guarantee: Guarantee) -> float:
+    """By its epsilon: sums that differ in their last bits say the same."""
+    return float(f"{guarantee.epsilon:.9g}")
 
 
 def together(parts: Iterable[Guarantee]) -> Guarantee:

@@ -18,6 +18,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.metrics.registry import find
 from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
+from pipelines.plan.joint import settled
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -34,15 +35,19 @@ def resolve(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Metric, ...]
         RequestError: a metric cannot be served as the plan says; the metric is named,
             and where the plan came from a file its line.
     """
-    seed = public_seed(plan, window)
-    source = Source(telemetry, seed)
-    return tuple(_resolved(plan, place, window, source) for place in range(len(plan.metrics)))
+    source = Source(telemetry, public_seed(plan, window))
+
+    def at(scale: float) -> tuple[Metric, ...]:
+        places = range(len(plan.metrics))
+        return tuple(_resolved(plan, place, window, source, scale) for place in places)
+
+    return settled(plan, at)
 
 
-def _resolved(plan: Plan, place: int, window: str, source: Source) -> Metric:
+def _resolved(plan: Plan, place: int, window: str, source: Source, scale: float) -> Metric:
     request = plan.metrics[place]
     try:
-        metric = find(request.kind).resolve(plan.options(request, window), source)
+        metric = find(request.kind).resolve(plan.options(request, window, scale), source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))

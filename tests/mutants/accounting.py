@@ -47,6 +47,14 @@ MUTANTS = (
         ("tests/pipelines/test_plan_profiles.py",),
     ),
     Mutant(
+        "joint-account-forgets-a-metric",
+        "The epsilons of a plan's metrics are chosen as if its last metric revealed nothing.",
+        "pipelines/plan/joint.py",
+        "    promised = [metric.promises[0] for metric in metrics]",
+        "    metrics = metrics[:-1]\n    promised = [metric.promises[0] for metric in metrics]",
+        ("tests/pipelines/test_plan_joint.py",),
+    ),
+    Mutant(
         "budget-overdrawn-by-the-accountant",
         "Releases fit whose epsilon together is 1 % above the budget.",
         "pipelines/ledger/accounting.py",

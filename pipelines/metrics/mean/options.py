@@ -31,6 +31,7 @@ class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
+    local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
         "The average of a column of numbers, or of each group of rows. Numbers are clipped to "

@@ -1,0 +1,119 @@
+"""Metrics of a plan share one joint account: all of it, and no more than it holds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.ledger.accounting import fits, total
+from pipelines.ledger.entries import Budget, Loss
+from pipelines.plan.design import mark_of_design
+from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from pipelines.plan.profiles import profile_of
+
+PLAN = """\
+collection: trips
+version: 1
+unit: user
+user_column: rider
+input: logs.parquet
+output: out
+epsilon: {epsilon}
+delta: {delta}
+min_reports: {least}
+metrics:
+"""
+LARGE = {"epsilon": 1.0, "delta": 1e-6, "least": 10**6}
+TEN = [f"{{name: m{k}, kind: histogram, column: c, domain: 1..915}}" for k in range(10)]
+MIXED = [
+    "{name: city, kind: histogram, column: c, domain: 1..50, mechanism: grr, share: 0.5}",
+    "{name: fare, kind: histogram, column: f, domain: 1..9, mechanism: grr, model: local}",
+    "{name: zone, kind: histogram, column: z, domain: 1..9, mechanism: laplace, model: central}",
+]
+
+
+def job_of(folder: Path, metrics: list[str], window: str = "all", **terms: float) -> PlanJob:
+    path = folder / "plan.yaml"
+    path.write_text(PLAN.format(**(LARGE | terms)) + "".join(f"  - {one}\n" for one in metrics))
+    return unread_job(load(str(path)), window)
+
+
+def losses_of(job: PlanJob) -> list[Loss]:
+    """Put together here from each metric's own, lest the account forgets one."""
+    return [Loss.of(m.guarantees[0], profile_of(m, m.guarantees[0])) for m in job.metrics]
+
+
+def test_ten_equal_histograms_fill_one_budget(tmp_path: Path) -> None:
+    job = job_of(tmp_path, TEN)
+    errors = [math.sqrt(metric.mechanism.variance(0.0, 10**6)) for metric in job.metrics]
+    assert max(errors) <= 0.0020e-2
+    losses = losses_of(job)
+    assert len(losses) == 10
+    assert fits(losses, Budget(epsilon=1.0, delta=1e-6))
+    released = job.guarantees[0]
+    assert 0.98 < released.epsilon <= 1.0 < sum(loss.epsilon for loss in losses)
+    assert released.epsilon >= total(losses, 1e-6).epsilon
+    assert released.delta == pytest.approx(1e-6)
+
+
+def test_models_compose_and_shares_are_proportions(tmp_path: Path) -> None:
+    job = job_of(tmp_path, MIXED, delta=1e-2, least=20_000)
+    own = [metric.guarantees[0].epsilon for metric in job.metrics]
+    assert own[1] == own[2] == pytest.approx(own[0] / 2, rel=1e-3)
+    assert sum(own) > 1.2
+    assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-2))
+    assert job.guarantees[0].epsilon <= 1
+    assert job.guarantees[0].model == "central"
+
+
+def test_the_joint_promise_holds_by_enumeration(tmp_path: Path) -> None:
+    """Three binary responses with a large delta: their joint law, over all pairs of answers."""
+    bits = [
+        f"{{name: b{k}, kind: histogram, column: b{k}, domain: 1..2, mechanism: grr, model: local, "
+        f"share: {share}}}"
+        for k, share in enumerate((0.5, 0.3, 0.2))
+    ]  # fmt: skip
+    job = job_of(tmp_path, bits, delta=0.1, least=1)
+    laws = [[metric.mechanism.channel(cell) for cell in (0, 1)] for metric in job.metrics]
+    worst = 0.0
+    for held in itertools.product((0, 1), repeat=3):
+        one, other = (
+            np.einsum(
+                "i,j,k->ijk", *(law[cell ^ flip] for law, cell in zip(laws, held, strict=True))
+            )
+            for flip in (0, 1)
+        )
+        worst = max(worst, float(np.maximum(one - math.e * other, 0).sum()))
+    assert 0.05 < worst <= 0.1
+    assert sum(metric.guarantees[0].epsilon for metric in job.metrics) > 1.1
+
+
+def test_the_design_is_the_same_in_every_window_and_another_with_every_metric(tmp_path) -> None:
+    one, same = (job_of(tmp_path, MIXED, window, delta=1e-2, least=20_000) for window in ("a", "b"))
+    assert mark_of_design(one.plan, "a", one.metrics) == mark_of_design(
+        same.plan, "b", same.metrics
+    )
+    fewer = job_of(tmp_path, MIXED[:2], delta=1e-2, least=20_000)
+    assert mark(fewer.plan) != mark(one.plan)
+    assert fewer.design != one.design
+
+
+def test_without_a_delta_nothing_is_gained(tmp_path: Path) -> None:
+    job = job_of(tmp_path, [MIXED[1], MIXED[2]], delta=0, least=1)
+    assert [metric.guarantees[0].epsilon for metric in job.metrics] == [0.5, 0.5]
+
+
+def test_no_metric_promises_less_than_the_plan(tmp_path: Path) -> None:
+    """What a cap keeps small leaves room, and the rest takes no more than the whole of it."""
+    capped = MIXED[1].replace("}", ", epsilon_local: 0.01}")
+    job = job_of(tmp_path, [capped, MIXED[2]], delta=1e-2, least=1)
+    own = [metric.guarantees[0].epsilon for metric in job.metrics]
+    assert own[0] <= 0.01
+    assert 0.9 < own[1] <= 1.0
+    assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-2))
