@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.randomness import RandomSource
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.target import Target
 from mechanisms.privacy.binomial_sums import binomial_sum
-from mechanisms.privacy.blanket import require_batch, require_delta
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummies
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.randomness import RandomSource, SeededRandom

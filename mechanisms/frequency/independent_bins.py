@@ -6,8 +6,7 @@ import math
 from abc import abstractmethod
 
 from mechanisms.frequency.dummy_batch import DummyBatch
-from mechanisms.privacy.blanket import require_batch, require_delta
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta, two_bins_epsilon
 
 STEEPEST = 12.0  # a larger epsilon is met by meeting this one: see `batch_delta`

@@ -173,12 +173,11 @@ class Unary(SetReports):
 
         Returns:
             (lower, upper), between which the truth lies; never above what one report guarantees.
-            Of two values nothing is stated from below: lower is 0.
 
         Raises:
             ValueError: n or epsilon is out of range, or not a number.
         """
-        bounds = unary_delta(n, self.keep, self.other, epsilon)
+        bounds = unary_delta(n, self.keep, self.other, epsilon, self.domain_size)
         return self._bracket(bounds, tight_delta(self, epsilon))
 
     def batch_epsilon(self, n: int, delta: float) -> tuple[float, float]:
@@ -194,12 +193,12 @@ class Unary(SetReports):
         Raises:
             ValueError: n or delta is out of range, or not a number.
         """
-        return self._bracket(unary_epsilon(n, self.keep, self.other, delta), self.epsilon)
+        bounds = unary_epsilon(n, self.keep, self.other, delta, self.domain_size)
+        return self._bracket(bounds, self.epsilon)
 
     def _bracket(self, bounds: tuple[float, float], alone: float) -> tuple[float, float]:
-        """The bounds, where the lower one's batches exist, and no more than one report loses."""
-        # Those batches are of users who hold a third value.
-        lower, upper = bounds if self.domain_size >= 3 else (0.0, bounds[1])
+        """The bounds, and no more than one report loses."""
+        lower, upper = bounds
         return min(lower, upper, alone), min(upper, alone)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from mechanisms.channel import Mechanism, require_epsilon
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.registry import Registration
 
 M = TypeVar("M", bound=Mechanism)

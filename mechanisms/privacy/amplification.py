@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
@@ -12,6 +13,7 @@ from mechanisms.channel import Floats, Mechanism
 from mechanisms.privacy import blanket
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import tight_epsilon
+from mechanisms.privacy.one_bit import OneBit
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, grouped
 
 _PAIRS = 1 << 9  # more pairs of inputs than this are not enumerated
@@ -52,13 +54,29 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
         representative pair, and batches whose other users all hold one value: for each pair the
         value that hides least. A channel too large to tabulate, or whose users send several
         messages, gets the clones bound, which needs its exact epsilon only; shuffling messages
-        one by one shows no more than shuffling whole reports.
+        one by one shows no more than shuffling whole reports. Reports of one bit are named, too:
+        the accountant looks for the worst of their batches itself.
 
     Raises:
         ValueError: the channel is too large, and no epsilon bounds a report.
     """
-    if isinstance(mechanism, Shuffleable):
-        return mechanism.shuffle_laws()
+    laws = mechanism.shuffle_laws() if isinstance(mechanism, Shuffleable) else _tabulated(mechanism)
+    return replace(laws, bits=_bits(mechanism))
+
+
+def _bits(mechanism: Mechanism) -> OneBit | None:
+    """The ends between which the laws of a mechanism's inputs lie, if a report is one bit."""
+    if not (mechanism.codes == 2 == mechanism.outcomes and mechanism.inputs <= _LARGEST_TABLE):
+        return None
+    rows = sorted(
+        (tuple(mechanism.channel(cell).tolist()) for cell in range(mechanism.inputs)),
+        key=lambda row: (row[1], -row[0]),
+    )
+    return OneBit(high=rows[-1], low=rows[0])
+
+
+def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
+    """The laws of a mechanism that does not state them, from its channel."""
     epsilon = tight_epsilon(mechanism)
     pairs = list(islice(mechanism.pairs(), _PAIRS + 1))
     several = mechanism.outcomes != mechanism.codes

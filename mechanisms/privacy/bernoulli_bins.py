@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
-from mechanisms.privacy.blanket import require_batch, require_delta
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 
@@ -128,9 +127,9 @@ class _Batch:
         none, all_ = self.bin.law(0, self.bin.users), self.bin.law(self.bin.users, 0)
         return [(none, none), (all_, none), (none, all_)]
 
-    def lower(self, epsilon: float) -> float:
-        """Some batches differ by this much."""
-        return max(two_bins_delta(*pair, epsilon)[0] for pair in self.attained)
+    def lower(self, epsilon: float, values: int) -> float:
+        """Some batches differ by this much; of two values there is no third to hold."""
+        return max(two_bins_delta(*pair, epsilon)[0] for pair in self.attained[values < 3 :])
 
     def dominating(self, tail: float) -> list[tuple[float, list[BinLaw]]]:
         """Laws with numbers of blanket coins that are missed ever more often, and how often."""
@@ -173,7 +172,9 @@ def _batch(n: int, keep: float, other: float) -> _Batch:
     return _Batch(_Bin(n - 1, keep, other))
 
 
-def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[float, float]:
+def unary_delta(
+    n: int, keep: float, other: float, epsilon: float, values: int = 3
+) -> tuple[float, float]:
     """delta of one replaced value in a shuffled batch of independently flipped one-hot vectors.
 
     Args:
@@ -181,10 +182,10 @@ def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[floa
         keep: P(bit is 1 | the user holds the bin's value); taken as exact.
         other: P(bit is 1 | the user does not), below keep; taken as exact.
         epsilon: at least 0, in nats.
+        values: d, of which two and more than two differ.
 
     Returns:
-        (lower, upper). Batches exist that lose the first, in domains of at least three values;
-        none lose more than the second.
+        (lower, upper). Batches exist that lose the first; none lose more than the second.
 
     Raises:
         ValueError: an argument is out of range, or not a number.
@@ -198,7 +199,7 @@ def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[floa
     """
     require_loss(epsilon)
     batch = _batch(n, keep, other)
-    lower = batch.lower(epsilon)
+    lower = batch.lower(epsilon, values)
 
     def upper_delta(size: float) -> float:
         """With a tail that is negligible against a delta of this size."""
@@ -212,7 +213,9 @@ def unary_delta(n: int, keep: float, other: float, epsilon: float) -> tuple[floa
     return min(lower, upper), upper
 
 
-def unary_epsilon(n: int, keep: float, other: float, delta: float) -> tuple[float, float]:
+def unary_epsilon(
+    n: int, keep: float, other: float, delta: float, values: int = 3
+) -> tuple[float, float]:
     """epsilon of one replaced value in a shuffled batch of independently flipped one-hot vectors.
 
     Args:
@@ -220,6 +223,7 @@ def unary_epsilon(n: int, keep: float, other: float, delta: float) -> tuple[floa
         keep: P(bit is 1 | the user holds the bin's value); taken as exact.
         other: P(bit is 1 | the user does not), below keep; taken as exact.
         delta: in (0, 1).
+        values: d, of which two and more than two differ.
 
     Returns:
         (lower, upper); the upper one is never above what one report loses, and infinite if no
@@ -242,9 +246,10 @@ def unary_epsilon(n: int, keep: float, other: float, delta: float) -> tuple[floa
     if limit == math.inf:
         return 0.0, limit
     upper = private_end(upper_delta, delta, limit, 0.0, guess)[0]
-    if batch.lower(0.0) <= delta:
+    lower_delta = partial(batch.lower, values=values)
+    if lower_delta(0.0) <= delta:
         return 0.0, upper
-    return min(private_end(batch.lower, delta, upper, 0.0, upper * (1 - 1e-3))[1], upper), upper
+    return min(private_end(lower_delta, delta, upper, 0.0, upper * (1 - 1e-3))[1], upper), upper
 
 
 def _meeting(delta_at: Callable[[float], float], delta: float, local: float) -> float:

@@ -14,32 +14,17 @@ from functools import partial
 
 import numpy as np
 
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.lattice_walk import centring_tilt, first_step, places, repeated
 from mechanisms.privacy.pair_law import LARGEST_LOSS, SLACK, PairLaw, ShuffleLaws
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 
 FINE = 1 << 15  # cells for one delta
 COARSE = 1 << 13  # cells for each step of a search for epsilon
+_CLOSE = 3e-4  # relative width at which a search for epsilon among one-bit reports stops
 _UNIT = 2.0**-53
 _LEAST = math.ulp(0.0)
 _STEEPEST = 600.0  # theta times the range of losses: beyond, weights would underflow
-
-
-def require_batch(n: int) -> None:
-    """Refuse a number of reports that is not an integer in 1 .. 2^40 (NaN included)."""
-    if isinstance(n, bool) or not (1 <= n <= 1 << 40 and n == int(n)):
-        raise ValueError(f"n must be a whole number of reports in 1 .. 2^40, not {n}")
-
-
-def require_delta(delta: float) -> None:
-    """Refuse a delta that is not a number strictly between 0 and 1 (NaN included)."""
-    try:
-        meant = 0 < delta < 1
-    except TypeError:
-        meant = False
-    if not meant:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta!r}")
 
 
 def dominated_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> float:
@@ -154,12 +139,14 @@ def _scaled(value: float, exponent: float) -> float:
 
 
 def upper_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) -> float:
-    """No neighbouring shuffled batches differ by more: the worst of the dominating laws."""
+    """No neighbouring shuffled batches differ by more: the worst one, or the dominating laws'."""
     require_batch(n)
     require_loss(epsilon)
     # One report alone keeps to such an epsilon, and shuffling only processes reports.
     if epsilon >= laws.epsilon:
         return 0.0
+    if bits := laws.exactly(n):
+        return bits.delta(n, epsilon, cells)[1]
     return max(dominated_delta(law, n, epsilon, cells) for law in laws.dominating)
 
 
@@ -167,7 +154,15 @@ def lower_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) ->
     """Some neighbouring shuffled batches differ by this much: the best of the attained laws."""
     require_batch(n)
     require_loss(epsilon)
+    if bits := laws.exactly(n):
+        return bits.delta(n, epsilon, cells)[0]
     return max((attained_delta(law, n, epsilon, cells) for law in laws.attained), default=0.0)
+
+
+def simple_delta(laws: ShuffleLaws, n: int, epsilon: float) -> float:
+    """As `lower_delta`, with few of the batches: fast, and for one-bit reports mostly the worst."""
+    bits = laws.exactly(n)
+    return bits.attained(n, epsilon) if bits else lower_delta(laws, n, epsilon, COARSE)
 
 
 def delta_bounds(laws: ShuffleLaws, n: int, epsilon: float) -> tuple[float, float]:
@@ -205,6 +200,8 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
     """
     require_batch(n)
     require_delta(delta)
+    if laws.exactly(n):
+        return _one_bit_bounds(laws, n, delta)
     upper = _largest_upper(laws, n, delta)
     if not laws.attained:
         return 0.0, upper
@@ -221,6 +218,16 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
         # The bounds of shuffled batches mostly lie within a part in a thousand of each other.
         guess=top * (1 - 1e-3),
     )[1]
+    return min(lower, upper), upper
+
+
+def _one_bit_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, float]:
+    """As `epsilon_bounds`, for reports of one bit."""
+    local = laws.epsilon
+    lower = private_end(partial(simple_delta, laws, n), delta, local, 0.0, local / 2)[1]
+    # A batch that exists says where to look, so that the worst is looked for once or twice only.
+    at, guess = partial(upper_delta, laws, n, cells=COARSE), lower * (1 + 0.7 * _CLOSE)
+    upper = private_end(at, delta, local, lower, guess, _CLOSE)[0]
     return min(lower, upper), upper
 
 

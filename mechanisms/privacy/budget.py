@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mechanisms.channel import Mechanism, require_epsilon
-from mechanisms.privacy.amplification import BatchAccounted, Shuffleable, laws_of
-from mechanisms.privacy.blanket import COARSE, require_batch, require_delta, upper_delta
+from mechanisms.privacy.amplification import BatchAccounted, laws_of
+from mechanisms.privacy.blanket import COARSE, simple_delta, upper_delta
+from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.odds import odds, odds_budget, odds_epsilon
 from mechanisms.privacy.search import TOLERANCE, private_end
+
+if TYPE_CHECKING:
+    from mechanisms.frequency.oracle import FrequencyOracle
 
 _LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
 _LARGEST_CLONED = 20.0  # no batch hides what a report spends beyond it
 _REACH = 1.05  # how far beyond a guess a limit may lie that is tried before the search
 
 
-class _Response(Shuffleable, Protocol):
-    """A mechanism over a number of symbols that may be chosen."""
-
-    def average_variance(self, n: int) -> float:
-        """As `FrequencyOracle.average_variance`."""
-
-
-Response = TypeVar("Response", bound=_Response)
+Response = TypeVar("Response", bound="FrequencyOracle")
 
 
 def require(epsilon: float, delta: float, n: int, cap: float) -> None:
@@ -41,7 +38,7 @@ def largest_local_epsilon(
     epsilon: float,
     delta: float,
     n: int,
-    family: Callable[[float], Shuffleable],
+    family: Callable[[float], Mechanism],
     symbols: int,
     cap: float = math.inf,
 ) -> float:
@@ -70,14 +67,14 @@ def largest_local_epsilon(
         return limit
 
     def delta_at(epsilon_local: float) -> float:
-        return upper_delta(family(epsilon_local).shuffle_laws(), n, epsilon, COARSE)
+        return _most_delta(family(epsilon_local), n, epsilon)
 
     guess = odds_epsilon(odds_budget(epsilon, delta, n), symbols)
     # A search would creep up to a cap that it may reach, so that is tried first.
     if cap <= guess * 1.02 and delta_at(cap) <= delta:
         return cap
     guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
-    return private_end(delta_at, delta, private=epsilon, exposed=limit, guess=guess)[0]
+    return _private_spend(family, (epsilon, delta, n), limit, guess)
 
 
 def best_range(
@@ -171,7 +168,30 @@ def largest_shuffled(
     if limit <= start * _REACH and delta_at(limit) <= delta:
         return limit
     start = min(max(start, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
-    return private_end(delta_at, delta, epsilon, limit, start, tolerance)[0]
+    return _private_spend(family, (epsilon, delta, n), limit, start, tolerance)
+
+
+def _private_spend(
+    family: Callable[[float], Mechanism],
+    batch: tuple[float, float, int],
+    limit: float,
+    guess: float,
+    tolerance: float = TOLERANCE,
+) -> float:
+    """The most that reports may spend below a limit that is too much, from the private side."""
+    epsilon, delta, n = batch
+    exposed = limit
+    if not isinstance(one := family(guess), BatchAccounted) and laws_of(one).exactly(n):
+        # A batch that exists says where to look, so that the worst is looked for once or twice.
+        exposed = private_end(
+            lambda local: simple_delta(laws_of(family(local)), n, epsilon),
+            delta, private=epsilon, exposed=limit, guess=guess,
+        )[1]  # fmt: skip
+        guess = exposed * (1 - 0.7 * tolerance)
+    return private_end(
+        lambda local: _most_delta(family(local), n, epsilon),
+        delta, private=epsilon, exposed=exposed, guess=guess, tolerance=tolerance,
+    )[0]  # fmt: skip
 
 
 def _most_delta(mechanism: Mechanism, n: int, epsilon: float) -> float:

@@ -27,6 +27,22 @@ def require_loss(epsilon: float) -> None:
         raise ValueError(f"epsilon must be at least 0 and finite, not {epsilon}")
 
 
+def require_batch(n: int) -> None:
+    """Refuse a number of reports that is not an integer in 1 .. 2^40 (NaN included)."""
+    if isinstance(n, bool) or not (1 <= n <= 1 << 40 and n == int(n)):
+        raise ValueError(f"n must be a whole number of reports in 1 .. 2^40, not {n}")
+
+
+def require_delta(delta: float) -> None:
+    """Refuse a delta that is not a number strictly between 0 and 1 (NaN included)."""
+    try:
+        meant = 0 < delta < 1
+    except TypeError:
+        meant = False
+    if not meant:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+
+
 @dataclass(frozen=True)
 class _Pair:
     """Two output laws, as kinds of codes: `count` codes have weights (first, second)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mechanisms.channel import require_epsilon
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, DummyLaw, binomial, poisson
 from mechanisms.privacy.search import gaussian_mu, private_end
 from mechanisms.privacy.two_bins import two_bins_delta, two_bins_epsilon

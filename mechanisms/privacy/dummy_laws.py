@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.privacy.blanket import require_batch
+from mechanisms.privacy.divergence import require_batch
 from mechanisms.privacy.two_bins import BinLaw
 
 LARGEST_MEAN = 1e10
@@ -79,12 +79,13 @@ def poisson(mean: float) -> DummyLaw:
     return _from_ratio(math.floor(mean), lambda k: mean / k, None)
 
 
-def binomial(n: int, chance: float) -> DummyLaw:
+def binomial(n: int, chance: float, tail: float = _TAIL) -> DummyLaw:
     """Binomial dummies: n users who each send one to the bin with a given probability.
 
     Args:
         n: how many users, in 1 .. 2^40.
         chance: in (0, 1).
+        tail: relative to the mode, where the law is cut off.
 
     Raises:
         ValueError: an argument is out of range, or not a number.
@@ -95,8 +96,10 @@ def binomial(n: int, chance: float) -> DummyLaw:
     require_batch(n)
     if not 0 < chance < 1:
         raise ValueError(f"the chance must lie strictly between 0 and 1, not {chance}")
-    odds = chance / (1 - chance)
-    return _from_ratio(min(n, math.floor((n + 1) * chance)), lambda k: (n - k + 1) / k * odds, n)
+    odds, mode = chance / (1 - chance), min(n, math.floor((n + 1) * chance))
+    # Where a normal law of the same variance would have fallen off so far.
+    reach = math.ceil(math.sqrt(-2.2 * math.log(tail) * n * chance * (1 - chance))) + 64
+    return _from_ratio(mode, lambda k: (n - k + 1) / k * odds, n, tail, reach)
 
 
 def negative_binomial(shape: float, ratio: float) -> DummyLaw:
@@ -119,27 +122,32 @@ def negative_binomial(shape: float, ratio: float) -> DummyLaw:
     return _from_ratio(mode, lambda k: (k + (shape - 1)) / k * ratio, None)
 
 
-def _from_ratio(mode: int, ratio: Callable[[Floats], Floats], last: int | None) -> DummyLaw:
+def _from_ratio(
+    mode: int,
+    ratio: Callable[[Floats], Floats],
+    last: int | None,
+    tail: float = _TAIL,
+    reach: int = 64,
+) -> DummyLaw:
     """A log-concave law from P(k) / P(k - 1): products from the mode, normalised at the end."""
 
-    def side(step: int) -> Floats:
+    def side(step: int, reach: int) -> Floats:
         """Probabilities relative to the mode's, on one side of it, until they are negligible."""
-        reach = 64
         while True:
             counts = mode + step * np.arange(1.0, reach)
             counts = counts[(counts >= 0) & (counts <= (math.inf if last is None else last))]
             factors = ratio(counts) if step > 0 else 1 / ratio(counts + 1)
             weights: Floats = np.cumprod(factors, dtype=np.float64)
-            if counts.size < reach - 1 or weights[-1] < _TAIL:
+            if counts.size < reach - 1 or weights[-1] < tail:
                 return weights
             reach *= 2
 
     # Ratios of neighbours need no factorials, which overflow, and rounding grows with the distance
     # from the mode only, where the probabilities are small.
-    below, above = side(-1), side(1)
+    below, above = side(-1, reach), side(1, reach)
     weights = np.concatenate([below[::-1], [1.0], above])
     # Beyond the window each probability is below a tenth of the window's last, as a geometric
-    # series bounds it: at 10^-40 of the mode the ratio of neighbours is well below 1 - 10^-6.
-    missing = 1e7 * _TAIL
+    # series bounds it: so far from the mode the ratio of neighbours is well below 1 - 10^-6.
+    missing = 1e7 * tail
     relative = 8 * _UNIT * (weights.size + 8) + missing
     return DummyLaw(mode - below.size, weights / weights.sum(), missing, relative)

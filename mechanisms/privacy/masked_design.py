@@ -8,7 +8,7 @@ from functools import lru_cache
 from scipy.optimize import minimize_scalar
 
 from mechanisms.channel import require_epsilon
-from mechanisms.privacy.blanket import require_delta
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.search import private_end
 from mechanisms.privacy.two_bins import two_bins_delta

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.privacy.one_bit import OneBit
 
 SLACK = 2.0**-48  # more than the rounding of any probability or loss computed here, relatively
 _FAINT = 1e-100  # codes that others send more rarely than this are taken for never sent
@@ -85,11 +86,17 @@ class ShuffleLaws:
         dominating: the worst of these is an upper bound on the loss of any neighbouring batches.
         attained: each of these is the loss (or less) of batches that exist.
         epsilon: what one report loses at most, in nats; infinite if that is unbounded.
+        bits: the reports themselves, if they are single bits.
     """
 
     dominating: tuple[PairLaw, ...]
     attained: tuple[PairLaw, ...]
     epsilon: float
+    bits: OneBit | None = None
+
+    def exactly(self, n: int) -> OneBit | None:
+        """The reports, if the worst of n reports' batches can be looked for itself."""
+        return self.bits if self.bits is not None and self.bits.reaches(n) else None
 
 
 _Case = tuple[Fraction, tuple[int, int, int]]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mechanisms.channel import require_epsilon
 from mechanisms.privacy.binomial_sums import seldom_below
-from mechanisms.privacy.blanket import require_batch, require_delta
+from mechanisms.privacy.divergence import require_batch, require_delta
 
 _MISSED = 1e-3  # of delta: for sending fewer dummies than counted on
 

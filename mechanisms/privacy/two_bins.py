@@ -14,8 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.privacy.blanket import require_delta
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.divergence import require_delta, require_loss
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 
 _UNIT = 2.0**-53

@@ -17,10 +17,11 @@ from scipy.special import bdtrc
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
-from mechanisms.privacy.blanket import COARSE, dominated_delta, require_batch, require_delta
-from mechanisms.privacy.divergence import require_loss
+from mechanisms.privacy.blanket import COARSE, dominated_delta
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.dummies_accounting import least_poisson_mean
 from mechanisms.privacy.dummy_laws import DummyLaw
+from mechanisms.privacy.one_bit import BitTest
 from mechanisms.privacy.pair_law import PairLaw
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 
@@ -30,6 +31,7 @@ _FURTHER_TAIL = 1e-3  # a second number of messages, which is seldom missed
 _LARGEST_EPSILON = 512.0
 _FARTHEST = 12.0  # beyond, upper bounds are those at this epsilon
 _STEEPEST = 700.0  # beyond, no lower bound is sought
+_NUMBERS = 17  # of dummies, that are looked at in one batch
 _SLACK = 1e-9  # far more than the relative error of scipy's binomial tails
 
 
@@ -133,13 +135,14 @@ class UniformCrowd:
         in either with probability 1/2; true reports may name either bin, too, and only shift. The
         likelihood ratio is linear in the first bin's count, given t: the best test is a threshold.
         Any threshold gives a lower bound, so rounding does not matter. Others who lie have no
-        third value among two, and nothing better than 0 is known.
+        third value among two: there all of them hold one of the pair.
         """
         require_loss(epsilon)
+        if self.bins == 2 and self.miss:
+            return self._lower_of_two(epsilon) if epsilon <= _STEEPEST else 0.0
         odds = math.exp(min(epsilon, _STEEPEST))
         gain, loss = self.keep - odds * self.miss, odds * self.keep - self.miss
-        third = self.bins > 2 or not self.miss
-        if epsilon > _STEEPEST or not (third and gain > 0):
+        if epsilon > _STEEPEST or not gain > 0:
             return 0.0
         law = self._landed
         total = law.first + np.arange(law.pmf.size + 1)  # in both bins, with the user's own
@@ -156,6 +159,20 @@ class UniformCrowd:
         slack = _SLACK + law.relative
         errors = odds * law.missing + (1 + odds) * law.distance
         return max(0.0, float(yes.sum()) * (1 - slack) - float(no.sum()) * (1 + slack) - errors)
+
+    def _lower_of_two(self, epsilon: float) -> float:
+        """As `lower_delta`, for two bins and others who lie: a message is a bit."""
+        law = binomial_sum((self.users, self.chance))
+        ends = np.unique(np.linspace(0, law.pmf.size - 1, _NUMBERS).astype(np.int64))
+        upto = law.pmf.cumsum()[ends] * (1 - law.relative)
+        first, second = (self.miss, self.keep), (self.keep, self.miss)
+        test, total = BitTest(first, second, epsilon), 0.0
+        # Fewer dummies hide less: for every number up to an end we take that of the end.
+        for end, chance in zip(ends.tolist(), np.diff(upto, prepend=0.0), strict=True):
+            dummies = (self.users * self.whole + law.first + end, (0.5, 0.5))
+            shown = (test.delta((self.users - 1, held), dummies)[0] for held in (first, second))
+            total += max(float(chance) * (1 - _SLACK), 0.0) * max(shown)
+        return total
 
     @cached_property
     def _landed(self) -> DummyLaw:

@@ -10,8 +10,8 @@ from mechanisms.privacy.blanket import (
     attained_delta,
     dominated_delta,
     epsilon_bounds,
-    require_batch,
 )
+from mechanisms.privacy.divergence import require_batch
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 
 

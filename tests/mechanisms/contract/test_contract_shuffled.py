@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+from mechanisms.catalog import registrations
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
-from tests.mechanisms.contract.cases import ALONE, TOGETHER, Case, first, over
+from tests.mechanisms.contract.cases import ALONE, TOGETHER, Case, central, first, over
 from tests.mechanisms.contract.test_contract_privacy import exact_delta
 from tests.oracles.batches import users_within_reach, worst_deltas
 
@@ -30,6 +33,18 @@ def within(lower: float, truth: float, upper: float) -> bool:
     return lower <= truth * (1 + 1e-9) + 1e-13 and truth <= upper * (1 + 1e-9) + 1e-13
 
 
+def test_no_mechanism_is_left_out():
+    """All that claim something of a batch, over two and over three values where they have some."""
+    sizes: dict[str, set[int]] = {}
+    for case in tiny(ALONE) + tiny(TOGETHER):
+        sizes.setdefault(case.name, set()).add(case.parameters.get("domain_size", 0))
+    facts = registrations()
+    claiming = {name for name, one in facts.items() if one.claims_hold and not central(one)}
+    assert set(sizes) == claiming
+    valued = {name for name in claiming if "domain_size" in facts[name].small[0]}
+    assert all(sizes[name] >= {2, 3} for name in valued), sizes
+
+
 @over(tiny(ALONE))
 def test_the_bracket_of_a_shuffled_batch_holds_the_truth(case):
     mechanism = case.mechanism
@@ -43,11 +58,13 @@ def test_the_bracket_of_a_shuffled_batch_holds_the_truth(case):
 def test_the_bracket_of_a_batch_holds_what_is_lost_with_and_without_dropouts(case):
     """From below if all users add their dummies, from above if only the honest ones do."""
     mechanism = case.mechanism
-    n, honest = mechanism.n, mechanism.honest(mechanism.n)
-    for epsilon in LOSSES:
+    # Ten users' messages fill arrays of as many dimensions as there are values.
+    larger = 10 if case.parameters["domain_size"] == 2 and case.facts.stands_in is None else 0
+    for n, epsilon in product({mechanism.n, max(mechanism.n, larger)}, LOSSES):
         lower, upper = mechanism.batch_delta(n, epsilon)
-        assert within(lower, exact_delta(case, n, epsilon), 1.0), epsilon
-        assert within(0.0, exact_delta(case, honest, epsilon), upper), epsilon
+        assert within(lower, exact_delta(case, n, epsilon), 1.0), (n, epsilon)
+        honest = exact_delta(case, mechanism.honest(n), epsilon)
+        assert within(0.0, honest, upper), (n, epsilon)
 
 
 @over(first(tiny(ALONE)) + tiny(TOGETHER))

@@ -18,6 +18,7 @@ from mechanisms.frequency.dummy_batch import DummyBatch
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom
+from tests.oracles.dummies import exact_batch_delta
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
 
@@ -348,3 +349,13 @@ def test_the_least_number_that_works_works() -> None:
     assert Aue(0.5, 1e-6, 583, 10).chance <= 0.5
     assert PoissonDummies(0.5, 1e-6, 2885, 20_000_000).dummies <= 1 << 20
     assert Aue(0.5, 1e-6, 27_026, 10, bound="published").chance <= 0.5
+
+
+@pytest.mark.parametrize("n", [4, 10])
+def test_two_values_have_a_lower_end_that_is_of_use(n):
+    """There is no third value for the others to hold; where one was taken, it was too high."""
+    mechanism = MixDump(0.5, 1e-3, n, 2, honest_share=1.0, epsilon_local=1.0)
+    for epsilon in (0.0, 0.3, 0.8):
+        truth = exact_batch_delta(mechanism, n, epsilon)
+        lower, _ = mechanism.batch_delta(n, epsilon)
+        assert 0.9 * truth <= lower <= truth * (1 + 1e-9)

@@ -114,9 +114,9 @@ def test_the_inverse_reaches_the_reference_from_the_private_side(
     assert choice.best is choice.k_ary
     assert choice.hashed is not None
     for mechanism in (choice.k_ary, choice.hashed):
-        assert upper_delta(mechanism.shuffle_laws(), n, epsilon, COARSE) <= delta
+        assert upper_delta(laws_of(mechanism), n, epsilon, COARSE) <= delta
         more = LinearHash(mechanism.epsilon * 1.002, d, mechanism.hash_range)
-        assert upper_delta(more.shuffle_laws(), n, epsilon) > delta
+        assert upper_delta(laws_of(more), n, epsilon) > delta
 
 
 def test_the_hash_range_is_the_best_of_its_neighbours() -> None:
@@ -146,7 +146,7 @@ def test_a_cap_is_honoured_and_a_single_report_always_allowed() -> None:
 def test_the_inverse_meets_any_target(epsilon: float, delta: float, n: int, d: int) -> None:
     local = largest_local_epsilon(epsilon, delta, n, d)
     assert local >= epsilon
-    assert upper_delta(k_ary(local, d).shuffle_laws(), n, epsilon, COARSE) <= delta
+    assert upper_delta(laws_of(k_ary(local, d)), n, epsilon, COARSE) <= delta
 
 
 REFUSED: list[tuple[str, Callable[[], object]]] = [
