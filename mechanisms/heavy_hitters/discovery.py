@@ -83,14 +83,18 @@ def discover(
         np.array([whole for _, whole in texts], np.bool_),
         estimate,
         error,
-        np.clip(estimate - one, 0, 1),
-        np.clip(estimate + one, 0, 1),
-        np.clip(estimate - all_, 0, 1),
-        np.clip(estimate + all_, 0, 1),
+        *_limits(estimate, one),
+        *_limits(estimate, all_),
         strings.expected_false[order],
         int(users.sum()),
         candidates,
     )
+
+
+def _limits(estimate: Floats, half: Floats) -> tuple[Floats, Floats]:
+    """Intervals inside [0, 1], but for estimates outside, to which they reach."""
+    lower, upper = np.clip([estimate - half, estimate + half], 0, 1)
+    return np.minimum(lower, estimate), np.maximum(upper, estimate)
 
 
 def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple[Floats, Floats]:

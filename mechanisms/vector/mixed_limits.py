@@ -94,18 +94,19 @@ def _shares(
         even = np.full(size, 1 / size)
         return Shares(n, project(part.estimate) if n else even, part.estimate, nothing, unknown,
                       unknown)  # fmt: skip
-    error = np.sqrt(part.variance)
+    error, shares = np.sqrt(part.variance), project(part.estimate)
     ends = []
     for shared in (1, comparisons):
         exact = intervals(oracle, part.estimate, n, 1 - (1 - confidence) / shared)
         half = normal_quantile(confidence, shared) * error
-        # Of two intervals, one for few reports and one for the choice of who reports, the hull.
+        # Of two intervals, one for few reports and one for the choice of who reports, the hull;
+        # and of the published share, which the projection may have moved out of both.
         ends.append(
             np.stack(
                 [
-                    np.minimum(exact[0], np.clip(part.estimate - half, 0, 1)),
-                    np.maximum(exact[1], np.clip(part.estimate + half, 0, 1)),
+                    np.minimum.reduce([exact[0], np.clip(part.estimate - half, 0, 1), shares]),
+                    np.maximum.reduce([exact[1], np.clip(part.estimate + half, 0, 1), shares]),
                 ]
             )
         )
-    return Shares(n, project(part.estimate), part.estimate, error, ends[0], ends[1])
+    return Shares(n, shares, part.estimate, error, ends[0], ends[1])

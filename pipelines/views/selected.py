@@ -7,6 +7,9 @@ together cover those that were picked as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,13 +21,26 @@ NOTHING = (
 )
 
 
+_WIDEST_FIRST = ((LOWER, UPPER), ("lower_of_all", "upper_of_all"), ("lower", "upper"))
+
+
+def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Of the interval that covers with all others of its table, where there are others.
+
+    >>> ends({"lower": 2, "upper": 3, "lower_of_all": 1, "upper_of_all": 4})
+    (1, 4)
+    """
+    return next((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+
+
 def heading(confidence: float, values: int) -> str:
     """Of a column of such intervals.
 
-    >>> heading(0.95, 1200)
-    '95 % interval of all 1,200 together'
+    >>> heading(0.95, 1200), heading(0.9, 1)
+    ('95 % interval of all 1,200 together', '90 % interval')
     """
-    return f"{100 * confidence:g} % interval of all {values:,} together"
+    whole = f" of all {values:,} together" if values > 1 else ""
+    return f"{100 * confidence:g} % interval{whole}"
 
 
 def remark(table: pa.Table, lower: str = LOWER) -> str:

@@ -21,6 +21,8 @@ ROWS = {
     "standard_error": [0.01] * 4,
     "lower": [0.38, 0.28, 0.18, 0.08],
     "upper": [0.42, 0.32, 0.22, 0.12],
+    "lower_simultaneous": [0.37, 0.27, 0.17, 0.07],
+    "upper_simultaneous": [0.43, 0.33, 0.23, 0.13],
 }
 
 
@@ -73,8 +75,8 @@ def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
     places = [shown.index(label) for label in ("[/red] x", "(any other value)", "[bold]b[/bold]")]
     assert places == sorted(places)
     assert ":smile:" not in shown  # the fourth
-    assert "38.000 to 42.000" in shown
-    assert "41.000" in shown  # the unbiased estimate, which the interval is around
+    assert "37.000 to 43.000" in shown
+    assert "41.000" in shown  # the unbiased estimate
 
 
 def test_the_table_of_the_largest_fits_a_terminal() -> None:

@@ -41,6 +41,8 @@ GROUPS = pa.table(
         "standard_error": [0.5, None, None],
         "lower": [4.0, -10.0, None],
         "upper": [6.0, 30.0, None],
+        "lower_simultaneous": [3.5, -10.0, None],
+        "upper_simultaneous": [6.5, 30.0, None],
     }
 )
 PRIVATE = GROUPS.append_column("ratio", pa.array([5.0, None, None])).append_column(
@@ -74,6 +76,8 @@ def test_the_page_of_groups(public):
     assert ("share of users" in text) == (not public)
     assert ("0.5000 ± 0.0100" in text) == (not public)
     assert "withheld" in text
+    assert "<td>3.5 to 6.5</td>" in text  # whoever reads the largest has picked it by looking
+    assert "all groups together" in text
     # The interval is drawn where the bounds say: 5 is 15/40 of the way.
     assert f'cx="{4 + 420 * 15 / 40:.1f}"' in text
     assert text.count("<circle") == 1

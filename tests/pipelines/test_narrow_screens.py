@@ -26,8 +26,10 @@ WIDE = 80
 LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2
 NUMBERS = {
     "estimate": -123456.789012, "standard_error": 0.000123456789, "lower": -987654.321012,
-    "upper": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
+    "upper": -0.000987654321, "lower_simultaneous": -987654.321012,
+    "upper_simultaneous": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
 }  # fmt: skip
+OF_ALL = ("lower_of_all", "upper_of_all")
 SHARES = dict.fromkeys(NUMBERS, 1.0)
 
 
@@ -166,7 +168,7 @@ def test_the_largest_shares_of_categories_are_shown_and_where_all_are(workspace)
     table = pa.table(
         {"attribute": [part[0] for part in parts], "value": [f"v{part[1]}" for part in parts]}
         | {name: [part[2] for part in parts]
-           for name in ("estimate", "standard_error", "lower", "upper")}
+           for name in ("estimate", "standard_error", "lower", "upper", *OF_ALL)}
     )  # fmt: skip
     folder = workspace / ("long" * WIDE)[:WIDE]
     folder.mkdir()
@@ -187,7 +189,7 @@ def test_the_largest_shares_of_categories_are_shown_and_where_all_are(workspace)
 @pytest.mark.parametrize("shares", [False, True])
 def test_a_release_shows_its_shares_if_it_has_any(workspace, shares) -> None:
     pq.write_table(columns({"coordinate": "f"}, NUMBERS), workspace / "vector-mean.parquet")
-    table = columns({"attribute": "city", "value": "1"}, SHARES)
+    table = columns({"attribute": "city", "value": "1"}, SHARES | dict.fromkeys(OF_ALL, 1.0))
     pq.write_table(table, workspace / "frequencies.parquet")
     text = shown(vector_mean.show, str(workspace), shares, 0.95)
     assert "1 of 1 coordinates" in text

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.views import facts, pages
+from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 
 _ROWS = 200
@@ -47,7 +47,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     """
     top = table.slice(0, _ROWS)
     request = statement["asked"]
-    largest = max(top["upper"].to_pylist(), default=1.0)
+    largest = max(top[selected.UPPER].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
         "pipelines.metrics.heavy_hitters",
@@ -69,17 +69,16 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
 
 def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
     """One string with its bar, the interval as a line across the bar's end."""
-    pixels = {
-        name: _SCALE * max(row[name], 0.0) / largest for name in ("estimate", "lower", "upper")
-    }
+    lower, upper = selected.ends(row)
+    ends = [_SCALE * max(share, 0.0) / largest for share in (row["estimate"], lower, upper)]
     bar = (
         f'<svg class="bar" width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
-        f'<rect y="1" width="{pixels["estimate"]:.1f}" height="12" fill="#8fb3d9"/>'
-        f'<line x1="{pixels["lower"]:.1f}" x2="{pixels["upper"]:.1f}" y1="7" y2="7" '
+        f'<rect y="1" width="{ends[0]:.1f}" height="12" fill="#8fb3d9"/>'
+        f'<line x1="{ends[1]:.1f}" x2="{ends[2]:.1f}" y1="7" y2="7" '
         'stroke="#1c3f66" stroke-width="1.5"/></svg>'
     )
     shares = f"<td>{100 * row['estimate']:.4f}</td><td>{100 * row['standard_error']:.4f}</td>"
-    interval = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    interval = f"<td>{100 * lower:.4f} to {100 * upper:.4f}</td>"
     return f'<tr><th class="code">{html.escape(label)}</th>{shares}{interval}<td>{bar}</td></tr>\n'
 
 
@@ -101,9 +100,9 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
 def show(screen: Console, table: pa.Table, confidence: float) -> None:
     """The most frequent strings, as a table."""
     if not len(table):
-        screen.print("no string stands out")
+        screen.print("no string stands out of the noise")
         return
-    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval of all together")
     title = f"the {min(_SHOWN, len(table))} most frequent of {len(table):,} strings"
     shown = numbers_table(("string",), headings, title)
     top = table.slice(0, _SHOWN)
@@ -112,6 +111,6 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
             Text(label),  # a plain string would be read as markup
             f"{100 * row['estimate']:.3f}",
             f"{100 * row['standard_error']:.3f}",
-            f"{100 * row['lower']:.3f} to {100 * row['upper']:.3f}",
+            "{:.3f} to {:.3f}".format(*(100 * end for end in selected.ends(row))),
         )
     screen.print(shown)

@@ -230,8 +230,9 @@ class Mean(Metric):
         else:
             labels = {"group": self.groups.groups.labels()}
             if self.public is None:
-                means = group_means(self.inner, counts, *sure)
-                return {result.TABLE: result.group_table(labels, means, bounds)}
+                together = result.joint(sure[0], len(labels["group"])), sure[1]
+                means, wider = (group_means(self.inner, counts, *s) for s in (sure, together))
+                return {result.TABLE: result.group_table(labels, means, wider, bounds)}
             parts = list(self.public.parts(counts))
             table = result.mean_table(parts, labels, self.inner, bounds, self.min_reports, *sure)
         return {} if table is None else {result.TABLE: table}

@@ -12,6 +12,7 @@ from mechanisms.channel import Counts
 from mechanisms.mean.group_means import GroupMeans
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.scalar import ScalarMean
+from pipelines.views.selected import LOWER, UPPER
 from transforms.encoders.bounds import Bounds
 
 TABLE = "mean.parquet"
@@ -29,7 +30,9 @@ def mean_table(
     """The published table of one mean, or of public groups; None if none may be published.
 
     A row for each part: estimate (inside the bounds), unbiased (before it was moved there),
-    standard_error, lower and upper of its interval, n; nulls where reports are too few.
+    standard_error, lower and upper of its interval, n; nulls where reports are too few. Among
+    groups also lower_simultaneous and upper_simultaneous, of intervals that cover all groups'
+    means together.
 
     Args:
         parts: the counts of messages of each.
@@ -43,7 +46,26 @@ def mean_table(
     means = [_estimated(mechanism, part, confidence, worst, least) for part in parts]
     if all(mean is None for mean in means):
         return None
-    return pa.table({**labels, **_columns(means, bounds)})
+    columns = _columns(means, bounds)
+    if labels:
+        together = joint(confidence, len(parts))
+        wider = [_estimated(mechanism, part, together, worst, least) for part in parts]
+        columns |= _simultaneous(_columns(wider, bounds))
+    return pa.table({**labels, **columns})
+
+
+def joint(confidence: float, comparisons: int) -> float:
+    """Of each of several intervals that are to cover together (Bonferroni).
+
+    >>> round(joint(0.95, 10), 4)
+    0.995
+    """
+    return 1 - (1 - confidence) / comparisons
+
+
+def _simultaneous(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """The ends of intervals, under the names that they have where they cover all groups."""
+    return {LOWER: columns["lower"], UPPER: columns["upper"]}
 
 
 def _estimated(
@@ -80,12 +102,20 @@ def _row(mean: MeanEstimate, bounds: Bounds) -> dict[str, float]:
     }
 
 
-def group_table(labels: Mapping[str, pa.Array], means: GroupMeans, bounds: Bounds) -> pa.Table:
+def group_table(
+    labels: Mapping[str, pa.Array], means: GroupMeans, wider: GroupMeans, bounds: Bounds
+) -> pa.Table:
     """The published table of private groups.
 
     As that of public ones, but for `ratio` in the place of `unbiased` (the quotient of two unbiased
     sums, null where no user may be in the group), and share and share_standard_error in the place
     of n, which nobody knows.
+
+    Args:
+        labels: the columns that name them.
+        means: of each group.
+        wider: the same, with intervals that cover all groups together.
+        bounds: what numbers were clipped to.
     """
 
     def scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -97,6 +127,8 @@ def group_table(labels: Mapping[str, pa.Array], means: GroupMeans, bounds: Bound
         "standard_error": means.standard_error * bounds.half,
         "lower": np.clip(scaled(means.lower), bounds.low, bounds.high),
         "upper": np.clip(scaled(means.upper), bounds.low, bounds.high),
+        LOWER: np.clip(scaled(wider.lower), bounds.low, bounds.high),
+        UPPER: np.clip(scaled(wider.upper), bounds.low, bounds.high),
         "ratio": ratio,
         "share": means.share,
         "share_standard_error": means.share_error,

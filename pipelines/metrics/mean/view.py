@@ -10,7 +10,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.views import facts, pages
+from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 
 _ROWS = 500
@@ -40,6 +40,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         high=f"{bounds['high']:g}",
         how=html.escape(bounds["how"]),
         confidence=f"{100 * request['confidence']:g} %",
+        together="all groups together" if "group" in table.column_names else "by itself",
         covers=html.escape(statement["error"]["covers"]),
         promises=facts.promises(statement),
         exactly=html.escape(statement["published_exactly"]),
@@ -64,10 +65,9 @@ def number(value: float | None) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """Both ends of a row's interval."""
-    if row["lower"] is None:
-        return "withheld"
-    return f"{number(row['lower'])} to {number(row['upper'])}"
+    """Both ends of a row's interval: among others', that which covers with all of them."""
+    lower, upper = selected.ends(row)
+    return "withheld" if lower is None else f"{number(lower)} to {number(upper)}"
 
 
 def _last(table: pa.Table) -> str:
@@ -90,7 +90,8 @@ def _row(label: str, row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
 
 def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
     """The interval as a line, the estimate as a dot."""
-    if row["lower"] is None:
+    lower, upper = selected.ends(row)
+    if lower is None:
         return ""
     low, half = bounds["low"], bounds["high"] / 2 - bounds["low"] / 2
 
@@ -103,7 +104,7 @@ def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
     return (
         f'<svg width="{_SCALE + 8}" height="14" role="img" aria-hidden="true">'
         f'<rect x="4" y="6" width="{_SCALE}" height="2" fill="#e5e8eb"/>'
-        f'<line x1="{at(row["lower"]):.1f}" x2="{at(row["upper"]):.1f}" y1="7" y2="7" '
+        f'<line x1="{at(lower):.1f}" x2="{at(upper):.1f}" y1="7" y2="7" '
         f'stroke="#8fb3d9" stroke-width="6"/>{dot}</svg>'
     )
 
@@ -130,7 +131,8 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
     """The means, or the first of them, as a table on the screen."""
     grouped = "group" in table.column_names
     title = f"{min(_SHOWN, len(table))} of {len(table):,} groups" if grouped else None
-    headings = ("estimate", "± s.e.", f"{100 * confidence:g} % interval")
+    interval_of = selected.heading(confidence, len(table) if grouped else 1)
+    headings = ("estimate", "± s.e.", interval_of)
     shown = numbers_table(("group" if grouped else "",), headings, title)
     for label, row in zip(labels(table), table.slice(0, _SHOWN).to_pylist(), strict=False):
         shown.add_row(

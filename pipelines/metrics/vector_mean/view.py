@@ -15,7 +15,7 @@ from rich.text import Text
 from pipelines import release
 from pipelines.metrics.mean.view import interval, number
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
-from pipelines.views import facts, pages
+from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.pictures import DARK, frame, picture
 from transforms.encoders.rows import SHORTENED
@@ -188,7 +188,7 @@ def show(screen: Console, folder: str, shares: bool, confidence: float) -> None:
 def _show_numbers(screen: Console, table: pa.Table, confidence: float) -> None:
     """The first coordinates, as a table."""
     shrunk = ["shrunk"] if "shrunk" in table.column_names else []
-    headings = ["estimate", "± s.e.", f"{100 * confidence:g} % interval", *shrunk]
+    headings = ["estimate", "± s.e.", selected.heading(confidence, len(table)), *shrunk]
     title = f"{min(_SHOWN, len(table))} of {len(table):,} coordinates"
     shown = numbers_table(("coordinate",), headings, title)
     for row in table.slice(0, _SHOWN).to_pylist():
@@ -201,7 +201,7 @@ def _show_numbers(screen: Console, table: pa.Table, confidence: float) -> None:
 def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str) -> None:
     """The largest shares of each category, as a table, and where all of them are."""
     attributes = table["attribute"].unique().to_pylist()
-    headings = ("share %", "± s.e.", f"{100 * confidence:g} % interval")
+    headings = ("share %", "± s.e.", selected.heading(confidence, len(table)))
     words = f"{min(_SHOWN, len(attributes))} of {len(attributes):,} categories"
     title = f"the {_LARGEST} largest shares in each of {words}"
     shown = numbers_table(("category", "value"), headings, title)
@@ -210,12 +210,14 @@ def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str)
         for row in own.sort_by([("estimate", "descending")]).slice(0, _LARGEST).to_pylist():
             shown.add_row(Text(attribute), Text(row["value"]), *_percents(row))
     screen.print(shown)
+    if remark := selected.remark(table, "lower_of_all"):
+        screen.print(remark, highlight=False)
     words = f"all {len(table):,} shares: {path}"
     screen.print(words, highlight=False, markup=False, soft_wrap=True)
 
 
 def _percents(row: Mapping[str, Any]) -> list[str]:
     """The numbers of a share; dashes where nobody reported the category."""
-    parts = ("estimate", "standard_error", "lower", "upper")
-    cells = {name: None if row[name] is None else 100 * row[name] for name in parts}
-    return [number(cells["estimate"]), number(cells["standard_error"]), interval(cells)]
+    numbers = (row["estimate"], row["standard_error"], *selected.ends(row))
+    share, error, lower, upper = (None if x is None else 100 * x for x in numbers)
+    return [number(share), number(error), interval({"lower": lower, "upper": upper})]
