@@ -12,6 +12,7 @@ import numpy as np
 
 from mechanisms.channel import Counts, Floats, Mechanism, require_integer
 from mechanisms.distribution.limits import NoiseBound, limits
+from mechanisms.distribution.prefixes import PrefixSums
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
@@ -55,8 +56,11 @@ class Summary(NamedTuple):
         lower: (bins,) limits of each share.
         upper: (bins,)
         cumulative: (bins,) the sums of the estimates.
-        cumulative_lower: (bins,) limits of the share of values up to each bin's upper edge.
+        cumulative_lower: (bins,) limits of the share of values up to each bin's upper edge: of the
+            values as rounding moved them, and of these themselves where they lie evenly.
         cumulative_upper: (bins,)
+        sure_lower: (bins,) the same, whatever the distribution: a bin's share wider, or more.
+        sure_upper: (bins,)
         quantiles: (k, 3) the estimate and the limits of each quantile.
         mean: straight from the counts.
         mean_of_estimate: of the estimated shares; biased.
@@ -74,6 +78,8 @@ class Summary(NamedTuple):
     cumulative: Floats
     cumulative_lower: Floats
     cumulative_upper: Floats
+    sure_lower: Floats
+    sure_upper: Floats
     quantiles: Floats
     mean: Estimated
     mean_of_estimate: float
@@ -87,8 +93,8 @@ class DistributionEstimator:
 
     The inputs of the mechanism are grid points of [-1, 1], to which values are rounded by a coin
     that keeps their mean. So bins hold values that were moved by up to half a bin: a bin's share
-    is that of the moved values, while the limits of F and of quantiles, and the mean, are those
-    of the values as they were.
+    is that of the moved values, and so are sums of shares, while sure limits of F, quantiles and
+    the mean are those of the values as they were.
 
     Attributes:
         mechanism: any channel that determines its inputs' distribution.
@@ -140,6 +146,24 @@ class DistributionEstimator:
     def ramps(self) -> Ramps:
         """The averages whose limits are those of F."""
         return Ramps(self.reconstruction, self.span)
+
+    @cached_property
+    def prefixes(self) -> PrefixSums:
+        """The sums of shares, whose limits take it for granted that values lie evenly."""
+        return PrefixSums(self.reconstruction)
+
+    def expected_length(self, n: int, confidence: float) -> float:
+        """How long the limits of cumulative shares will be on average, for uniform values.
+
+        Args:
+            n: how many reports.
+            confidence: of the limits.
+        """
+        return min(self.prefixes.expected_length(n, confidence), self._sure_length(n, confidence))
+
+    def _sure_length(self, n: int, confidence: float) -> float:
+        """The same of sure limits at edges: from the point before to the one after."""
+        return self.ramps.expected_length(n, confidence) + 1 / (self.mechanism.inputs - 1)
 
     @cached_property
     def _share_bound(self) -> NoiseBound:
@@ -198,8 +222,12 @@ class DistributionEstimator:
         low, high = self.ramps.distribution_limits(array, n, confidence)
         # Up to an edge there are at least as many values as to the point before it, and at most
         # as many as to the point after it.
-        edge_limits = _around(sums, low, np.append(high[1:], 1.0))
-        edge_limits[0][-1] = 1.0
+        sure = _around(sums, low, np.append(high[1:], 1.0))
+        sure[0][-1] = 1.0
+        limits_of_sums = sure
+        # Which of the two is shorter is foreseen: a look at the reports would cost confidence.
+        if self.prefixes.expected_length(n, confidence) < self._sure_length(n, confidence):
+            limits_of_sums = _around(sums, *self.prefixes.limits(array, shares, n, confidence))
         quantile = quantiles(probabilities, shares, self.edges)
         around = _around(quantile, *quantile_limits(probabilities, low, high, self.points))
         return Summary(
@@ -210,7 +238,8 @@ class DistributionEstimator:
             np.sqrt(self._share_bound.variance(unbiased, n)),
             *_around(shares, *self._share_limits(unbiased, n, confidence)),
             sums,
-            *edge_limits,
+            *limits_of_sums,
+            *sure,
             np.stack([quantile, *around], axis=1),
             self._mean(array, n, confidence),
             float(shares @ self.points),

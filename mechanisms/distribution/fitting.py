@@ -32,8 +32,8 @@ class DistributionDesign:
 
     Attributes:
         design: the mechanism and what it guarantees.
-        span: over how many grid points limits of F average.
-        expected_length: of the 95 % limits of F, on average over the grid, for uniform values.
+        span: over how many grid points sure limits of F average.
+        expected_length: of the 95 % limits of cumulative shares, on average, for uniform values.
     """
 
     design: Design[Any]
@@ -134,5 +134,6 @@ def _planned(fitted: Design[Any], expected: int) -> DistributionDesign:
             f"{fitted.name} does not serve {fitted.mechanism.inputs} bins here: {error}; "
             f"{', '.join(preferred())} serve any number"
         ) from None
-    ramps = best_ramps(reconstruction, expected)
-    return DistributionDesign(fitted, ramps.span, ramps.expected_length(expected, 0.95))
+    collector = DistributionEstimator(fitted.mechanism, best_ramps(reconstruction, expected).span)
+    length = collector.expected_length(expected, 0.95)
+    return DistributionDesign(fitted, collector.span, length)

@@ -28,7 +28,7 @@ LOW, HIGH = -20.0, 80.0
 BEYOND = 55_500_000_123.0  # a canary: clipped to the upper bound
 BINS = [
     "low", "high", "estimate", "unbiased", "standard_error", "lower", "upper", "cumulative",
-    "cumulative_lower", "cumulative_upper",
+    "cumulative_lower", "cumulative_upper", "cumulative_lower_sure", "cumulative_upper_sure",
 ]  # fmt: skip
 # No interval of a test may miss by chance: these releases are not seeded.
 CERTAIN = "0.999999999999"
@@ -167,6 +167,7 @@ def test_shares_are_a_distribution_and_lie_in_their_intervals(release: Shape) ->
     for middle, low, high in (
         ("estimate", "lower", "upper"),
         ("cumulative", "cumulative_lower", "cumulative_upper"),
+        ("cumulative", "cumulative_lower_sure", "cumulative_upper_sure"),
     ):
         assert np.all(0 <= bins[low])
         assert np.all(bins[low] <= bins[middle])
@@ -178,8 +179,8 @@ def test_the_truth_lies_in_every_interval(release: Shape) -> None:
     """F at each edge, the quantiles, the mean: of the numbers as they were, clipped."""
     bins, values = release.bins, release.values
     truth = np.array([np.mean(values <= edge) for edge in bins["high"]])
-    assert np.all(bins["cumulative_lower"] <= truth + 1e-9)
-    assert np.all(truth <= bins["cumulative_upper"] + 1e-9)
+    assert np.all(bins["cumulative_lower_sure"] <= truth + 1e-9)
+    assert np.all(truth <= bins["cumulative_upper_sure"] + 1e-9)
     ordered = np.sort(values)
     for row in release.quantiles:
         exact = ordered[math.ceil(row["p"] * len(values) - 1e-9) - 1]

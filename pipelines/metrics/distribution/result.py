@@ -18,9 +18,12 @@ TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
 _COVERS = (
     "Intervals cover with the stated probability, each for itself, whatever the distribution: the "
     "randomisation of the reports, and the choice of users too if these are a random sample of a "
-    "population. Those of quantiles, of the mean and of the cumulative shares hold for the numbers "
-    "as they were, clipped to the bounds; those of single bins for numbers moved at random by up "
-    "to half a bin. Standard errors of shares cover the randomisation alone."
+    "population. Those of quantiles, of the mean and the sure ones of cumulative shares hold for "
+    "the numbers as they were, clipped to the bounds; those of single bins for numbers moved at "
+    "random by up to half a bin. So do the shorter ones of cumulative shares, for the numbers of "
+    "those who reported: they hold for these as they were where they lie evenly between the "
+    "middles of bins, and a spike may lie outside. Standard errors of shares cover the "
+    "randomisation alone."
 )
 
 
@@ -30,7 +33,8 @@ def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
     Columns: low and high; estimate (by expectation maximisation), unbiased (straight from the
     counts), standard_error, lower and upper of the share of numbers in the bin, moved as rounding
     moves them; cumulative (the sum of the estimates), cumulative_lower and cumulative_upper of the
-    share of numbers up to `high`.
+    share of numbers up to `high`, where they lie evenly in their bins, and cumulative_lower_sure
+    and cumulative_upper_sure of the same, whatever the distribution.
     """
     edges = scaled(summary.edges, bounds)
     names = (
@@ -38,6 +42,10 @@ def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
         "cumulative_lower", "cumulative_upper",
     )  # fmt: skip
     columns = {name: getattr(summary, name) for name in names}
+    columns |= {
+        "cumulative_lower_sure": summary.sure_lower,
+        "cumulative_upper_sure": summary.sure_upper,
+    }
     return pa.table({"low": edges[:-1], "high": edges[1:]} | columns)
 
 

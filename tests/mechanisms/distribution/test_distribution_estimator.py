@@ -70,6 +70,7 @@ def test_what_is_published_is_consistent(name: str, smooth_: bool) -> None:
     pairs = [
         (summary.estimate, summary.lower, summary.upper),
         (summary.cumulative, summary.cumulative_lower, summary.cumulative_upper),
+        (summary.cumulative, summary.sure_lower, summary.sure_upper),
         (estimate, lower, upper),
     ]
     for middle, low, high in pairs:
