@@ -77,10 +77,7 @@ def carry_out(
     try:
         counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
     except Exception:
-        # Beam wraps what a worker raises in text of its own, so the counter says what the exception
-        # cannot.
-        if LOST in live():
-            raise FailedError(_LOST) from None
+        require_nothing_lost()
         if TAKEN not in live():
             raise
         raise RequestError(
@@ -95,6 +92,18 @@ def carry_out(
     if not release.holds_release(job.options.output):
         raise _unpublished(job, counted, job.withheld(counted))
     return True
+
+
+def require_nothing_lost() -> None:
+    """Say of a job that has failed that its engine lost something, if that is why.
+
+    Beam wraps what a worker raises in text of its own, so a counter says what the exception cannot.
+
+    Raises:
+        FailedError: it is.
+    """
+    if LOST in live():
+        raise FailedError(_LOST) from None
 
 
 def conclude(job: Job, screen: console.Screen) -> None:

@@ -7,7 +7,7 @@ they pass, and a collector compares them with what it has counted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -20,9 +20,13 @@ from transforms.shuffle import Batches
 BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
 PERTURBED = "rows that were perturbed"
 SENT = "messages of each batch"
+PASSED = "messages between two parties"
 
 Flow = Mapping[str, Any]
-"""Name -> how many: an array of SENT, as many numbers as there are batches."""
+"""Name -> how many: an array of SENT, as many numbers as there are batches.
+
+PASSED stands in the place of SENT where the shuffler is another party's.
+"""
 
 
 class LostError(Exception):
@@ -42,6 +46,8 @@ class Shuffled(NamedTuple):
 
     def passed(self, flow: Flow) -> int:
         """How many of the messages that were sent must have come."""
+        if PASSED in flow:
+            return int(flow[PASSED])
         sent = np.asarray(flow.get(SENT, [0]))
         if self.batches.number > 1:  # a message a user
             return int(sent[sent >= self.least].sum())
@@ -69,6 +75,11 @@ def reporting(blocks: beam.PCollection, label: str) -> beam.PCollection:
     return blocks | label >> beam.Map(_reporting)
 
 
+def passing(messages: beam.PCollection) -> beam.PCollection:
+    """(name, count) of messages, or reports, that come from another party or go to it."""
+    return messages | "Messages passed" >> beam.Map(_passed)
+
+
 def summed(*parts: beam.PCollection) -> beam.PCollection:
     """(name, count) pairs of a `Flow`, one for each name."""
     return parts | "Flow" >> beam.Flatten() | "Add up flow" >> beam.CombinePerKey(sum)
@@ -80,6 +91,10 @@ def _perturbed(block: CellBlock | RowBlock) -> tuple[str, Any]:
 
 def _reporting(block: CellBlock | RowBlock) -> tuple[str, Any]:
     return SENT, np.array([block.size])
+
+
+def _passed(messages: Sized) -> tuple[str, Any]:
+    return PASSED, len(messages)
 
 
 def _sent(messages: Any, batches: Batches) -> tuple[str, Any]:

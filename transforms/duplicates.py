@@ -9,13 +9,14 @@ another seal of the same message. Honest clients' seals all differ, each having 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
@@ -26,6 +27,7 @@ from transforms.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of
 from transforms.progress import tally
 
 _SEAL = np.dtype([("metric", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))])
+_DROPPED = "dropped"
 _COMPACT_AT = 1 << 18  # reports read between two compactions of a bucket's state
 
 Rows = NDArray[np.void]
@@ -38,9 +40,21 @@ def _draw() -> tuple[int, int]:
     return first, second
 
 
+class Distinct(NamedTuple):
+    """What is left, and what is not.
+
+    Attributes:
+        reports: blocks.
+        dropped: numbers that add up to how many reports were dropped.
+    """
+
+    reports: beam.PCollection
+    dropped: beam.PCollection
+
+
 @dataclass
 class DropDuplicates(beam.PTransform):
-    """Blocks of submitted reports in, and out again with one report of each id in a window.
+    """Blocks of submitted reports in; `Distinct`, with one report of each id in a window, out.
 
     Of sealed ones there is one of each seal besides. A bucket's memory is its number of ids,
     however often they came.
@@ -63,22 +77,19 @@ class DropDuplicates(beam.PTransform):
         if self.form.shuffled:
             raise ValueError("shuffled reports have no ids: drop duplicates before the shuffle")
 
-    def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        once: beam.PCollection = (
-            reports
-            | "Partition by id"
-            >> beam.ParDo(PartitionIdsDoFn(self.buckets, self.multipliers, self.open_rng))
-            | "Group by id bucket" >> GroupOnce()
-            | "One report of each id" >> beam.ParDo(OneOfEachDoFn(self.fingerprint, self.form))
-        )
+    def expand(self, reports: beam.PCollection) -> Distinct:
+        partition = PartitionIdsDoFn(self.buckets, self.multipliers, self.open_rng)
+        once = _distinct(reports, "id", partition, OneOfEachDoFn(self.fingerprint, self.form))
         if not self.form.sealed:
             return once
-        return once | "By seal" >> DropCopiedSeals(self.fingerprint, self.form, self.buckets)
+        seals = DropCopiedSeals(self.fingerprint, self.form, self.buckets)
+        left, dropped = once.reports | "By seal" >> seals
+        return Distinct(left, (once.dropped, dropped) | "Both" >> beam.Flatten())
 
 
 @dataclass
 class DropCopiedSeals(beam.PTransform):
-    """Blocks of sealed reports in, submitted or shuffled, and out again with one of each seal.
+    """Blocks of sealed reports in, submitted or shuffled; `Distinct`, with one of each seal, out.
 
     Attributes:
         fingerprint: of the plan, 16 bytes.
@@ -92,13 +103,21 @@ class DropCopiedSeals(beam.PTransform):
     buckets: int = 64
     multipliers: tuple[int, int] = field(default_factory=_draw)
 
-    def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        return (
-            reports
-            | "Partition by seal" >> beam.ParDo(PartitionSealsDoFn(self.buckets, self.multipliers))
-            | "Group by seal bucket" >> GroupOnce()
-            | "One report of each seal" >> beam.ParDo(OneSealDoFn(self.fingerprint, self.form))
-        )
+    def expand(self, reports: beam.PCollection) -> Distinct:
+        partition = PartitionSealsDoFn(self.buckets, self.multipliers)
+        return _distinct(reports, "seal", partition, OneSealDoFn(self.fingerprint, self.form))
+
+
+def _distinct(
+    reports: beam.PCollection, name: str, partition: beam.DoFn, choose: beam.DoFn
+) -> Distinct:
+    """One report of each name; what was dropped is counted before and behind the grouping."""
+    parts = beam.ParDo(partition).with_outputs(_DROPPED, main="rows")
+    rows = reports | f"Partition by {name}" >> parts
+    choice = beam.ParDo(choose).with_outputs(_DROPPED, main="reports")
+    once = rows.rows | f"Group by {name} bucket" >> GroupOnce() | f"One of each {name}" >> choice
+    dropped = (rows[_DROPPED], once[_DROPPED]) | f"Dropped by {name}" >> beam.Flatten()
+    return Distinct(once.reports, dropped)
 
 
 def lots(form: Form) -> np.dtype[np.void]:
@@ -141,9 +160,12 @@ class PartitionIdsDoFn(PartitionDoFn):
         mixed = (self._words(rows["record"]) * self._multipliers).sum(axis=1, dtype=np.uint64)
         return bucket_of(mixed, self._buckets)
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
+    def finish_bundle(self) -> Iterator[Any]:
         for window, waiting in self._waiting.items():
-            self._waiting[window] = [self._one(np.concatenate(waiting))]
+            rows = np.concatenate(waiting)
+            self._waiting[window] = [kept := self._one(rows)]
+            lost = WindowedValue(_lost(rows, kept), window.max_timestamp(), [window])
+            yield TaggedOutput(_DROPPED, lost)
         yield from super().finish_bundle()
 
     def _words(self, records: Records) -> NDArray[np.uint64]:
@@ -151,7 +173,7 @@ class PartitionIdsDoFn(PartitionDoFn):
         return np.asarray(records["report_id"], np.uint64)
 
     def _one(self, rows: Rows) -> Rows:
-        return _tallied(rows, one_of_each)
+        return one_of_each(rows)
 
 
 class PartitionSealsDoFn(PartitionIdsDoFn):
@@ -162,7 +184,7 @@ class PartitionSealsDoFn(PartitionIdsDoFn):
         return np.ascontiguousarray(records["sealed"][:, -16:]).view("<u8").astype(np.uint64)
 
     def _one(self, rows: Rows) -> Rows:
-        return _tallied(rows, one_of_each_seal)
+        return one_of_each_seal(rows)
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
@@ -173,8 +195,8 @@ class OneOfEachDoFn(beam.DoFn):
     def __init__(self, fingerprint: bytes, form: Form, compact_at: int = _COMPACT_AT) -> None:
         self._fingerprint, self._form, self._compact_at = fingerprint, form, compact_at
 
-    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Reports]:
-        kept, pending = [np.empty(0, lots(self._form))], 0
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        kept, pending, lost = [np.empty(0, lots(self._form))], 0, 0
         for piece in bucket[1]:
             rows = np.frombuffer(piece, lots(self._form))
             kept.append(rows)
@@ -182,30 +204,34 @@ class OneOfEachDoFn(beam.DoFn):
             # A flood of copies is put together as it comes, so that memory goes by ids and not by
             # reports.
             if pending >= max(self._compact_at, kept[0].size):
-                kept, pending = [self._one(np.concatenate(kept))], 0
-        records = np.ascontiguousarray(self._one(np.concatenate(kept))["record"])
+                rows = np.concatenate(kept)
+                kept, pending = [self._one(rows)], 0
+                lost += _lost(rows, kept[0])
+        rows = np.concatenate(kept)
+        one = self._one(rows)
+        yield TaggedOutput(_DROPPED, lost + _lost(rows, one))
+        records = np.ascontiguousarray(one["record"])
         reports = Reports(self._fingerprint, self._form, records).where(records["length"] > 0)
         if len(reports):
             yield reports
 
     def _one(self, rows: Rows) -> Rows:
-        return _tallied(rows, one_of_each)
+        return one_of_each(rows)
 
 
 class OneSealDoFn(OneOfEachDoFn):
     """One report of each seal in a bucket."""
 
     def _one(self, rows: Rows) -> Rows:
-        return _tallied(rows, one_of_each_seal)
+        return one_of_each_seal(rows)
 
 
-def _tallied(rows: Rows, choose: Callable[[Rows], Rows]) -> Rows:
-    """The chosen rows, with the count of the reports that were dropped."""
-    kept = choose(rows)
-    dropped = np.count_nonzero(rows["lot"]) - np.count_nonzero(kept["lot"])
+def _lost(rows: Rows, kept: Rows) -> int:
+    """How many reports were dropped; echoes are none."""
+    dropped = int(np.count_nonzero(rows["lot"]) - np.count_nonzero(kept["lot"]))
     if dropped:
-        tally(DUPLICATE, int(dropped))
-    return kept
+        tally(DUPLICATE, dropped)
+    return dropped
 
 
 def one_of_each(rows: Rows) -> Rows:

@@ -41,7 +41,8 @@ class DropRepeats(beam.PTransform):
             | "Next window" >> beam.WindowInto(reports.windowing.windowfn)
         )
         both = (reports, echoes) | "With echoes" >> beam.Flatten()
-        return both | "Once each" >> DropDuplicates(self.fingerprint, self.form)
+        once = both | "Once each" >> DropDuplicates(self.fingerprint, self.form)
+        return once.reports
 
 
 @typehints.with_input_types(Reports)

@@ -36,6 +36,7 @@ from mechanisms.wire.screening import Expected, Screened, merged, tallied
 MAGIC = b"\x89HUSHB\r\n"
 
 _HEADER = struct.Struct("<8sHH16s")
+HEADER = _HEADER.size  # bytes
 _BLOCK = 1 << 22  # bytes read at a time: far more than the longest record of 2 + 65,535
 # Records of foreign lengths are skipped one by one. A file with more of them than this is not a
 # damaged file but one made to keep readers busy, and the rest of it is not read.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -131,11 +132,18 @@ class Chosen(NamedTuple):
         files: those that are collected.
         copies: how many reports are in those that are not.
         batches: whose they are -> a file of each.
+        reports: batch -> how many reports its files hold.
     """
 
     files: tuple[str, ...]
     copies: int
     batches: Mapping[str, str]
+    reports: Mapping[str | None, int]
+
+    @property
+    def size(self) -> int | None:
+        """How many reports there are in all; None if a file does not say it."""
+        return None if None in self.reports else sum(self.reports.values())
 
 
 def once_each(files: Sequence[str]) -> Chosen:
@@ -163,7 +171,10 @@ def once_each(files: Sequence[str]) -> Chosen:
         )
     _require_unlike(nameless, len(files))
     batches = {batch: file for (batch, _), file in reversed(first.items())}
-    return Chosen(tuple(file for file in files if file in kept), copies, batches)
+    reports = Counter[str | None]()
+    for file in kept:
+        reports[marks[file].batch] += marks[file].reports
+    return Chosen(tuple(file for file in files if file in kept), copies, batches, reports)
 
 
 def _require_unlike(nameless: Sequence[str], files: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -9,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.channel import Guarantee
+from mechanisms.wire.binary import HEADER
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs
@@ -28,12 +31,14 @@ from pipelines.plan.document import Plan
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
+from pipelines.publishing import require_nothing_lost
 from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen, rejects
 from pipelines.views.wording import upward
 from transforms import report_tables
-from transforms.progress import ROWS
+from transforms.conservation import LostError
+from transforms.progress import LOST, REPORTS, ROWS, tally
 from transforms.reports import BinarySink
 
 _STANDARD_INPUT = "-"
@@ -94,12 +99,45 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     telemetry = inputs.open_telemetry(request.inputs)
     ready = _held_against(parted, places, telemetry)
     job = SubmitReports(parted, ready, telemetry.files, request.output, pem, _naming(request, plan))
-    counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
+    try:
+        counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
+        if counted is not None:
+            _require_written(request.output, counted.get(REPORTS), Form(sealed=pem is not None))
+    except Exception:
+        _take_back(request.output)
+        require_nothing_lost()
+        raise
     if counted is not None:
         if FileSystems.exists(unfinished(request.output)):
             FileSystems.delete([unfinished(request.output)])
         _say(request.output, {name: size for name, size in counted.items() if name != ROWS})
     return DONE
+
+
+def _require_written(output: str, reports: int | None, form: Form) -> None:
+    """Refuse a file in which not all is that was perturbed.
+
+    Raises:
+        LostError: an engine has lost some.
+    """
+    if reports is None:  # a runner that cannot be asked
+        return
+    if is_parquet(output):
+        with FileSystems.open(output) as stream:
+            written = pq.ParquetFile(stream).metadata.num_rows
+    else:
+        (match,) = FileSystems.match([output])[0].metadata_list
+        written = (match.size_in_bytes - HEADER) / form.dtype.itemsize
+    if written != reports:
+        tally(LOST, 1)
+        raise LostError
+
+
+def _take_back(output: str) -> None:
+    """Remove what a job that failed has left: reports that lack some are not to be sent."""
+    with contextlib.suppress(OSError, BeamIOError, ValueError):
+        left = [path for path in (output, unfinished(output)) if FileSystems.exists(path)]
+        FileSystems.delete(left)
 
 
 def _held_against(

@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.report import Form
-from mechanisms.wire.screening import DUPLICATE
+from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, TRUNCATED
 from mechanisms.wire.sealing import KeyRing
 from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.metric import Content, Metric, Reports
@@ -31,8 +31,9 @@ from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.run import beam_options
 from pipelines.views.wording import RAW_ROWS
+from transforms.conservation import LostError, passing
 from transforms.duplicates import DropCopiedSeals
-from transforms.progress import ROWS, ever
+from transforms.progress import LOST, ROWS, ever, tally
 from transforms.reports import MessagesOf
 from transforms.unseal import Unseal
 
@@ -90,7 +91,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
 
     def pipeline(_: Sequence[Metric], target: Target) -> CollectPlan:
         _count_for_good(target)
-        return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies)
+        return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies, chosen.size)
 
     def prepared(*_: Any) -> PlanJob:
         return parted.job
@@ -119,6 +120,7 @@ class CollectPlan(beam.PTransform):
         target: where the release goes.
         open_ring: reads the private keys on each worker, if reports are sealed.
         copies: how many reports were in files that were left out, being copies of others.
+        size: how many reports the files hold, by their own account; None if they give none.
     """
 
     parted: Split
@@ -126,6 +128,7 @@ class CollectPlan(beam.PTransform):
     target: Target
     open_ring: Callable[[], KeyRing] | None = None
     copies: int = 0
+    size: int | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
@@ -133,8 +136,10 @@ class CollectPlan(beam.PTransform):
         sizes = [reports | "How many" >> Sizes("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
-            reports |= "Each seal once" >> DropCopiedSeals(self.parted.fingerprint, form)
+            once = reports | "Each seal once" >> DropCopiedSeals(self.parted.fingerprint, form)
+            reports, again = once
             sizes.append(reports | "How many seals" >> Sizes("once"))
+            sizes.append(again | "How many again" >> beam.Map(_again))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> Unseal(plain, self.open_ring)
             sizes.append(reports | "How many opened" >> Sizes("opened"))
@@ -146,13 +151,20 @@ class CollectPlan(beam.PTransform):
             | "Contents" >> beam.Flatten()
         )
         names = tuple(metric.name for metric in self.parted.metrics)
-        step = ReleaseCollectedDoFn(_of_reports(self.target), names, form.sealed, self.copies)
+        step = ReleaseCollectedDoFn(
+            _of_reports(self.target), names, form.sealed, self.copies, self.size
+        )
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
             | "Once" >> beam.Create([None])
             | "Release" >> beam.ParDo(step, AsDict(contents), AsDict(dropped), AsDict(counted))
         )
+
+
+def _again(copies: int) -> tuple[str, int]:
+    """Seals that were there already."""
+    return "again", copies
 
 
 def _of_reports(target: Target) -> Target:
@@ -176,7 +188,7 @@ class CollectMetric(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
         came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
-        contents = self.metric.collected(Reports(messages, None, came))
+        contents = self.metric.collected(Reports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
@@ -194,9 +206,11 @@ def _of_messages(content: Content) -> Content:
 class ReleaseCollectedDoFn(ReleasePlanDoFn):
     """Writes the release, with what became of the reports that were not used."""
 
-    def __init__(self, target: Target, names: tuple[str, ...], sealed: bool, copies: int) -> None:
+    def __init__(
+        self, target: Target, names: tuple[str, ...], sealed: bool, copies: int, size: int | None
+    ) -> None:
         super().__init__(target, names)
-        self._sealed, self._copies = sealed, copies
+        self._sealed, self._copies, self._size = sealed, copies, size
 
     def process(  # type: ignore[override]
         self,
@@ -205,6 +219,7 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         dropped: Mapping[str, int],
         sizes: Mapping[str, int],
     ) -> None:
+        self._require_whole(dropped, sizes)
         read, counts = sizes.get("read", 0), Counter(dropped) + Counter({COPY: self._copies})
         if self._sealed:
             seals = sizes.get("once", 0)
@@ -216,3 +231,18 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
             reports={"came": came, "dropped": dict(sorted(counts.items()))}
         )
         super().process(once, contents)
+
+    def _require_whole(self, dropped: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        """Refuse a release of fewer reports, or more, than the files say that they hold.
+
+        Raises:
+            LostError: an engine has lost some.
+        """
+        read = sizes.get("read", 0)
+        # A damaged file counts as one, whatever it holds, and is in the statement.
+        damaged = dropped.get(TRUNCATED) or dropped.get(NOT_REPORTS)
+        due = read if self._size is None or damaged else self._size - sum(dropped.values())
+        once = sizes.get("once", 0) + sizes.get("again", 0) if self._sealed else read
+        if due != read or once != read:
+            tally(LOST, 1)
+            raise LostError

@@ -30,12 +30,24 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
             _require_same(name, summary, parted, sealed)
             summaries[summary.shuffle_id] = summary
     chosen = once_each(find(patterns).files)
+    for batch, summary in summaries.items():
+        _require_all(summary, chosen.reports.get(batch, 0))
     for batch, file in chosen.batches.items():
         if batch not in summaries:
             summary = beside(file)
             summaries |= {} if summary is None else {summary.shuffle_id: summary}
     require_disjoint(chosen.batches, summaries)
     return chosen
+
+
+def _require_all(summary: Summary, reports: int) -> None:
+    """Refuse a folder in which not all is left of what its shuffle has sent on."""
+    sent_on = sum(metric.sent_on for metric in summary.metrics.values())
+    if reports != sent_on:
+        raise RequestError(
+            f"--input: shuffle {summary.shuffle_id} sent on {sent_on:,} reports, and the files in "
+            f"its folder hold {reports:,}: hand over all that the shuffle has left"
+        )
 
 
 def _require_same(folder: str, summary: Summary, parted: Split, sealed: bool) -> None:

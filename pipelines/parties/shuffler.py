@@ -27,6 +27,7 @@ from pipelines.parties.split import require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
+from pipelines.publishing import require_nothing_lost
 from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen
 
@@ -80,6 +81,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         return _conclude(request.output, screen)
     except BaseException as ending:
         _take_back(request.output, isinstance(ending, WithheldError | SharedError))
+        require_nothing_lost()
         raise
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -11,22 +12,26 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict, AsList, AsSingleton
 
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
-from pipelines.parties.batches import WriteBatch, tidy
+from pipelines.parties.batches import WriteBatch, mark_in, tidy
 from pipelines.parties.report_files import ReadAll, Sizes
 from pipelines.parties.samples import SampleIds
 from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
 from pipelines.plan.metrics import mark
+from transforms.conservation import LostError
 from transforms.duplicates import DropDuplicates
+from transforms.progress import LOST, tally
 from transforms.reports import MessagesOf
-from transforms.shuffle import Shuffle
+from transforms.shuffle import Batches, Shuffle
 from transforms.unseal import ShuffleSealed
 
-_ALL, _ONCE = "all", "all once"  # what is counted; of metrics, see `_count`
+_ALL, _ONCE, _AGAIN = "all", "all once", "again"  # what is counted; of metrics, see `_count`
+_BATCH = "batch"
 
 
 @dataclass
@@ -51,10 +56,11 @@ class ShuffleReports(beam.PTransform):
         plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys))
         step = ReadAll(self.files, self.parted.expected(form), self.keys)
         reports, dropped = begin | "Read" >> step
-        once = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
+        once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [
             reports | "How many" >> Sizes(_ALL),
             once | "How many once" >> Sizes(_ONCE),
+            copies | "How many again" >> beam.Map(_again).with_output_types(tuple[str, int]),
         ]
         shuffled = []
         for place, metric in enumerate(self.parted.metrics):
@@ -63,6 +69,7 @@ class ShuffleReports(beam.PTransform):
             sizes += [
                 mine | f"{metric.name} came" >> Sizes(_count(metric.name, "reports")),
                 mixed | f"{metric.name} sent on" >> Sizes(_count(metric.name, "sent_on")),
+                mine | f"{metric.name} by batch" >> beam.FlatMap(self._by_batch(place)),
             ]
             shuffled.append(mixed)
         shuffled_form = Form(sealed=form.sealed, shuffled=True)
@@ -89,6 +96,12 @@ class ShuffleReports(beam.PTransform):
                 AsList(written),
             )
         )
+
+    def _by_batch(self, place: int) -> Callable[[Reports], Iterator[tuple[str, int]]]:
+        """What counts a block of one metric by the batches that must each have the least number."""
+        metric = self.parted.metrics[place]
+        groups = Batches(metric.mechanism.codes, self.parted.batches(place))
+        return functools.partial(_sizes, _count(metric.name, _BATCH), bool(self.keys), groups)
 
     def _shuffle(self, place: int) -> beam.PTransform:
         """One metric's shuffler."""
@@ -121,6 +134,20 @@ class ShuffleReports(beam.PTransform):
 def _count(metric: str, what: str) -> str:
     """The name of one metric's count; no metric has a colon in its name."""
     return f"{metric}:{what}"
+
+
+def _again(copies: int) -> tuple[str, int]:
+    """Reports that were dropped for another one of their user's."""
+    return _AGAIN, copies
+
+
+def _sizes(name: str, sealed: bool, groups: Batches, reports: Reports) -> Iterator[tuple[str, int]]:
+    """A block's reports by batch: of a key where they are sealed, and of a public group if not."""
+    records = reports.records
+    batch = records["key_id"] if sealed else groups.of(records["message"])
+    batches, sizes = np.unique(batch, return_counts=True)
+    for number, size in zip(batches.tolist(), sizes.tolist(), strict=True):
+        yield _count(name, str(number)), size
 
 
 def _of(reports: Reports, place: int) -> Reports:
@@ -172,7 +199,7 @@ class SummariseDoFn(beam.DoFn):
         sample: tuple[str, ...],
         written: Sequence[str],
     ) -> None:
-        copies = sizes.get(_ALL, 0) - sizes.get(_ONCE, 0)
+        copies = sizes.get(_AGAIN, 0)
         counts = {**dropped, **({DUPLICATE: copies} if copies else {})}
         metrics = {
             name: {
@@ -182,8 +209,35 @@ class SummariseDoFn(beam.DoFn):
             }
             for name, facts in self._facts["metrics"].items()
         }
+        self._require_whole(sizes, metrics, written)
         came = sizes.get(_ALL, 0) + sum(dropped.values())
         counted = {"reports": came, "dropped": dict(sorted(counts.items())), "metrics": metrics}
         # The summary is written last: it says that the folder is whole.
         tidy(self._output)
         write(self._output, Summary(**(self._facts | counted | {"sample": sample})))
+
+    def _require_whole(
+        self,
+        sizes: Mapping[str, int],
+        metrics: Mapping[str, Mapping[str, int]],
+        written: Sequence[str],
+    ) -> None:
+        """Refuse a shuffle of which an engine has lost something between two steps.
+
+        Raises:
+            LostError: it has.
+        """
+        once = sizes.get(_ONCE, 0)
+        handed = [
+            (sizes.get(_ALL, 0), once + sizes.get(_AGAIN, 0)),
+            (once, sum(counts["reports"] for counts in metrics.values())),
+        ]
+        for name, counts in metrics.items():
+            batches = [n for key, n in sizes.items() if key.startswith(_count(name, _BATCH))]
+            due = sum(size for size in batches if size >= counts["min_reports"])
+            handed.append((due, counts["sent_on"]))
+        files = (mark_in(FileSystems.join(self._output, name)).reports for name in written)
+        handed.append((sum(counts["sent_on"] for counts in metrics.values()), sum(files)))
+        if any(sent != came for sent, came in handed):
+            tally(LOST, 1)
+            raise LostError

@@ -15,6 +15,7 @@ from apache_beam.io import fileio
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.parquetio import WriteToParquetBatched
 from apache_beam.options.value_provider import StaticValueProvider
+from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
@@ -25,10 +26,22 @@ from pipelines.parties.secrets import REPORTS, read
 from pipelines.parties.split import Split
 from transforms import report_tables
 from transforms.blocks import Generator
+from transforms.conservation import (
+    PERTURBED,
+    Flow,
+    LostError,
+    Shuffled,
+    entering,
+    passing,
+    require_whole,
+    summed,
+)
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.users import Digests, UserDigest
 from transforms.perturb import PerturbDoFn
+from transforms.progress import LOST, tally
 from transforms.reports import BinarySink
+from transforms.shuffle import Batches
 from transforms.telemetry import ReadTelemetry
 
 
@@ -78,6 +91,9 @@ class SubmitReports(beam.PTransform):
             shards=1,
             temp_directory=StaticValueProvider(str, unfinished(self.output)),
         )
+
+
+_ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
 
 
 def unfinished(output: str) -> str:
@@ -130,10 +146,25 @@ class Submit(beam.PTransform):
         column = metric.options.user_column
         # As text: one run may read a column of integers, and another one their decimals.
         named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
-        blocks = metric.contributions(tables, named).blocks
-        return blocks | "Submit" >> beam.ParDo(
-            SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
-        )
+        blocks, tallies, bounded = metric.contributions(tables, named)
+        submit = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        sent: beam.PCollection = blocks | "Submit" >> beam.ParDo(submit)
+        flow = summed(entering(blocks), passing(sent), *bounded)
+        once = tables.pipeline | "Once" >> beam.Create([None])
+        once | "Whole" >> beam.ParDo(WholeDoFn(), AsDict(tallies), AsDict(flow))
+        return sent
+
+
+@typehints.with_output_types(None)
+class WholeDoFn(beam.DoFn):
+    """Refuses to go on where an engine has lost rows on their way to reports."""
+
+    def process(self, _: None, tallies: Mapping[str, int], flow: Flow) -> None:
+        try:
+            require_whole(tallies, flow, _ALL_PASS, int(flow.get(PERTURBED, 0)))
+        except LostError:
+            tally(LOST, 1)
+            raise
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import FixedWindows
 
 from mechanisms.randomness import SeededRandom
@@ -46,12 +47,27 @@ def test_every_id_stays_once():
     reports = made(3000)
     order = SeededRandom(2).integers(3000, 9000).astype(np.intp)
     outcome = run(
-        lambda p: p | source(blocks_of(reports, order, 7), Reports) | DropDuplicates(PLAN, FORM)
+        lambda p: (
+            (p | source(blocks_of(reports, order, 7), Reports) | DropDuplicates(PLAN, FORM)).reports
+        )
     )
     rows = [row for block in outcome.elements for row in fields(block)]
     there = np.unique(order)
     assert sorted(rows) == sorted(fields(Reports(PLAN, FORM, reports.records[there])))
     assert outcome.counters == {DUPLICATE: 9000 - there.size}
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_what_is_dropped_is_counted_where_it_is_dropped(sealed):
+    """Within a bundle, in a bucket, and by the seal: what is left and what is not are all."""
+    reports = seals(300) if sealed else made(300)
+    copies = Reports(PLAN, reports.form, reports.records[:40].copy())
+    copies.records["report_id"] += np.uint64(sealed)
+    blocks = [reports, reports, copies]
+    counted = run(
+        lambda p: (p | source(blocks, Reports) | DropDuplicates(PLAN, reports.form)).dropped
+    )
+    assert sum(counted.elements) == 340
 
 
 def test_of_different_reports_with_one_id_any_order_keeps_the_same():
@@ -92,10 +108,12 @@ def test_windows_are_apart():
     reports = made(10)
     outcome = run(
         lambda p: (
-            p
-            | source([reports] * 3, Reports, spread=6)
-            | beam.WindowInto(FixedWindows(10))
-            | DropDuplicates(PLAN, FORM)
+            (
+                p
+                | source([reports] * 3, Reports, spread=6)
+                | beam.WindowInto(FixedWindows(10))
+                | DropDuplicates(PLAN, FORM)
+            ).reports
         )
     )
     assert outcome.counters == {DUPLICATE: 10}
@@ -107,7 +125,8 @@ def test_a_flood_of_one_report_is_one_row_to_its_bucket(monkeypatch):
     flood = Reports(PLAN, FORM, made(1).records.repeat(500_000))
     dofn = PartitionIdsDoFn(64, (3, 5))
     dofn.setup()
-    groups = grouped(drive(dofn, [[flood], [flood]]))
+    sent = drive(dofn, [[flood], [flood]])
+    groups = grouped([each for each in sent if not isinstance(each, TaggedOutput)])
     assert [len(b"".join(pieces)) for pieces in groups.values()] == [2 * lots(FORM).itemsize]
 
     sizes = []
@@ -116,7 +135,8 @@ def test_a_flood_of_one_report_is_one_row_to_its_bucket(monkeypatch):
         duplicates, "one_of_each", lambda rows: (sizes.append(rows.size), honest(rows))[1]
     )
     pieces = [rows_of(made(10)).tobytes()] * 1000
-    (block,) = OneOfEachDoFn(PLAN, FORM, compact_at=100).process((0, iter(pieces)))
+    lost, block = OneOfEachDoFn(PLAN, FORM, compact_at=100).process((0, iter(pieces)))
+    assert lost.value == 9990
     assert sorted(fields(block)) == sorted(fields(made(10)))
     assert max(sizes) <= 120
 
@@ -160,9 +180,11 @@ def test_a_sealed_report_under_other_ids_stays_once():
     copies["report_id"] = SeededRandom(2).words(1000).reshape(500, 2)
     outcome = run(
         lambda p: (
-            p
-            | source([reports, Reports(PLAN, SEALED, copies)], Reports)
-            | DropDuplicates(PLAN, SEALED)
+            (
+                p
+                | source([reports, Reports(PLAN, SEALED, copies)], Reports)
+                | DropDuplicates(PLAN, SEALED)
+            ).reports
         )
     )
     kept = np.concatenate([block.records["sealed"] for block in outcome.elements])
@@ -173,7 +195,9 @@ def test_a_sealed_report_under_other_ids_stays_once():
 
 def test_seals_are_told_apart_after_the_shuffle_too():
     form, reports = Form(sealed=True, shuffled=True), seals(300, shuffled=True)
-    outcome = run(lambda p: p | source([reports] * 3, Reports) | DropCopiedSeals(PLAN, form))
+    outcome = run(
+        lambda p: (p | source([reports] * 3, Reports) | DropCopiedSeals(PLAN, form)).reports
+    )
     assert sum(map(len, outcome.elements)) == 300
     assert outcome.counters == {DUPLICATE: 600}
 
