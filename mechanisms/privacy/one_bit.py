@@ -26,7 +26,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
+from scipy.linalg.lapack import dtbtrs
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import binomial
@@ -210,7 +210,10 @@ class _Part:
         below, above = max(0, other.pmf.size - int(left[0])), max(0, int(left[-1]) + 1)
         pmf = np.concatenate([np.zeros(below), self.pmf, np.zeros(above)])
         weight = 1 / (1 + rate)
-        beyond = lfilter([0.0, weight], [1.0, -weight], pmf[::-1])[::-1]
+        # beyond(k) = weight (pmf(k + 1) + beyond(k + 1)): back substitution in a band of two.
+        band = np.ones((2, pmf.size))
+        band[0] = -weight
+        beyond = dtbtrs(band, weight * np.append(pmf[1:], 0.0)[:, None], diag="U")[0][:, 0]
         # Entry j of the other window leaves `left - j` for this one.
         starts = [int(place) + below for place in left]
         rows = [slice(start - other.pmf.size + 1, start + 1) for start in starts]
