@@ -18,6 +18,7 @@ from transforms.conservation import BOUNDED, CHOSEN
 from transforms.encode import CellBlock, Encode
 from transforms.encoders.block import Block, RowBlock, unpacked
 from transforms.encoders.encoder import Encoder
+from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
 
 _USERS = "users"
@@ -34,6 +35,7 @@ class EncodeContributions(beam.PTransform):
         buckets: how many groups users are hashed into.
         open_rng: opens generators on workers; a seeded one is for tests.
         named: whether users' digests stay with their rows, for whoever names reports by them.
+        part: which units answer, if not all.
     """
 
     encoder: Encoder
@@ -41,9 +43,10 @@ class EncodeContributions(beam.PTransform):
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
+    part: Part | None = None
 
     def expand(self, tables: beam.PCollection) -> Contributions:
-        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
+        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, self.part)
         if self.users is None:
             return Contributions(encoded.blocks, encoded.tallies)
         bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng, self.named)

@@ -16,6 +16,7 @@ from transforms.block_coders import weighed
 from transforms.blocks import Generator
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
+from transforms.encoders.part import ELSEWHERE, Part
 from transforms.encoders.users import UserDigest
 from transforms.progress import ROWS, tally
 
@@ -45,14 +46,16 @@ class Encode(beam.PTransform):
         encoder: of the values.
         users: the privacy unit; None where that is a row.
         open_rng: opens the generator on each worker; a seeded one is for tests.
+        part: which units answer, if not all; the tables then say what was drawn for each row.
     """
 
     encoder: Encoder
     users: UserDigest | None = None
     open_rng: Generator = field(default=SecureRandom)
+    part: Part | None = None
 
     def expand(self, tables: beam.PCollection) -> Encoded:
-        encode = EncodeDoFn(self.encoder, self.users, self.open_rng)
+        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part)
         step = beam.ParDo(encode).with_output_types(self.encoder.kind)
         outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
         tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
@@ -70,15 +73,23 @@ class EncodeDoFn(beam.DoFn):
     TALLIES = "tallies"
 
     def __init__(
-        self, encoder: Encoder, users: UserDigest | None = None, open_rng: Generator = SecureRandom
+        self,
+        encoder: Encoder,
+        users: UserDigest | None = None,
+        open_rng: Generator = SecureRandom,
+        part: Part | None = None,
     ) -> None:
         self._encoder, self._users, self._open_rng = encoder, users, open_rng
+        self._part = part
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def process(self, table: pa.Table) -> Iterator[Any]:
         counted, notes = Counter({ROWS: table.num_rows}), Counter[str]()
+        if self._part is not None:
+            table = self._part.rows(table)
+            counted[ELSEWHERE] = counted[ROWS] - table.num_rows
         for batch in table.to_batches(max_chunksize=self._encoder.batch_size):
             block, rejects, noted = encoded(self._encoder, batch, self._users, self._rng)
             counted += rejects

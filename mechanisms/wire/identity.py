@@ -27,7 +27,7 @@ SECRET = 32  # bytes
 
 # Other words for other uses of one secret: no two of its keys may ever meet.
 _OF_DEVICE, _OF_USERS = b"hushbeam id of a device 1", b"hushbeam ids of users 1"
-_DIGESTS = b"hushbeam user digests 1"
+_DIGESTS, _DRAW = b"hushbeam user digests 1", b"hushbeam draw of a metric 1"
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class ReportIds:
     def of_device(self) -> NDArray[np.uint64]:
         """(1, 2) the id of the one user whose secret it is."""
         return self._encrypted(_OF_DEVICE, np.zeros(1, np.uint64))
+
+    def draw(self) -> int:
+        """0 .. 2^64 - 1, the same for all metrics: by it a device is asked for one of them."""
+        context = _DRAW + self.fingerprint + self.window.encode()
+        return int.from_bytes(hmac.digest(self.secret, context, hashlib.sha256)[:8], "little")
 
     def of_users(self, digests: ArrayLike) -> NDArray[np.uint64]:
         """(n, 2) the ids of users of a log.

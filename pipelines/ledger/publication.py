@@ -27,7 +27,8 @@ def committed(entry: Entry) -> dict[str, Any]:
         name for name in statement.get("withheld", ()) if name in missing
         and not (entry.irrevocable and missing[name]["reports"])
     }  # fmt: skip
-    kept = [k for k, name in enumerate(entry.metrics) if name not in free]
+    # A user answers one of a+b+c: it was paid for if any of them was published.
+    kept = [k for k, names in enumerate(entry.metrics) if not free.issuperset(names.split("+"))]
     # Permanent noise is paid for with the first window, whichever shows it.
     if entry.noise == "permanent" or not kept or len(entry.metrics) != len(entry.losses):
         return {"state": "committed"}

@@ -41,6 +41,7 @@ from transforms.conservation import (
 from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
+from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
 from transforms.perturb import Perturb, users_of
 from transforms.progress import CHANGED, LOST, REPORTS, ROWS, WITHHELD, tally
@@ -117,6 +118,7 @@ class Metric(ABC):
         open_rng: opens generators on workers; a seeded one is for tests.
         name: in its plan, if it is of one.
         permanent: noise that users draw once and for all, if their plan says so.
+        part: the units that answer, where those of a plan are divided among its metrics.
     """
 
     kind: ClassVar[str]
@@ -130,6 +132,7 @@ class Metric(ABC):
     open_rng: Generator = SecureRandom
     name: str = ""
     permanent: Permanent | None = None
+    part: Part | None = None
 
     # What is decided before a row is read.
 
@@ -200,10 +203,20 @@ class Metric(ABC):
         )
 
     @property
+    def asked(self) -> float:
+        """The share of the units that answer."""
+        return 1.0 if self.part is None else self.part.share
+
+    @property
+    def rows_asked(self) -> int:
+        """How many of the files' rows are looked at; 0 if nobody has counted them."""
+        return int(self.telemetry.rows * self.asked)
+
+    @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
         release = self.guarantees[0]
-        reports = self.min_reports if self.model == "shuffle" else self.telemetry.rows
+        reports = self.min_reports if self.model == "shuffle" else self.rows_asked
         return [*cautioned(release.delta, reports), *next_to_nothing(release.epsilon)]
 
     @property
@@ -283,7 +296,8 @@ class Metric(ABC):
         """
         users = named or fresh_digest(self.options.user_column)
         buckets, encoder = bucket_count(self.telemetry.rows), self.encoder()
-        step = EncodeContributions(encoder, users, buckets, self.open_rng, named is not None)
+        keep = named is not None
+        step = EncodeContributions(encoder, users, buckets, self.open_rng, keep, self.part)
         return tables | "Contributions" >> step
 
     # The shuffler.
@@ -334,6 +348,8 @@ class Metric(ABC):
         """What was asked, what was done, and what it guarantees."""
         permanent = self.permanent
         words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
+        if self.part is not None:
+            words.insert(0, one_of_many(self.unit, self.part.share))
         return {
             **head(self.kind, self.promises, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
@@ -462,6 +478,19 @@ class ContentDoFn(beam.DoFn):
             least = int(self._metric.min_reports)
             content = Content({}, {"reports": came, "min_reports": least})
         yield content
+
+
+def one_of_many(unit: str, share: float) -> str:
+    """That a unit answers one metric of a plan.
+
+    Args:
+        unit: whose contribution is protected.
+        share: of them, for this metric.
+    """
+    return (
+        f"Each {unit} was asked for one metric of several, by a public draw that knows no value: "
+        f"{100 * share:.3g} % of them for this one."
+    )
 
 
 def bucket_count(rows: float) -> int:

@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.channel import Guarantee
+from mechanisms.randomness import SecureRandom
 from mechanisms.wire.binary import HEADER
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
@@ -87,6 +88,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     pem = None if request.seal is None else read_public(request.seal)
     if pem is not None:
         require_sealable(parted)
+    _require_whole_rows(parted, places)
     require_new(request.output)
     if _STANDARD_INPUT in request.inputs or request.secret is not None:
         no_more(beam_arguments)
@@ -140,6 +142,22 @@ def _take_back(output: str) -> None:
         FileSystems.delete(left)
 
 
+def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
+    """Refuse to ask rows for one metric of several in a run that knows of some alone.
+
+    Users' own draws are the same in every run; a row's is forgotten with its run.
+
+    Raises:
+        RequestError: metrics that divide rows are missing.
+    """
+    divided = {place for place, metric in enumerate(parted.metrics) if metric.part is not None}
+    if parted.job.plan.user_column is None and divided and not divided <= {*places}:
+        raise RequestError(
+            "--metric: each row answers one metric of several, by a draw that the next run would "
+            "not know: report all of them at once, or name a user_column"
+        )
+
+
 def _held_against(
     parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
 ) -> dict[int, Metric]:
@@ -190,11 +208,12 @@ def _one_user(
     naming = _naming(request, parted.job.plan) if secret is None else None
     own = None if naming is None else secrets.read(secrets.REPORTS, naming)
     one = parted.job.plan.user_column is not None
+    lot = int(SecureRandom().words(1)[0])
     sent, counted = [Form().empty(0)], Counter[str]()
     if _STANDARD_INPUT in request.inputs and not (len(places) == len(request.inputs) == 1):
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
-        device = ClientReports(parted, place, secret, one, own=own)
+        device = ClientReports(parted, place, secret, one, own=own, lot=lot)
         if (permanent := parted.job.plan.permanent) is not None:
             _say_over_time(device, permanent)
         reports, tallies = device.report(_tables(request.inputs, device.metric))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
 from pipelines.parties.split import Split
 from transforms.encoders.encoder import encoded
+from transforms.encoders.part import DRAWN
+from transforms.encoders.users import UserDigest
 from transforms.progress import ROWS
 
 _Cells = NDArray[np.uint32]
@@ -119,6 +122,8 @@ class ClientReports:
         open_rng: opens the generator; a seeded one is for tests.
         own: 32 bytes that this device keeps: a user's one report of a window is named under them,
             so that a second one is known for what it is; by default the secret of the noise.
+        lot: where rows are divided among metrics: 0 .. 2^64 - 1, drawn once for the reports of all
+            of them, which then are of the same values in the same order.
 
     Raises:
         RequestError: there is a secret, and the plan or the metric does not fit permanent noise; or
@@ -131,8 +136,14 @@ class ClientReports:
     one: bool = False
     open_rng: Callable[[], RandomSource] = SecureRandom
     own: bytes | None = field(default=None, repr=False)
+    lot: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.metric.part is not None and self._draws_by_row and self.lot is None:
+            raise RequestError(
+                f"metric {self.metric.name}: each row answers one metric of several: draw one key "
+                "for the reports of all of them (lot=)"
+            )
         if self.one and self._naming is None:
             raise RequestError(
                 "a user's report is named under a secret that the device keeps, or a second one "
@@ -195,7 +206,7 @@ class ClientReports:
         encoder = self.metric.encoder(
             FRESH if self.secret is None else PermanentCoins(self._memoised)
         )
-        for table in tables:
+        for table in map(self._asked(), tables):
             counted[ROWS] += table.num_rows
             for batch in table.to_batches(max_chunksize=encoder.batch_size):
                 block, rejects, _ = encoded(encoder, batch, None, draws)
@@ -209,6 +220,27 @@ class ClientReports:
         sent = [np.empty(0, np.uint64), *(block.perturbed(client, rng) for block in blocks)]
         messages = np.concatenate(sent)
         return self._submitted(messages, rng), dict(+counted)
+
+    @property
+    def _draws_by_row(self) -> bool:
+        return not (self.one or self.secret is not None)
+
+    def _asked(self) -> Callable[[pa.Table], pa.Table]:
+        """What leaves the rows that are to answer this metric."""
+        part, begun, secret = self.metric.part, itertools.count(), self._naming
+        if part is None:
+            return lambda table: table
+
+        def rows(table: pa.Table) -> pa.Table:
+            if secret is not None and not self._draws_by_row:
+                ids = ReportIds(secret, self.parted.fingerprint, self.place, self.parted.period)
+                draws = np.full(table.num_rows, ids.draw(), np.uint64)
+            else:
+                numbers = np.fromiter(itertools.islice(begun, table.num_rows), np.int64)
+                draws = UserDigest("", self.lot or 0)(pa.array(numbers))
+            return part.rows(table.append_column(DRAWN, pa.array(draws)))
+
+        return rows
 
     @property
     def _naming(self) -> bytes | None:

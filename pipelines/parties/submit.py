@@ -24,6 +24,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
 from pipelines.parties.secrets import REPORTS, read
 from pipelines.parties.split import Split
+from pipelines.plan.division import drawn
 from transforms import report_tables
 from transforms.blocks import Generator
 from transforms.conservation import (
@@ -67,7 +68,8 @@ class SubmitReports(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         columns = sorted(frozenset().union(*(m.columns for m in self.metrics.values())))
-        tables = begin | "Read" >> ReadTelemetry(self.files, tuple(columns))
+        read = begin | "Read" >> ReadTelemetry(self.files, tuple(columns))
+        tables = drawn(read, self.metrics.values())
         fingerprint, window = self.parted.fingerprint, self.parted.period
         sent = tuple(
             tables

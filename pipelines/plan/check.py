@@ -54,7 +54,7 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    for line in [*job.cautions, *about_windows]:
+    for line in [*_about_units(job), *job.cautions, *about_windows]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
 
@@ -77,6 +77,20 @@ def _table(job: PlanJob) -> Table:
             f"{metric.bits:,.4g}",
         )
     return shown
+
+
+def _about_units(job: PlanJob) -> list[str]:
+    """Whether metrics of the local model divide units or epsilon, if there are several."""
+    for account in job.accounts:
+        if len(account.metrics) > 1:
+            shares = ", ".join(f"{m.name} {100 * m.asked:.3g} %" for m in account.metrics)
+            return [
+                f"each {job.losses[0].unit} answers one metric, which errs less than a part of "
+                f"epsilon for each: {shares}; min_reports counts a metric's own reports"
+            ]
+    if sum(metric.model == "local" for metric in job.metrics) > 1:
+        return [f"each {job.losses[0].unit} answers every metric of the local model"]
+    return []
 
 
 def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:

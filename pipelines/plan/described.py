@@ -58,6 +58,7 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
         "resolved": design_of(job.plan, job.window, metric),
         **_declared(metric),
         "min_reports": int(metric.min_reports),
+        "asked": metric.asked,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": {"error": metric.expected_error, "bits": float(metric.bits)},
         **_of_clients(metric),

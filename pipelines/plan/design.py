@@ -34,6 +34,8 @@ def design_of(plan: Plan, window: str, metric: Metric) -> Json:
         "made": described(metric.resolved),
         "local": described_loss(metric.guarantees[1]),
     }
+    if metric.part is not None:
+        design["asked"] = described([metric.part.first, metric.part.last])
     return _without(str(public_seed(plan, window)), design)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -241,18 +242,32 @@ class Plan(_Part):
         """Who a metric trusts: as it says itself, or the plan."""
         return str(metric.options.get("model", self.model))
 
-    def options(self, metric: MetricRequest, window: str, scale: float = 1.0) -> MetricOptions:
+    def spending(self, divided: bool) -> dict[str, float]:
+        """What of epsilon each metric's reports spend.
+
+        Args:
+            divided: whether units are divided among the metrics of the local model: who answers one
+                spends on it what all of them have.
+        """
+        shares = self.shares
+        group = [m.name for m in self.metrics if divided and self.model_of(m) == "local"]
+        return shares | dict.fromkeys(group, math.fsum(shares[name] for name in group))
+
+    def options(
+        self, metric: MetricRequest, window: str, scale: float = 1.0, divided: bool = False
+    ) -> MetricOptions:
         """What a request to the metric's own command would say.
 
         Args:
             metric: of the plan.
             window: the part of the time.
             scale: by how much its epsilon is larger than its share, for losses do not add up.
+            divided: whether units are divided among the metrics of the local model.
 
         Raises:
             ValidationError: the metric's kind does not understand it.
         """
-        kind, share = registry.options(metric.kind), self.shares[metric.name]
+        kind, share = registry.options(metric.kind), self.spending(divided)[metric.name]
         common = {
             "model": self.model,
             "min_reports": self.min_reports,

@@ -18,9 +18,8 @@ from pipelines.metrics.statement import versions
 from pipelines.options import undashed
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.joint import joint
+from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
-from pipelines.plan.profiles import profile_of
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import SETTLED, WITHHELD
@@ -68,19 +67,24 @@ class PlanJob:
         return mark_of_design(self.plan, self.window, self.metrics)
 
     @property
+    def accounts(self) -> tuple[Account, ...]:
+        """What reveals something of a unit: each metric, or several of which it answers one."""
+        return accounts(self.metrics)
+
+    @property
     def losses(self) -> tuple[Guarantee, ...]:
-        """What each metric's release reveals."""
-        return tuple(metric.promises[0] for metric in self.metrics)
+        """What each account's releases reveal."""
+        return tuple(account.released for account in self.accounts)
 
     @property
     def profiles(self) -> tuple[PrivacyLoss, ...]:
         """The whole curve behind each of the losses."""
-        return tuple(map(profile_of, self.metrics, self.losses))
+        return tuple(account.profile for account in self.accounts)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """What the release promises, and what a unit's reports of all metrics do."""
-        locals_ = [metric.promises[1] for metric in self.metrics]
+        locals_ = [account.local for account in self.accounts]
         added = together(self.losses)
         if added.epsilon < math.inf:
             added = min(added, joint(self.plan, self.metrics), key=_to_nine_digits)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
 
 from mechanisms.channel import Guarantee
+from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_mu
+from mechanisms.release_profile import worst_profile
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss
@@ -25,52 +28,140 @@ _NEAR = 0.015  # of the plan's epsilon: what the joint one may leave unused
 _INSIDE = 0.997  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
+# The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
+# the units alone. So epsilons of 3 and more are better divided.
+_SPREAD = 1.0
 _DIGITS = 4  # of a scale: parties must come to the same whatever their machines' last bits
 
 Metrics = tuple[Metric, ...]
+Resolve = Callable[[float, bool], Metrics]
+"""By how much shares of epsilon grow, at least 1, and whether units are divided -> the metrics."""
 
 
-def losses_of(metrics: Sequence[Metric]) -> tuple[Loss, ...]:
-    """What each metric's release reveals, as a ledger keeps it.
+@dataclass(frozen=True)
+class Account:
+    """What a unit loses by the metrics of which it answers one, which one being public.
+
+    Attributes:
+        metrics: one, or those of the local model among which units are divided.
+    """
+
+    metrics: Metrics
+
+    @property
+    def name(self) -> str:
+        """Of its metrics, as a ledger lists them."""
+        return "+".join(metric.name for metric in self.metrics)
+
+    @property
+    def released(self) -> Guarantee:
+        """What the release promises."""
+        return self._worst([metric.promises[0] for metric in self.metrics])
+
+    @property
+    def local(self) -> Guarantee:
+        """What a unit's report promises."""
+        return self._worst([metric.promises[1] for metric in self.metrics])
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        """The whole curve behind what the release promises."""
+        return worst_profile([profile_of(m, m.promises[0]) for m in self.metrics])
+
+    @property
+    def loss(self) -> Loss:
+        """What its releases reveal, as a ledger keeps it.
+
+        Raises:
+            ValueError: one of them promises nothing.
+        """
+        return Loss.of(self.released, self.profile)
+
+    def _worst(self, promises: Sequence[Guarantee]) -> Guarantee:
+        if len(promises) == 1:
+            return promises[0]
+        first, number = promises[0], len(promises)
+        return replace(
+            first,
+            epsilon=max(promise.epsilon for promise in promises),
+            delta=max(promise.delta for promise in promises),
+            how=f"each {first.unit} answers one of {number} metrics, by a public draw; {first.how}",
+        )
+
+
+def accounts(metrics: Metrics) -> tuple[Account, ...]:
+    """The metrics of a plan, in its order; those among which units are divided make one account."""
+    group = tuple(metric for metric in metrics if metric.part is not None)
+    return tuple(
+        Account((metric,) if metric.part is None else group)
+        for metric in metrics
+        if metric.part is None or metric.name == group[0].name
+    )
+
+
+def joint(plan: Plan, metrics: Metrics) -> Guarantee:
+    """What holds for a unit that is in every metric, or in one of those that divide units.
 
     Raises:
         ValueError: one of them promises nothing.
     """
-    promised = [metric.promises[0] for metric in metrics]
-    return tuple(map(Loss.of, promised, map(profile_of, metrics, promised)))
-
-
-def joint(plan: Plan, metrics: Sequence[Metric]) -> Guarantee:
-    """What holds for a unit that is in every metric.
-
-    Raises:
-        ValueError: one of them promises nothing.
-    """
-    losses = losses_of(metrics)
+    losses = _losses(metrics)
     return losses[0].guarantee if len(losses) == 1 else total(losses, _budget(plan, losses).delta)
 
 
-def settled(plan: Plan, resolve: Callable[[float], Metrics]) -> Metrics:
+def settled(plan: Plan, resolve: Resolve) -> Metrics:
     """The metrics of a plan, with epsilons as large as the plan's allows for all of them together.
+
+    Metrics of the local model divide epsilon, or the units, whichever errs less.
 
     Args:
         plan: what they share.
-        resolve: by how much all their shares of epsilon grow, at least 1 -> the metrics.
+        resolve: makes the metrics.
 
     Raises:
         RequestError: a metric cannot be served as the plan says.
     """
+    whole = _grown(plan, resolve, False)
+    # A user of permanent noise answers in many windows, and would be drawn for all metrics in turn.
+    divisible = sum(plan.model_of(metric) == "local" for metric in plan.metrics) > 1
+    if plan.permanent is not None or not divisible:
+        return whole
+    try:
+        parted = _grown(plan, resolve, True)
+    except RequestError:
+        return whole
+    return min(whole, parted, key=_score)
+
+
+def _score(metrics: Metrics) -> float:
+    """The sum of logarithms of the errors that so many units leave, but for what is in common."""
+    return math.fsum(math.log(_error(metric)) for metric in metrics)
+
+
+def _error(metric: Metric) -> float:
+    """The squared error, times the number of units: of noise, and of asking some of them alone."""
+    noise = metric.design.error * metric.design.target.n
+    return (noise + _SPREAD * (1 - metric.asked)) / metric.asked
+
+
+def _losses(metrics: Metrics) -> tuple[Loss, ...]:
+    return tuple(account.loss for account in accounts(metrics))
+
+
+def _grown(plan: Plan, resolve: Resolve, divided: bool) -> Metrics:
+    """The metrics at nearly the largest epsilons."""
     # No metric's own epsilon is above the plan's.
-    most = downward(1 / max(plan.shares.values()), _DIGITS)
+    most = downward(1 / max(plan.spending(divided).values()), _DIGITS)
     # Without a delta losses add up. Permanent noise costs what single reports reveal, however many
     # metrics hide in a crowd, so larger ones would cost more.
     if plan.permanent is not None or not (most > 1 and _usual_delta(plan) > 0):
-        return resolve(1.0)
+        return resolve(1.0, divided)
     try:
-        found = _largest(plan, resolve, _guess(plan, most), most)
+        guess = _guess(plan, most, divided)
+        largest = _largest(plan, lambda scale: resolve(scale, divided), guess, most)
     except (RequestError, ValueError):  # said of the shares as they were written, if it is wrong
-        found = None
-    return resolve(1.0) if found is None else found
+        largest = None
+    return resolve(1.0, divided) if largest is None else largest
 
 
 def _largest(
@@ -81,12 +172,12 @@ def _largest(
     low, high = 1.0, math.inf
     for _ in range(_ROUNDS):
         metrics = resolve(scale)
-        losses = losses_of(metrics)
+        losses = _losses(metrics)
         budget = _budget(plan, losses)
         spent = total(losses, budget.delta).epsilon
         if fits(losses, budget):
             # Of metrics that something else keeps small there is nothing left to be had.
-            capped = best is not None and losses == losses_of(best)
+            capped = best is not None and losses == _losses(best)
             best, low = metrics, scale
             if capped or scale == most or spent >= (1 - _NEAR) * plan.epsilon:
                 break
@@ -114,19 +205,19 @@ def _corrected(scale: float, spent: float, budget: Budget) -> float:
     return _INSIDE * scale * wanted / gaussian_mu(spent, budget.delta)
 
 
-def _guess(plan: Plan, most: float) -> float:
+def _guess(plan: Plan, most: float, divided: bool) -> float:
     """A scale at which normal losses of these shares nearly fill the budget."""
-    shuffled = [plan.model_of(metric) == "shuffle" for metric in plan.metrics]
-    delta = _usual_delta(plan)
+    delta, spending = _usual_delta(plan), plan.spending(divided)
+    by_model: dict[str, list[float]] = {"local": [], "shuffle": [], "central": []}
+    for metric in plan.metrics:
+        by_model[plan.model_of(metric)].append(spending[metric.name])
+    once = by_model["local"][: 1 if divided else None]
 
     def excess(scale: float) -> float:
-        parts = zip(plan.shares.values(), shuffled, strict=True)
-        deviations = (
-            # Randomised response loses epsilon either way: that is its deviation.
-            gaussian_mu(scale * share * plan.epsilon, share * delta) if mixed
-            else scale * share * plan.epsilon
-            for share, mixed in parts
-        )  # fmt: skip
+        # Randomised response loses epsilon either way: that is its deviation.
+        deviations = [scale * share * plan.epsilon for share in once + by_model["central"]]
+        for share in by_model["shuffle"]:
+            deviations.append(gaussian_mu(scale * share * plan.epsilon, share * delta))
         return math.hypot(*deviations) - gaussian_mu(plan.epsilon, delta)
 
     if not excess(most) > 0:

@@ -15,10 +15,12 @@ from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
 from pipelines.inputs import Source, Telemetry
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.registry import find
 from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
 from pipelines.plan.joint import settled
+from transforms.encoders.part import Part
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -37,17 +39,35 @@ def resolve(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Metric, ...]
     """
     source = Source(telemetry, public_seed(plan, window))
 
-    def at(scale: float) -> tuple[Metric, ...]:
-        places = range(len(plan.metrics))
-        return tuple(_resolved(plan, place, window, source, scale) for place in places)
+    def at(scale: float, divided: bool) -> tuple[Metric, ...]:
+        parts = _parts(plan, public_seed(plan, window)) if divided else {}
+        return tuple(
+            _resolved(
+                plan, place, plan.options(request, window, scale, divided), source,
+                parts.get(request.name),
+            )
+            for place, request in enumerate(plan.metrics)
+        )  # fmt: skip
 
     return settled(plan, at)
 
 
-def _resolved(plan: Plan, place: int, window: str, source: Source, scale: float) -> Metric:
-    request = plan.metrics[place]
+def _parts(plan: Plan, seed: int) -> dict[str, Part]:
+    """Which units answer each metric of the local model, if units are divided among those."""
+    names = [metric.name for metric in plan.metrics if plan.model_of(metric) == "local"]
+    parts = Part.of([plan.shares[name] for name in names], seed)
+    return dict(zip(names, parts, strict=True))
+
+
+def _resolved(
+    plan: Plan, place: int, options: MetricOptions, source: Source, part: Part | None
+) -> Metric:
+    request, telemetry = plan.metrics[place], source.telemetry
+    if part is not None and telemetry is not None:  # it is planned for those who answer
+        rows = int(telemetry.rows * part.share)
+        source = source._replace(telemetry=replace(telemetry, rows=rows))
     try:
-        metric = find(request.kind).resolve(plan.options(request, window, scale), source)
+        metric = find(request.kind).resolve(options, source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
@@ -56,7 +76,9 @@ def _resolved(plan: Plan, place: int, window: str, source: Source, scale: float)
     if reason:
         where = plan.where("noise")
         raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")
-    return replace(metric, name=request.name, permanent=plan.permanent)
+    if telemetry is not None:
+        metric = replace(metric, telemetry=telemetry)
+    return replace(metric, name=request.name, permanent=plan.permanent, part=part)
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:

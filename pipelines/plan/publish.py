@@ -13,6 +13,7 @@ from apache_beam.pvalue import AsDict
 from pipelines import release
 from pipelines.metrics.metric import Content, Metric
 from pipelines.plan.diagnostics import Diagnostic
+from pipelines.plan.division import drawn
 from pipelines.plan.page import page
 from pipelines.plan.target import Target
 from transforms.progress import SETTLED, tally
@@ -35,7 +36,7 @@ class PublishPlan(beam.PTransform):
         names = tuple(metric.name for metric in self.metrics)
         columns = sorted(frozenset().union(*(metric.columns for metric in self.metrics)))
         files = self.metrics[0].telemetry.files
-        tables = begin | "Read" >> ReadTelemetry(files, tuple(columns))
+        tables = drawn(begin | "Read" >> ReadTelemetry(files, tuple(columns)), self.metrics)
         contents = (
             tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()

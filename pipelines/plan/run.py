@@ -193,7 +193,7 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
         return Spend(
             plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
-            job.losses, job.options.output, tuple(metric.name for metric in job.metrics),
+            job.losses, job.options.output, tuple(account.name for account in job.accounts),
             job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
             files=digests(job.telemetry.files), noise=plan.noise,
         )  # fmt: skip

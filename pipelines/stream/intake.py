@@ -20,6 +20,7 @@ from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
+from pipelines.plan.division import drawn
 from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows
 
@@ -75,6 +76,7 @@ class TakeIn(beam.PTransform):
         if self.once is not None:
             tables, digests = tables | "Once" >> self.once
             notes.append(digests | "Keep digests" >> beam.ParDo(self._digests()))
+        tables = drawn(tables, self.metrics)
         for metric in self.metrics:
             notes += tables | metric.name >> Perturbed(metric, self.windows, self.folder)
         return (

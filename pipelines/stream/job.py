@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.metrics.metric import Metric
+from pipelines.plan.division import drawn
 from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
@@ -83,6 +84,7 @@ class ServeTables(beam.PTransform):
         tables, _ = files | "Windows" >> windows
         tables | "Late" >> CountLate()
         parts: list[beam.PCollection] = []
+        tables = drawn(tables, plan.metrics)
         for metric in plan.metrics:
             parts += tables | metric.name >> Parts(metric)
         return tuple(parts) | "Windows' ends" >> AtTheEnd(plan, windows)

@@ -21,6 +21,7 @@ from pipelines.plan.document import Plan
 from pipelines.plan.loading import load
 
 N = 1200
+# At so large an epsilon each user answers both metrics; at a usual one, either.
 PLAN = """\
 collection: once
 version: 1
@@ -28,7 +29,7 @@ unit: user
 user_column: user
 input: none.parquet
 output: out
-epsilon: 2
+epsilon: 12
 model: local
 min_reports: 500
 metrics:

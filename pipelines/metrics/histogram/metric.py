@@ -88,7 +88,7 @@ class Histogram(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        n = self.min_reports if self.min_reports > 1 else self.telemetry.rows
+        n = self.min_reports if self.min_reports > 1 else self.rows_asked
         error = math.sqrt(self.mechanism.variance(0.0, max(n, 1)))
         lines = super().cautions + drowned(error, n, "all reports together")
         if self.messages >= _MANY_MESSAGES:

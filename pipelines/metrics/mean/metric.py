@@ -177,7 +177,7 @@ class Mean(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        reports = self.min_reports if self.options.model == "shuffle" else self.telemetry.rows
+        reports = self.min_reports if self.options.model == "shuffle" else self.rows_asked
         known = self.options.min_reports or reports
         error = math.sqrt(self.inner.report_variance / max(known, 1))
         return super().cautions + drowned(error, known, _HALF)

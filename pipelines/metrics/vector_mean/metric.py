@@ -158,7 +158,7 @@ class AverageRow(Metric):
     @property
     def prospect(self) -> str:
         """How far off a coordinate will be at the most, and whether that is worth the while."""
-        reports = self.telemetry.rows if self.options.user_column is None else self.min_reports
+        reports = self.rows_asked if self.options.user_column is None else self.min_reports
         error = math.sqrt(self.worst_variance / max(reports, 2))
         words = (
             f"a coordinate's standard error will be at most {error:.3g} with {reports:,} reports, "
