@@ -102,6 +102,11 @@ class LinearHash(FrequencyOracle):
         return int(self.hash_range**self.digits)
 
     @property
+    def supportable(self) -> int:
+        """All vectors: a form takes each symbol equally often."""
+        return self.vectors
+
+    @property
     def points(self) -> int:
         """(D - 1)/(q - 1), the number of hash functions: points of the projective space."""
         return projective_points(self.hash_range, self.digits)

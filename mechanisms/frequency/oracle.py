@@ -150,6 +150,26 @@ class FrequencyOracle(Mechanism):
         """
         return float(self.variance(1 / self.domain_size, n))
 
+    @property
+    def supportable(self) -> int | None:
+        """Of how many values, the domain's among them, every report supports the same number.
+
+        None if reports support now more and now fewer, each value apart from the others.
+        """
+        return None
+
+    def sum_variance(self, n: int) -> float:
+        """Variance of the sum of all values' estimates, in squared frequency units.
+
+        Args:
+            n: how many users report.
+        """
+        apart = self.domain_size * self.average_variance(n)
+        if self.supportable is None:
+            return apart
+        # Of a fixed number among all, some lie in the domain: as in draws without replacement.
+        return apart * (self.supportable - self.domain_size) / (self.supportable - 1)
+
     def added(self, n: int) -> Noise | None:
         """The law of the noise in a support count, where that count is holders plus noise.
 

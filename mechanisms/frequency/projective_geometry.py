@@ -98,6 +98,11 @@ class ProjectiveGeometry(FrequencyOracle):
     def codes(self) -> int:
         return self.space.points
 
+    @property
+    def supportable(self) -> int:
+        """All points: hyperplanes have equally many."""
+        return self.space.points
+
     # ---- the law of a report -----------------------------------------------------------------
 
     @cached_property

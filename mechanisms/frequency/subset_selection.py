@@ -84,6 +84,11 @@ class SubsetSelection(SetReports):
         if not self.keep_weight * d > self.subset_size * _WORD:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
+    @property
+    def supportable(self) -> int:
+        """All values: subsets are equally large."""
+        return self.domain_size
+
     # ---- the law of a report -----------------------------------------------------------------
 
     @cached_property

@@ -10,6 +10,10 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.planner.target import MODELS, Target, Task
 from mechanisms.registry import Registration
 
+# At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
+_BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
+_LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
+
 
 @dataclass(frozen=True)
 class FrequencyTask(Task[FrequencyOracle]):
@@ -43,5 +47,31 @@ class FrequencyTask(Task[FrequencyOracle]):
     def admits(self, registration: Registration) -> bool:
         return self.max_messages > 1 or not registration.several
 
-    def allows(self, mechanism: FrequencyOracle) -> bool:
-        return mechanism.messages <= self.max_messages
+    def objection(self, mechanism: FrequencyOracle) -> str:
+        if not mechanism.messages <= self.max_messages:
+            return (
+                f"a user would send {mechanism.messages:,.4g} messages on average, more than "
+                f"{self.max_messages:,.6g}"
+            )
+        return too_large(mechanism)
+
+    def published_error(self, mechanism: FrequencyOracle, n: int) -> float:
+        """Of shares that were made to add up to 1, as all that is published does.
+
+        The noise of their sum goes away with it. That is half of all noise where two values'
+        counts are independent, and nothing where they add up to n anyway.
+        """
+        sum_variance = mechanism.sum_variance(n)
+        return mechanism.average_variance(n) - sum_variance / mechanism.domain_size**2
+
+
+def too_large(mechanism: FrequencyOracle) -> str:
+    """Why the one worker that decodes and writes a release would not finish; "" if it would."""
+    cells, codes = mechanism.domain_size, mechanism.codes
+    needed = _BYTES_PER_CODE * codes + _BYTES_PER_VALUE * cells
+    if needed <= _LARGEST_MEMORY:
+        return ""
+    return (
+        f"decoding {cells:,} values takes {codes:,} counters, about {needed / (1 << 30):.1f} GiB "
+        f"of memory: more than {_LARGEST_MEMORY >> 30} GiB; declare a coarser domain"
+    )

@@ -55,6 +55,11 @@ class Design(Generic[M]):
         return self.target.task.error(self.mechanism, self.target.n)
 
     @property
+    def published_error(self) -> float:
+        """The same of what is published, as far as it is known whatever the truth."""
+        return self.target.task.published_error(self.mechanism, self.target.n)
+
+    @property
     def messages(self) -> float:
         """How many messages a user sends on average."""
         return self.mechanism.messages

@@ -44,7 +44,7 @@ def search(target: Target[Task[M]], name: str = AUTO) -> Design[M]:
 @lru_cache(maxsize=64)  # metrics of a plan often ask for the same
 def _search(target: Target[Any], name: str) -> Design[Any]:
     if name == AUTO:
-        return min(designs(target), key=lambda design: design.error)
+        return min(designs(target), key=lambda design: design.published_error)
     registration = find(name, of_task(target.task.name))
     return Design(target, name, fitted(registration, target))
 
@@ -67,7 +67,9 @@ def designs(target: Target[Task[M]]) -> list[Design[M]]:
         except ValueError as error:  # a table too large for this domain, say
             refusals.append(error)
             continue
-        if target.task.allows(mechanism):
+        if objection := target.task.objection(mechanism):
+            refusals.append(ValueError(objection))
+        else:
             by_name[one.name] = Design(target, one.name, mechanism)
     if not by_name:
         raise refusals[0] if refusals else ValueError(_nobody(target))

@@ -49,9 +49,13 @@ class Task(ABC, Generic[M]):
         """Whether "auto" may look at a mechanism."""
         return True
 
-    def allows(self, mechanism: M) -> bool:
-        """Whether "auto" may take a mechanism with the parameters that it has been given."""
-        return True
+    def objection(self, mechanism: M) -> str:
+        """Why "auto" may not take a mechanism with the parameters that it was given; else ""."""
+        return ""
+
+    def published_error(self, mechanism: M, n: int) -> float:
+        """As `error`, of what is published: "auto" takes the least."""
+        return self.error(mechanism, n)
 
     def shortlist(
         self, target: Target[Any], candidates: Sequence[Registration]

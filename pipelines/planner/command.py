@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         target = _target(options)
         if options.for_error is not None:
             target = _turned_round(options, target, screen)
-        compared = sorted(designs(target), key=lambda design: design.error)
+        compared = sorted(designs(target), key=lambda design: design.published_error)
     except ValueError as error:
         raise RequestError(str(error)) from None
     screen.print(_table(compared, options))

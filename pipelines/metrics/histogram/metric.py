@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.task import FrequencyTask
+from mechanisms.frequency.task import FrequencyTask, too_large
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
@@ -33,9 +33,6 @@ from transforms.encoders.values import ValueEncoder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
-_BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96
-_LARGEST_MEMORY = 8 << 30  # bytes: what a common worker has
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
 
@@ -70,7 +67,10 @@ class Histogram(Metric):
             options, task, telemetry.rows, options.mechanism, _model(options),
             honest_share=options.honest_share, bound=options.bound, seed=source.public_seed(),
         )  # fmt: skip
-        _require_memory(domain.size, design)
+        if objection := too_large(design.mechanism):
+            raise RequestError(
+                f"--domain: {design.name}: {objection} or choose another --mechanism"
+            )
         _require_few_messages(options, design)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
@@ -160,18 +160,6 @@ def _model(options: HistogramOptions) -> str:
         return find(options.mechanism, of_task(FrequencyTask.name)).default_model
     except ValueError as error:
         raise RequestError(str(error)) from None
-
-
-def _require_memory(cells: int, design: Design[FrequencyOracle]) -> None:
-    """Refuse what the one worker that decodes and writes the release would not finish."""
-    needed = _BYTES_PER_CODE * design.mechanism.codes + _BYTES_PER_VALUE * cells
-    if not needed <= _LARGEST_MEMORY:
-        raise RequestError(
-            f"--domain: decoding {cells:,} values with {design.name} takes "
-            f"{design.mechanism.codes:,} counters, about {needed / (1 << 30):.1f} GiB of memory: "
-            f"more than {_LARGEST_MEMORY >> 30} GiB; declare a coarser domain or choose "
-            "another --mechanism"
-        )
 
 
 def _require_few_messages(options: HistogramOptions, design: Design[FrequencyOracle]) -> None:
