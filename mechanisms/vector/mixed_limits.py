@@ -12,6 +12,7 @@ import numpy as np
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.postprocess.choice import AUTO, publish
 from mechanisms.postprocess.intervals import intervals, normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.vector.attribute_estimates import AttributeEstimate
@@ -94,13 +95,14 @@ def _shares(
         even = np.full(size, 1 / size)
         return Shares(n, project(part.estimate) if n else even, part.estimate, nothing, unknown,
                       unknown)  # fmt: skip
-    error, shares = np.sqrt(part.variance), project(part.estimate)
+    error = np.sqrt(part.variance)
+    shares = publish(AUTO, oracle, part.estimate, n).shares
     ends = []
     for shared in (1, comparisons):
         exact = intervals(oracle, part.estimate, n, 1 - (1 - confidence) / shared)
         half = normal_quantile(confidence, shared) * error
         # Of two intervals, one for few reports and one for the choice of who reports, the hull;
-        # and of the published share, which the projection may have moved out of both.
+        # and of the published share, which post-processing may have moved out of both.
         ends.append(
             np.stack(
                 [

@@ -123,8 +123,8 @@ def _shares(table: pa.Table) -> str:
         f"<th>of all together</th><th>reports</th></tr></thead>\n<tbody>\n{rows}</tbody>\n"
         "</table>\n</div>\n"
         f'<p class="note">{len(top):,} of {len(table):,} values are shown; '
-        f"<code>{FREQUENCIES}</code> has all. Shares were projected on what adds up to 1 (POP); "
-        "intervals belong to the unbiased ones.</p>"
+        f"<code>{FREQUENCIES}</code> has all. Shares add up to 1: projected, shrunk or all alike, "
+        "by the least estimated risk; intervals belong to the unbiased ones.</p>"
     )
 
 
