@@ -34,8 +34,8 @@ class Processed(NamedTuple):
     Attributes:
         shares: (d,).
         name: of what was done.
-        risks: of each rule that was compared, the estimated mean squared error of a share; None if
-            nothing was.
+        risks: of each rule that was compared, the estimated mean squared error of a share, which
+            may be below 0 where errors are small against the noise; None if nothing was.
     """
 
     shares: Floats
@@ -83,7 +83,7 @@ def publish(
     rules = [rule(centred, errors) for rule in fitting.values()]
     risks = {rule.name: rule.risk(centred, errors) for rule in rules}
     best = _best(rules, risks, errors)
-    per_share = {k: max(v, 0.0) / unbiased.size for k, v in risks.items()}
+    per_share = {k: v / unbiased.size for k, v in risks.items()}
     return Processed(best.shares, best.name, per_share)
 
 

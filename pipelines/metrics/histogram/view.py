@@ -146,7 +146,7 @@ def _postprocessed(statement: Mapping[str, Any]) -> str:
     taken, risks = statement["postprocessing"]["taken"], statement["postprocessing"]["risks"]
     if not risks:
         return str(taken)
-    compared = ", ".join(f"{name} {math.sqrt(risk):.2g}" for name, risk in risks.items())
+    compared = ", ".join(f"{name} {math.sqrt(max(risk, 0.0)):.2g}" for name, risk in risks.items())
     return f"{taken}, of these by the error of a share that is estimated for each: {compared}"
 
 
