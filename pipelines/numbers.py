@@ -38,6 +38,26 @@ def read_bounds(text: str | None) -> Bounds:
     return Bounds(*ends)
 
 
+def read_fill(options: NumberOptions) -> float | None:
+    """The number in the place of those that cannot be used, if one was named.
+
+    Raises:
+        RequestError: it is no finite number.
+    """
+    if options.fill is None:
+        return None
+    try:
+        number = float(options.fill)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise RequestError(
+            "--unusable fill: name a finite number, as in fill=0, to stand in the place of those "
+            "that cannot be used"
+        )
+    return number
+
+
 def open_numbers(options: NumberOptions, given: inputs.Source = inputs.ALONE) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
 

@@ -33,6 +33,7 @@ _MUST = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing_size": "a whole number that is not astronomic",
+    "string_pattern_mismatch": "of the form {pattern}",
     "string_too_short": "at least {min_length} character long",
 }
 

@@ -73,6 +73,16 @@ def best_design(
     return least, design
 
 
+def hiding_cost(design: Design[Any], plain: Task[Any]) -> float:
+    """By which factor a standard error is larger because unusable values are hidden.
+
+    Args:
+        design: that hides them.
+        plain: the task without that.
+    """
+    return math.sqrt(design.error / search(design.target.asking(plain), design.name).error)
+
+
 def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
     """What targets have in common, whatever their task.
 

@@ -13,7 +13,7 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.mean.magnitudes import BoundsRule, bin_of
+from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins
 from mechanisms.randomness import SecureRandom
 from transforms import perturb
 from transforms.blocks import Generator
@@ -137,8 +137,9 @@ class ChooseBounds(beam.PTransform):
 
 
 def magnitudes(block: CellBlock) -> CellBlock:
-    """The bins of a block of words."""
-    return CellBlock(bin_of(block.cells.view(np.float32)), None)
+    """The bins of a block of words; behind them that of words that are no number."""
+    numbers = block.cells.view(np.float32)
+    return CellBlock(np.where(np.isnan(numbers), np.uint32(bins()), bin_of(numbers)), None)
 
 
 def chosen_bounds(
@@ -150,9 +151,10 @@ def chosen_bounds(
     shares = frequencies(oracle, "none", counted, users)
     if not shares.n:
         return Chosen(None, 1.0, 0, shares.invalid)
+    known = shares.unbiased[: bins()]  # of numbers
     # Unbiased shares may leave [0, 1], where the variance has no meaning.
-    variances = oracle.variance(np.clip(shares.unbiased, 0, 1), shares.n)
-    bounds = Bounds(*rule(shares.unbiased, variances))
+    variances = oracle.variance(np.clip(known, 0, 1), shares.n)
+    bounds = Bounds(*rule(known, variances))
     hidden = rule.hidden(float(oracle.variance(0.0, shares.n)))
     return Chosen(bounds, hidden, shares.n, shares.invalid)
 
@@ -163,7 +165,7 @@ class RoundWithin(beam.PTransform):
 
     Attributes:
         chosen: one `Chosen`; nothing comes out if it has no bounds.
-        rounding: what takes values in [-1, 1] to cells.
+        rounding: what takes values in [-1, 1] to cells; what is no number gets the one behind them.
         open_rng: opens the generator on each worker.
     """
 
@@ -189,5 +191,9 @@ class RoundDoFn(beam.DoFn):
 
     def process(self, block: CellBlock, chosen: Chosen) -> Iterator[CellBlock]:
         if chosen.bounds is not None:
-            values = chosen.bounds.scale(block.cells.view(np.float32).astype(np.float64))
-            yield CellBlock(self._rounding.encode(values, self._rng), None)
+            numbers = block.cells.view(np.float32).astype(np.float64)
+            missing = np.isnan(numbers)
+            values = chosen.bounds.scale(np.where(missing, 0.0, numbers))
+            cells = self._rounding.encode(values, self._rng)
+            cells[missing] = self._rounding.inputs
+            yield CellBlock(cells, None)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mechanisms.learning.objective import Objective
 from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
 from transforms.collect_counts import CountMessages
@@ -113,7 +114,7 @@ class AskHeldBack(beam.PTransform):
     objective: Objective
     examples: Examples
     models: beam.PCollection
-    mechanism: PublicGroups
+    mechanism: PublicGroups[ScalarMean]
     min_reports: int | None = None
     buckets: int = 1
     open_rng: Generator = field(default=SecureRandom)
@@ -147,7 +148,7 @@ class ErrorCellsDoFn(beam.DoFn):
         self,
         objective: Objective,
         examples: Examples,
-        mechanism: PublicGroups,
+        mechanism: PublicGroups[ScalarMean],
         open_rng: Generator,
     ) -> None:
         self._objective, self._examples, self._mechanism = objective, examples, mechanism

@@ -32,6 +32,8 @@ class FrequentStrings(NamedTuple):
             on average.
         n: how many users reported.
         candidates: how many strings were judged.
+        unusable: (2,) the share of users who hold no string of the alphabet and said so, unbiased,
+            and its standard error.
     """
 
     values: list[str]
@@ -45,6 +47,7 @@ class FrequentStrings(NamedTuple):
     expected_false: Floats
     n: int
     candidates: int
+    unusable: Floats
 
 
 def discover(
@@ -71,7 +74,9 @@ def discover(
     estimates = levels.estimate(counts).reshape(levels.groups, -1)
     rows = rows_of(estimates, users)
     strings, candidates = descend(protocol, rows, search)
-    estimate, error = _frequencies(protocol, rows, strings)
+    estimate, error = _frequencies(protocol, rows, _with_none(protocol, strings))
+    unusable = np.array([estimate[-1], error[-1]])
+    estimate, error = estimate[:-1], error[:-1]
     order = np.argsort(-estimate, kind="stable")[:top]
     estimate, error = estimate[order], error[order]
     texts = [protocol.code.text(code) for code in strings.codes[order]]
@@ -88,6 +93,7 @@ def discover(
         strings.expected_false[order],
         int(users.sum()),
         candidates,
+        unusable,
     )
 
 
@@ -95,6 +101,12 @@ def _limits(estimate: Floats, half: Floats) -> tuple[Floats, Floats]:
     """Intervals inside [0, 1], but for estimates outside, to which they reach."""
     lower, upper = np.clip([estimate - half, estimate + half], 0, 1)
     return np.minimum(lower, estimate), np.maximum(upper, estimate)
+
+
+def _with_none(protocol: Protocol, strings: Strings) -> Strings:
+    """Strings, and behind them the code of no string, which all levels look at."""
+    codes = np.concatenate([strings.codes, protocol.code.unusable[None]])
+    return Strings(codes, np.append(strings.levels, 0), np.append(strings.expected_false, 0.0))
 
 
 def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple[Floats, Floats]:
@@ -108,14 +120,14 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     )
     seen = np.stack([row.estimates[bucket] for row, bucket in zip(rows, buckets, strict=True)])
     weights = np.where(_alone(protocol, strings, buckets), users[:, None], 0)
-    total = weights.sum(axis=0)
+    total = np.maximum(weights.sum(axis=0), 1)  # also of nobody, who holds nothing
     # A bucket also holds a share 1/width of everybody else, on average over the hash.
     shares = (seen - 1 / width) / (1 - 1 / width)
     estimate = (weights * shares).sum(axis=0) / total
     inside = np.clip(estimate, 0, 1)
     # The groups that speak for a string are a sample of all users; were it everybody, none of this
     # would be added.
-    drawn = inside * (1 - inside) * (1 - total / users.sum())
+    drawn = inside * (1 - inside) * (1 - total / max(users.sum(), 1))
     noise = (protocol.oracle.variance(inside, 1) + drawn) / total
     shared = np.array([_collisions(protocol, *pair) for pair in zip(rows, buckets, strict=True)])
     spread = (weights**2 * shared[:, None]).sum(axis=0) / total.astype(float) ** 2

@@ -86,6 +86,11 @@ class PrefixCode(Public):
         return 1 + (len(self.characters) or 256)
 
     @property
+    def unusable(self) -> Codes:
+        """(positions,) what stands for no string: a symbol that no string's code has."""
+        return np.full(self.positions, self.symbols, np.uint16)
+
+    @property
     def positions(self) -> int:
         """How many symbols a code has."""
         return self.max_length + 1

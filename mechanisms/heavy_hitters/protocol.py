@@ -71,7 +71,8 @@ class Protocol(Public):
         """The public hash of each group."""
         pairs = zip(self.lengths, self.schedule.rows, strict=True)
         lengths = tuple(length for length, rows in pairs for _ in range(rows))
-        return PrefixHash(self.seed, self.oracle.domain_size, lengths, self.code.symbols)
+        symbols = self.code.symbols + 1  # that of no string among them
+        return PrefixHash(self.seed, self.oracle.domain_size, lengths, symbols)
 
     def groups(self, level: int) -> NDArray[np.int64]:
         """The groups that look at a level, and behind them those of all later ones."""

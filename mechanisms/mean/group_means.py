@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import support_variance
+from mechanisms.mean.fieller import candidates, ends
 from mechanisms.mean.intervals import half_width
 from mechanisms.mean.key_value import KeyValue
 
-_TRIED, _FAR = 4001, 40.0  # candidates for a mean, within so many standard errors
 _GROUPS_AT_ONCE = 1 << 8
 
 
@@ -127,8 +127,6 @@ class _Batch:
         """Which means the reports do not refute."""
         mechanism = self.mechanism
         lies, own = mechanism.parts(means)
-        # Fieller: whether sum - mean * share may be 0 is asked for each mean, so nothing is divided
-        # by a share that may be 0 itself.
         shift = means * (mechanism.points * mechanism.lie / mechanism.contrast)
         reach = (1 + np.abs(means)) * (1 / mechanism.contrast + 1) + np.abs(shift)
         most = lies + np.maximum(own, 0)
@@ -141,26 +139,11 @@ def _intervals(
 ) -> tuple[Floats, Floats]:
     """(groups,) the least and the largest mean that is not refuted; the centre never is."""
     lower, upper = np.full(centre.size, -1.0), np.full(centre.size, 1.0)
-    inside = np.isfinite(centre)
-    around = np.where(inside, centre, 0.0)
-    width = np.where(inside, np.minimum(_FAR * error, 2.0), 2.0)
     for start in range(0, centre.size, _GROUPS_AT_ONCE):
         part = slice(start, start + _GROUPS_AT_ONCE)
-        tried = around[part, None] + width[part, None] * np.linspace(-1, 1, _TRIED)
-        lower[part], upper[part] = _limits(batch.columns(part), np.clip(tried, -1, 1), confidence)
+        means = candidates(centre[part], error[part])
+        lower[part], upper[part] = ends(batch.columns(part).allowed(means, confidence), means)
+    inside = np.isfinite(centre)
     lower[inside] = np.minimum(lower, centre)[inside]
     upper[inside] = np.maximum(upper, centre)[inside]
     return lower, upper
-
-
-def _limits(batch: _Batch, means: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The ends of what is not refuted, of (groups, tried) candidates in ascending order."""
-    allowed, last = batch.allowed(means, confidence), means.shape[1] - 1
-    low, high = allowed.argmax(axis=1), last - allowed[:, ::-1].argmax(axis=1)
-    row = np.arange(means.shape[0])
-    # Outward to the next candidate, which is the first that was refuted; where the outermost was
-    # not, nothing beyond it was tried.
-    lower = np.where(low > 0, means[row, np.maximum(low - 1, 0)], -1.0)
-    upper = np.where(high < last, means[row, np.minimum(high + 1, last)], 1.0)
-    some = allowed.any(axis=1)
-    return np.where(some, lower, -1.0), np.where(some, upper, 1.0)

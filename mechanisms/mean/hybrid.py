@@ -158,6 +158,11 @@ class Hybrid(ScalarMean):
         kinds.update(zip(*laws, strict=True))
         return kinds, (self.total,) * 2
 
+    @property
+    def representatives(self) -> Iterable[int]:
+        """One end: as of windows on one side of the coin, and of two points on the other."""
+        return [0]
+
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends of the grid differ most on either side of the coin."""
         return [(0, self.cells)]

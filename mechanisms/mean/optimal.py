@@ -10,7 +10,7 @@ mean of its codes. So nothing that is computed in floating point needs to be tru
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -196,6 +196,16 @@ class Optimal(ScalarMean):
     def channel(self, cell: int) -> Floats:
         numerators, denominator = self.weights(cell)
         return np.array([x / denominator for x in numerators.tolist()])
+
+    @property
+    def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        """What every code inside of a window weighs, and every one outside."""
+        return [self.table.inside] * self.codes, [self.table.outside] * self.codes, WORD
+
+    @property
+    def representatives(self) -> Iterable[int]:
+        """One end: all positions of the window are alike, and cells are mixtures of these."""
+        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """The two ends of the grid, either way round alike: no pair is easier to tell apart.

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
 from mechanisms.mean.scalar import ScalarMean, require_alphabet
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.randomness import RandomSource
+
+Values = TypeVar("Values", ScalarMean, WithUnusable)
 
 
 @dataclass(frozen=True)
-class PublicGroups(Mechanism):
+class PublicGroups(Mechanism, Generic[Values]):
     """One mechanism for the values of all groups; a report carries its group in the clear.
 
     Input group * inputs + cell goes to code group * codes + code. The guarantee is about values:
     neighbours hold another value, and the same group.
 
     Attributes:
-        mechanism: what randomises the values.
+        mechanism: what randomises the values, or their absence.
         groups: how many.
 
     >>> from mechanisms.mean.two_point import duchi
@@ -30,7 +33,7 @@ class PublicGroups(Mechanism):
     6
     """
 
-    mechanism: ScalarMean
+    mechanism: Values
     groups: int
 
     def __post_init__(self) -> None:
@@ -83,7 +86,8 @@ class PublicGroups(Mechanism):
             counts: (codes,) from `count`.
             n: not needed: every report says its group.
         """
-        parts = self.parts(counts)
-        sums = parts @ self.mechanism.decoded
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(sums / parts.sum(axis=1))
+        means = [
+            float(self.mechanism.estimate(part)) if part.any() else np.nan
+            for part in self.parts(counts)
+        ]
+        return np.array(means)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -82,6 +83,28 @@ class ScalarMean(Mechanism):
     @property
     def inputs(self) -> int:
         return self.cells + 1
+
+    @property
+    def representatives(self) -> Iterable[int]:
+        """Cells whose laws, mirrored or their codes permuted, are those of all, or mix to them.
+
+        Whoever tells a number from what treats all likeliest codes alike need try these alone. The
+        default prunes nothing.
+        """
+        return range(self.inputs)
+
+    @property
+    def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        """The largest and the least weight of each code over all cells, and their denominator.
+
+        The one may be said too large and the other too small, at a cost in accuracy alone.
+        """
+        first, total = self.weights(0)
+        most, least = first, first
+        for cell in range(1, self.inputs):
+            weights, _ = self.weights(cell)
+            most, least = np.maximum(most, weights), np.minimum(least, weights)
+        return [int(x) for x in most], [int(x) for x in least], total
 
     @property
     @abstractmethod

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from mechanisms.frequency.hash_budget import largest_local_epsilon
 from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.rules import at
 from mechanisms.planner.target import Target, Task
 from mechanisms.registry import Registration
+
+_Averaging = TypeVar("_Averaging", ScalarMean, WithUnusable)
 
 LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
 
 
 @dataclass(frozen=True)
-class MeanTask(Task[ScalarMean]):
-    """The mean of numbers in [-1, 1].
+class _Mean(Task[_Averaging]):
+    """A mean of numbers in [-1, 1].
 
     Attributes:
         cells: how finely values are rounded; None chooses.
@@ -45,7 +48,7 @@ class MeanTask(Task[ScalarMean]):
         # Where a report spends much, its accountant's time goes by the number of codes.
         return SHUFFLE_CELLS if target.model == "shuffle" else LOCAL_CELLS
 
-    def error(self, mechanism: ScalarMean, n: int) -> float:
+    def error(self, mechanism: _Averaging, n: int) -> float:
         """The largest mean squared error of the mean of n values, in squared units of a value."""
         return mechanism.worst_variance / n
 
@@ -78,3 +81,14 @@ class MeanTask(Task[ScalarMean]):
                 continue
             worst[one] = mechanism.worst_variance
         return [min(worst, key=worst.__getitem__)] if worst else candidates
+
+
+class MeanTask(_Mean[ScalarMean]):
+    """The mean of numbers in [-1, 1] of users who all have one."""
+
+
+class UsableMeanTask(_Mean[WithUnusable]):
+    """The mean of numbers in [-1, 1] of users who have one, which is as private as the number."""
+
+    def complete(self, mechanism: ScalarMean) -> WithUnusable:
+        return WithUnusable(mechanism)

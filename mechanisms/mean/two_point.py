@@ -140,6 +140,11 @@ class TwoPoint(ScalarMean):
     def weights(self, cell: int) -> tuple[Words, int]:
         return self.law.weights(int(self._checked([cell])[0])), self.law.total
 
+    @property
+    def representatives(self) -> Iterable[int]:
+        """One end: the mirror takes it to the other, and all others are mixtures of the two."""
+        return [0]
+
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends, between whose laws all others are, and the mirror swaps them."""
         return [(0, self.cells)]

@@ -226,6 +226,11 @@ class Window(ScalarMean):
         first, second = (int(cell) for cell in self._checked([one, other]))
         return self.law.kinds(abs(first - second)), (self.law.total,) * 2
 
+    @property
+    def representatives(self) -> Iterable[int]:
+        """The first: permuting codes that are in some window takes a window to any other."""
+        return [0]
+
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends differ in the most codes, and mirroring the grid swaps them."""
         return [(0, self.cells)]

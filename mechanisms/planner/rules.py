@@ -67,7 +67,7 @@ def at(registration: Registration, target: Target[Task[M]], epsilon: float, **mo
         if key in taken and key not in registration.own and value is not None:
             parameters[key] = value
     parameters |= more
-    return cast("M", registration.build(**parameters))
+    return task.complete(registration.build(**parameters))
 
 
 def amplified(registration: Registration, target: Target[Task[M]]) -> M:

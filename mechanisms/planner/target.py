@@ -36,6 +36,10 @@ class Task(ABC, Generic[M]):
     def offers(self, target: Target[Any]) -> Mapping[str, Any]:
         """Parameters that follow from a target; a mechanism is given those that it takes."""
 
+    def complete(self, mechanism: Any) -> M:
+        """What users run of a mechanism, where that is more than it: most tasks add nothing."""
+        return cast("M", mechanism)
+
     def wanting(self, target: Target[Any]) -> Mapping[str, str]:
         """Parameter -> how a refusal puts it that a target leaves it open."""
         return {}

@@ -27,6 +27,7 @@ from pipelines.metrics import view
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
+from pipelines.views.wording import protected
 from transforms.blocks import Generator
 from transforms.conservation import (
     Flow,
@@ -225,6 +226,11 @@ class Metric(ABC):
         return f"± {math.sqrt(self.design.error):.2g}"
 
     @property
+    def hiding_cost(self) -> float | None:
+        """By which factor errors are larger because unusable values are hidden; None if none is."""
+        return None
+
+    @property
     def bits(self) -> float:
         """How many a user sends, on average and at the least."""
         return self.design.bits * max(1.0, self.messages)
@@ -350,10 +356,12 @@ class Metric(ABC):
         words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
+        exact = not (self.options.hides or self.options.fill)
         return {
-            **head(self.kind, self.promises, words, self.min_reports),
+            **head(self.kind, self.promises, self.protected, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
-            **counted(*self.reported(estimate), tallies),
+            **counted(*self.reported(estimate), tallies, exact),
+            "unusable": self.unusable(estimate),
             "asked": self.request,
             "mechanism": self.mechanism_statement,
             **self.own_statement(estimate),
@@ -361,9 +369,34 @@ class Metric(ABC):
         }
 
     @property
+    def protected(self) -> str:
+        """What the promises are about, in everyday words."""
+        return protected(self.unit, self.options.hides, self.options.fill)
+
+    @property
     def neighbours(self) -> str:
         """Which two inputs the promises make hard to tell apart."""
-        return f"one {self.unit}'s value is replaced by any other that can be used"
+        return f"one {self.unit}'s value is replaced by {self.another('that can be used')}"
+
+    def another(self, which: str) -> str:
+        """What a value may be replaced by.
+
+        Args:
+            which: what is known of the values that can be used.
+        """
+        return f"any other {which}" + (", or by none that can be used" * self.options.hides)
+
+    def unusable(self, estimate: Any) -> dict[str, Any]:
+        """What became of values that cannot be used."""
+        if self.options.hides:
+            return {"treated": "reported as one more value"} | self.unusable_share(estimate)
+        if self.options.fill is not None:
+            return {"treated": f"reported as {self.options.fill}"}
+        return {"treated": "left out, and counted as they are"}
+
+    def unusable_share(self, estimate: Any) -> dict[str, float]:
+        """The share of units whose value cannot be used: share, standard_error, lower, upper."""
+        return {}
 
     @property
     def words(self) -> list[str]:

@@ -79,6 +79,14 @@ class MetricOptions(BaseModel):
         "shuffle model; needed there with --user-column)",
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
+    unusable: str = option(
+        "a value that is missing, or is none that is asked for. hide: it is reported like any "
+        "other, so that nobody learns whose it was, and the share of such values is estimated. "
+        "fill=VALUE: this value, public knowledge, stands in its place, for columns that should "
+        "never miss one. count: such rows are left out and counted exactly, which nothing protects",
+        "hide", group=PROMISE, metavar="hide|fill=VALUE|count",
+        pattern=r"^(hide|count|fill=.+)$",
+    )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
 
@@ -88,9 +96,34 @@ class MetricOptions(BaseModel):
         return "row" if self.user_column is None else "user"
 
     @property
+    def hides(self) -> bool:
+        """Whether a value that cannot be used is reported as one more value."""
+        return self.unusable == "hide"
+
+    @property
+    def fill(self) -> str | None:
+        """What stands in the place of a value that cannot be used, as it was written, or None."""
+        return self.unusable.partition("=")[2] or None
+
+    @property
     def meaning(self) -> dict[str, Any]:
         """What reports mean that answer this, in JSON: a plan's fingerprint covers it."""
         return self.model_dump(mode="json", exclude=_WHERE)
+
+
+def left_out(*ways: str) -> Any:
+    """The option `unusable` where absence cannot be hidden yet: rows are left out by default.
+
+    Args:
+        ways: the values that it may have, as patterns.
+    """
+    return option(
+        "a value that is missing, or is none that is asked for. count: its row is left out and "
+        "counted exactly, which nothing protects"
+        + (". fill=VALUE: this value, public knowledge, stands in its place" * (len(ways) > 1)),
+        "count", group=PROMISE, metavar="|".join(("count", *["fill=VALUE"] * (len(ways) > 1))),
+        pattern=f"^({'|'.join(ways)})$",
+    )  # fmt: skip
 
 
 def declared_bounds(default: Any = ...) -> Any:

@@ -22,6 +22,7 @@ _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptograp
 def head(
     kind: str,
     guarantees: tuple[Guarantee, Guarantee],
+    first: str,
     more_words: Iterable[str],
     least: int,
 ) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def head(
     Args:
         kind: of metric.
         guarantees: what the release promises, and what a single report does.
+        first: what they are about.
         more_words: cautions, and what else the promises need.
         least: the least batch for which the guarantee was computed.
     """
@@ -40,20 +42,38 @@ def head(
         "release": kind,
         "release_id": None,  # whoever publishes knows it
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": [*in_words, *more_words, RAW_ROWS],
+        "in_words": [first, *in_words, *more_words, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
     }
 
 
-def counted(n: int, invalid: int, tallies: Mapping[str, int]) -> dict[str, Any]:
-    """What a statement counts: all of it is published as it is."""
+def counted(n: int, invalid: int, tallies: Mapping[str, int], unusable: bool) -> dict[str, Any]:
+    """What a statement counts: all of it is published as it is.
+
+    Args:
+        n: how many reports there are.
+        invalid: how many messages no client could have sent.
+        tallies: the rows read, and those that were left out, by reason.
+        unusable: whether rows are left out for their values.
+    """
     return {
-        "published_exactly": "the number of reports, of rows read and of rejects by reason",
+        "published_exactly": published_exactly("of reports", unusable),
         "n": n,
         "rows_read": tallies.get(ROWS, 0),
         "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
         "invalid_reports": invalid,
     }
+
+
+def published_exactly(reports: str, unusable: bool) -> str:
+    """What no promise covers.
+
+    Args:
+        reports: of which kind they are counted.
+        unusable: whether rows are left out for their values.
+    """
+    rejects = "of rejects by reason" if unusable else "of rows without a user"
+    return f"the number {reports}, of rows read and {rejects}"
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from pipelines.errors import DONE, WITHHELD
 from pipelines.ledger.accounting import fits, further
+from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
 from pipelines.plan.job import PlanJob, unread_job, window_of
 from pipelines.plan.loading import load
@@ -69,7 +70,7 @@ def _table(job: PlanJob) -> Table:
     for metric in job.metrics:
         released, local = metric.promises[0], metric.guarantees[1]
         shown.add_row(
-            f"{metric.name}\n{metric.expected_error}",
+            f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
             f"{metric.kind}\n{metric.design.name}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             f"{local.epsilon:.4g}",
@@ -77,6 +78,14 @@ def _table(job: PlanJob) -> Table:
             f"{metric.bits:,.4g}",
         )
     return shown
+
+
+def _hiding(metric: Metric) -> str:
+    """What it costs that values that cannot be used are hidden, as a line of its own."""
+    cost = metric.hiding_cost
+    if cost is None:
+        return ""
+    return f"\n{100 * max(cost - 1, 0):.2g} % of it hides what is missing"
 
 
 def _about_units(job: PlanJob) -> list[str]:

@@ -60,7 +60,11 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
         "min_reports": int(metric.min_reports),
         "asked": metric.asked,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "expected": {"error": metric.expected_error, "bits": float(metric.bits)},
+        "expected": {
+            "error": metric.expected_error,
+            "bits": float(metric.bits),
+            "hiding": metric.hiding_cost,
+        },
         **_of_clients(metric),
     }
 

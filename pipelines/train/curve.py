@@ -11,6 +11,7 @@ import pyarrow as pa
 from mechanisms.channel import Counts
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.mean.scalar import ScalarMean
 from mechanisms.postprocess.intervals import normal_quantile
 from transforms.train_curve import Scored
 
@@ -73,7 +74,7 @@ def public_curve(steps: list[int], scored: Scored, unit: float, confidence: floa
 
 def private_curve(
     steps: list[int],
-    mechanism: PublicGroups,
+    mechanism: PublicGroups[ScalarMean],
     counts: Counts,
     least: int,
     unit: float,

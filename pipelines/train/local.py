@@ -38,7 +38,7 @@ class PrivateCurve:
     least: int
 
     @property
-    def mechanism(self) -> PublicGroups:
+    def mechanism(self) -> PublicGroups[ScalarMean]:
         """Of the reports: which model they are about is in the clear."""
         return PublicGroups(self.design.mechanism, len(self.steps))
 

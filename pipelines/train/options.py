@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mechanisms.catalog import of_task
 from pipelines.errors import RequestError
-from pipelines.metrics.options import RowOptions, published
+from pipelines.metrics.options import RowOptions, left_out, published
 from pipelines.options import PROMISE, RESULT, flag, option
 from pipelines.requests import AS_TYPED, Count, Delta, Epsilon
 
@@ -144,6 +144,7 @@ class TrainOptions(RowOptions):
         "tau: what a large change exceeds (default: 0.0001)",
         None, group=_AMONG, metavar="T", ge=0,
     )  # fmt: skip
+    unusable: str = left_out("count")
     output: str = published("model.json", "model.joblib", "curve.parquet")
     validation: tuple[str, ...] | None = option(
         "Parquet files of public rows with the same columns: how well the model does on them is "

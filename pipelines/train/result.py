@@ -75,7 +75,7 @@ def train_statement(
         "in_words": [*job.plan.promises(), *job.cautions, RAW_ROWS],
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
         "neighbours": job.plan.neighbours,
-        **counted(trained.n, trained.invalid, tallies),
+        **counted(trained.n, trained.invalid, tallies, unusable=True),
         "published_exactly": job.plan.exactly,
         "asked": _request(job),
         "model": {

@@ -43,7 +43,17 @@ def counted(statement: Mapping[str, Any]) -> list[Fact]:
         ("model", request["model"]),
         ("reports counted", f"{statement['n']:,} (at least {request['min_reports']:,} required)"),
         *rows(statement),
+        ("values that cannot be used", _unusable(statement["unusable"])),
     ]
+
+
+def _unusable(unusable: Mapping[str, Any]) -> str:
+    """What became of values that cannot be used, and how many there may be."""
+    treated = str(unusable["treated"])
+    if "share" not in unusable:
+        return treated
+    error = 100 * unusable["standard_error"]
+    return f"{treated}: {100 * unusable['share']:.4g} % (standard error {error:.2g} %)"
 
 
 def rows(statement: Mapping[str, Any]) -> list[Fact]:
@@ -51,7 +61,7 @@ def rows(statement: Mapping[str, Any]) -> list[Fact]:
     rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     return [
         ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        ("rows left out", rejects or "none"),
     ]
 
 

@@ -44,6 +44,36 @@ def many_messages(name: str, messages: float) -> str:
     )
 
 
+def protected(unit: str, hidden: bool, fill: str | None) -> str:
+    """What the promises are about, in everyday words, and what they are not about.
+
+    Args:
+        unit: whose contribution is protected.
+        hidden: whether a value that cannot be used is reported like any other.
+        fill: what is reported in its place, if it is not.
+    """
+    if hidden:
+        what = (
+            f"Protected is which value any one {unit} has, and whether it has one that can be used "
+            "at all."
+        )
+    elif fill is not None:
+        what = (
+            f"Protected is which value any one {unit} has; where it has none that can be used, "
+            f"{fill} was reported in its place."
+        )
+    else:
+        what = (
+            f"Not protected is whether any one {unit} has a value that can be used: rows without "
+            "one were left out, and how many there were is published as it is. Protected is which "
+            "of all other values it is."
+        )
+    return (
+        f"{what} That a {unit} took part is not hidden: how many {unit}s reported is published as "
+        "it is."
+    )
+
+
 def covered(unit: str) -> str:
     """What standard errors and intervals account for, and what they do not."""
     if unit == "row":

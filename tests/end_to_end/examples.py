@@ -21,12 +21,14 @@ class Example:
     Attributes:
         asked: the kind's own options, by name.
         tables: what a release holds beside its statement and its page.
-        rejects: reason -> rows that cannot be used.
+        unusable: reason -> rows whose value cannot be used.
+        filled: a value in the place of theirs, or None if none can stand there.
     """
 
     asked: Mapping[str, Any]
     tables: frozenset[str]
-    rejects: Mapping[str, int] = field(default_factory=dict)
+    unusable: Mapping[str, int] = field(default_factory=dict)
+    filled: str | None = None
 
 
 _NULLS = {"null value": canaries.NULL_VALUES}
@@ -37,13 +39,16 @@ EXAMPLES = {
         {"column": "value", "domain": DOMAIN, "out_of_domain": "drop"},
         frozenset({"histogram.parquet"}),
         _NULLS | {"outside the domain": canaries.STRAY_VALUES},
+        canaries.DECLARED[0],
     ),
     "heavy-hitters": Example(
-        {"column": "value", "max_length": 4}, frozenset({"heavy_hitters.parquet"}), _NULLS
+        {"column": "value", "max_length": 4}, frozenset({"heavy_hitters.parquet"}), _NULLS, "none"
     ),
-    "mean": Example(_REAL, frozenset({"mean.parquet"})),
+    "mean": Example(_REAL, frozenset({"mean.parquet"}), filled="7.5"),
     "distribution": Example(
-        _REAL | {"bins": 8}, frozenset({"distribution.parquet", "quantiles.parquet"})
+        _REAL | {"bins": 8},
+        frozenset({"distribution.parquet", "quantiles.parquet"}),
+        filled="7.5",
     ),
     "vector-mean": Example(
         {"number": ["real=0,300", "number=-3,3"]}, frozenset({"vector-mean.parquet"})
@@ -70,9 +75,10 @@ class Case(NamedTuple):
 
     @property
     def rejects(self) -> Counter[str]:
-        """Reason -> rows that cannot be used."""
+        """Reason -> rows that are left out."""
         users = {"null user": canaries.NULL_USERS} if self.unit == "user" else {}
-        return Counter(self.example.rejects | users)
+        hidden = registry.options(self.kind).model_fields["unusable"].default == "hide"
+        return Counter(users if hidden else self.example.unusable | users)
 
     @property
     def n(self) -> int:

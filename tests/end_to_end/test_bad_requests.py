@@ -321,7 +321,9 @@ def withheld(outcome: canaries.Outcome, expected: str) -> None:
 
 
 def test_withholds_where_nothing_can_be_used(run, log, workspace) -> None:
-    words = canaries.request(log, domain="100..200", column="number", model="local")
+    words = canaries.request(
+        log, domain="100..200", column="number", model="local", unusable="count"
+    )
     withheld(
         run(words),
         "0 reports came, fewer than --min-reports 1; 2,000 rows: outside the domain",

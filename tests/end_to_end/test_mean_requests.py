@@ -163,7 +163,7 @@ def test_withholds_where_the_first_round_is_too_small(run, log, workspace) -> No
 
 def test_withholds_where_nothing_can_be_used(run, workspace) -> None:
     pq.write_table(pa.table({"real": pa.array([None] * 9, pa.float64())}), "nulls.parquet")
-    outcome = run(words("nulls.parquet", model="local"))
+    outcome = run(words("nulls.parquet", model="local", unusable="count"))
     assert outcome.code == 1
     assert outcome.err == (
         "hushbeam: withheld: 0 reports came, fewer than --min-reports 1; 9 rows: null value\n"

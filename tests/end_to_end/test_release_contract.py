@@ -77,6 +77,7 @@ def require_true(release: Release, case: Case, metric: Metric) -> None:
     assert statement["rows_read"] == canaries.ROWS
     assert statement["rejects"] == case.rejects
     assert statement["invalid_reports"] == 0
+    require_absence(case, statement["unusable"])
     told = {"unit": case.unit, "min_reports": case.min_reports, "epsilon": 4.0}
     told |= {"model": case.model, "delta": 1e-6 if case.model == "shuffle" else 0.0}
     assert {name: asked[name] for name in told} == told
@@ -89,6 +90,15 @@ def require_true(release: Release, case: Case, metric: Metric) -> None:
         for design in metric.designs:
             bound = shuffled_delta(design.mechanism, case.min_reports, released.epsilon)[1]
             assert bound <= released.delta * 1.01
+
+
+def require_absence(case: Case, unusable: dict[str, Any]) -> None:
+    """The share of rows that cannot be used is told within its error: by chance not once in 1e9."""
+    if "share" not in unusable or case.unit == "user":
+        return
+    true = sum(case.example.unusable.values()) / canaries.ROWS
+    assert abs(unusable["unbiased"] - true) < 6.2 * unusable["standard_error"]
+    assert unusable["lower"] <= unusable["share"] <= unusable["upper"]
 
 
 def require_shown(release: Release, metric: Metric, outcome: canaries.Outcome, loud: bool) -> None:
@@ -120,6 +130,33 @@ def test_one_report_less_than_enough_is_withheld(case: Case, run, log: str, work
     assert "report: " not in outcome.out
     assert not canaries.found(outcome.said)
     assert canaries.names(workspace) == before
+
+
+@every_kind
+def test_rows_that_cannot_be_used_are_counted_if_that_is_asked(kind: str, run, log: str) -> None:
+    case = Case(kind, "local", "row")
+    assert run(case.words(log, unusable="count")).code == 0
+    statement = Release(Path("out")).statement
+    assert statement["rejects"] == case.example.unusable
+    assert statement["n"] == canaries.ROWS - sum(case.example.unusable.values())
+    assert statement["in_words"][0].startswith("Not protected is whether any one row has a value")
+    assert statement["unusable"] == {"treated": "left out, and counted as they are"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind, one in EXAMPLES.items() if one.filled])
+def test_a_value_may_stand_in_the_place_of_those_that_cannot_be_used(kind, run, log: str) -> None:
+    case = Case(kind, "local", "row")
+    assert run(case.words(log, unusable=f"fill={case.example.filled}")).code == 0
+    statement = Release(Path("out")).statement
+    assert (statement["rejects"], statement["n"]) == ({}, canaries.ROWS)
+    assert f"{case.example.filled} was reported in its place" in statement["in_words"][0]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, one in EXAMPLES.items() if one.filled])
+def test_a_value_that_cannot_stand_there_is_refused(kind: str, refused, log: str) -> None:
+    words = Case(kind, "local", "row").words(log, unusable="fill=\u00e9")
+    if kind != "heavy-hitters":  # for which it is text like any other
+        refused(words, "--unusable fill: ")
 
 
 @every_kind

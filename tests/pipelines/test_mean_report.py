@@ -18,6 +18,7 @@ STATEMENT: dict[str, Any] = {
     "published_exactly": "the number of reports",
     "rows_read": 12350,
     "rejects": {"null value": 5},
+    "unusable": {"treated": "hidden", "share": 0.25, "standard_error": 0.01},
     "neighbours": "one row's number is replaced by any other finite number",
     "asked": {
         "column": "a<b", "group_by": None, "groups": None, "groups_public": False,
@@ -61,6 +62,7 @@ def test_the_page_of_one_mean():
     assert "a&lt;b" in text
     assert "A promise with &lt;brackets&gt;." in text
     assert "All &amp; everything." in text
+    assert "hidden: 25 % (standard error 1 %)" in text
     assert "<td>5</td><td>0.5</td><td>4 to 6</td><td>12,345</td>" in text
     assert "null value: 5" in text
     assert "epsilon = 1, cells = 64" in text

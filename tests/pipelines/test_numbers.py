@@ -62,20 +62,27 @@ def test_files_that_are_not_there_are_named(tmp_path):
 def test_a_statement_begins_with_what_is_promised():
     local = Guarantee("local", 2.0, 0.0, "user", "by hand")
     released = Guarantee("shuffle", 1.0, 1e-6, "user", "by hand")
-    start = head("mean", (released, local), ["Beware."], 500)
+    start = head("mean", (released, local), "Values.", ["Beware."], 500)
     assert (start["release"], start["release_id"]) == ("mean", None)
-    assert len(start["in_words"]) == 4
-    assert "500 or more reports" in start["in_words"][0]
-    assert start["in_words"][2] == "Beware."
+    assert len(start["in_words"]) == 5
+    assert start["in_words"][0] == "Values."
+    assert "500 or more reports" in start["in_words"][1]
+    assert start["in_words"][3] == "Beware."
     assert start["guarantees"]["local"]["epsilon"] == 2
-    alone = head("mean", (local, local), [], 1)
-    assert len(alone["in_words"]) == 2
+    alone = head("mean", (local, local), "Values.", [], 1)
+    assert len(alone["in_words"]) == 3
 
 
 def test_a_statement_counts_rows_apart_from_rejects():
-    found = counted(5, 1, {ROWS: 9, "null value": 3})
+    found = counted(5, 1, {ROWS: 9, "null value": 3}, unusable=True)
     assert (found["n"], found["rows_read"], found["invalid_reports"]) == (5, 9, 1)
     assert found["rejects"] == {"null value": 3}
+    assert "rejects by reason" in found["published_exactly"]
+    hidden = counted(5, 0, {ROWS: 5}, unusable=False)
+    assert (
+        hidden["published_exactly"]
+        == "the number of reports, of rows read and of rows without a user"
+    )
     assert {"hushbeam", "numpy", "python"} <= versions().keys()
 
 

@@ -95,10 +95,10 @@ def test_programs_read_the_very_mechanisms(
     }
     city, fare, wait = told["metrics"]
     made = city["resolved"]["made"]
-    rebuilt = build("grr", epsilon=float.fromhex(made["epsilon"]), domain_size=50)
+    rebuilt = build("grr", epsilon=float.fromhex(made["epsilon"]), domain_size=51)  # unusable
     assert made == described_mechanism(rebuilt)
     assert rebuilt == job.metrics[0].mechanism
-    assert (city["place"], city["domain_size"], city["inputs"], city["codes"]) == (0, 50, 50, 50)
+    assert (city["place"], city["domain_size"], city["inputs"], city["codes"]) == (0, 50, 51, 51)
     assert (fare["bounds"], fare["column"], fare["undivided"]) == ([0.0, 600.0], "fare", None)
     assert wait["min_reports"] == 2000
     assert told["refused"] is None

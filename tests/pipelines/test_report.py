@@ -55,6 +55,7 @@ def statement(taken: str = "pop", **asked: object) -> dict[str, object]:
         "n": 12_345,
         "rows_read": 13_000,
         "rejects": {"null value": 655},
+        "unusable": {"treated": "left out, and counted as they are"},
         "in_words": ["It is <promised> & proven."],
         "asked": {
             "column": "city", "unit": "user", "confidence": 0.95, "model": "shuffle",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from mechanisms.catalog import build, find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.mean.intervals import estimate_mean
 from mechanisms.postprocess.choice import POSTPROCESSING
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram import view
@@ -100,7 +102,9 @@ def test_means_of_public_groups_are_covered_together() -> None:
     held = alone = 0
     for _ in range(releases):
         parts = [mechanism.count(mechanism.perturb(cells, rng)) for _ in range(groups)]
-        table = mean_table(parts, labels, mechanism, Bounds(-1.0, 1.0), 1, 0.95, False)
+        table = mean_table(
+            parts, labels, partial(estimate_mean, mechanism), Bounds(-1.0, 1.0), 1, 0.95
+        )
         assert table is not None
         ends = {name: table[name].to_numpy() for name in table.column_names if name != "group"}
         held += bool(np.all((ends["lower_simultaneous"] <= 0) & (0 <= ends["upper_simultaneous"])))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 
+NO_NUMBER = int(np.float32(np.nan).view(np.uint32))  # the word of what is none
 _LARGEST = float(np.finfo(np.float32).max)
 
 

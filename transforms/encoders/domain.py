@@ -46,6 +46,18 @@ class Domain(ABC):
     def _indices(self, column: pa.Array) -> NDArray[np.int64]:
         """(n,) the index of each non-null value, or `declared` where it is none of them."""
 
+    def place(self, text: str) -> int | None:
+        """The cell of a value as people write it, or None if it was not declared.
+
+        >>> IntegerRange(3, 5).place("4"), IntegerRange(3, 5).place("x")
+        (1, None)
+        """
+        try:
+            cell = int(self._indices(pa.array([text]).cast(self.kind))[0])
+        except pa.ArrowInvalid:  # no integer
+            return None
+        return cell if cell < self.declared else None
+
     def encode(self, column: pa.Array) -> NDArray[np.int64]:
         """Cells of one column.
 

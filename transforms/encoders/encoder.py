@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import Block
@@ -34,6 +34,11 @@ class Rows:
         self.kept = np.ones(size, np.bool_)
         self.rejects: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
+        self.settle()
+
+    def settle(self) -> None:
+        """Leave out for good, and counted, what has been rejected so far."""
+        self._left, self._counted = self.kept.copy(), self.rejects.copy()
 
     def reject(self, reason: str, rows: NDArray[np.bool_] | None) -> None:
         """Drop rows that are not dropped yet; None stands for no row."""
@@ -47,6 +52,24 @@ class Rows:
     def of(self, array: NDArray[Any]) -> NDArray[Any]:
         """The entries of an array that belong to rows that are used."""
         return array if self.kept.all() else array[self.kept]
+
+    def filled(self, used: NDArray[Any], instead: ArrayLike | None) -> NDArray[Any]:
+        """The entries of rows that are used, and one entry for each row rejected since `settle`.
+
+        These rows are used from here on, and counted nowhere: that would tell of single rows what
+        the entry hides.
+
+        Args:
+            used: an entry for each row that is used, in their order.
+            instead: the entry of the others; None leaves them out, and counted.
+        """
+        if instead is None:
+            return used
+        shape = (int(np.count_nonzero(self._left)), *used.shape[1:])
+        entries = np.full(shape, instead, used.dtype)
+        entries[self.kept[self._left]] = used
+        self.kept, self.rejects = self._left.copy(), self._counted.copy()
+        return entries
 
 
 class Encoder(Protocol):
@@ -106,6 +129,7 @@ def encoded(
     if users is not None:
         ids = plain(batch.column(users.column))
         rows.reject(NULL_USER, null(ids))
+        rows.settle()
         digests = users(ids)
     block = encoder.encode(batch, rows, rng)
     if digests is not None:

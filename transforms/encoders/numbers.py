@@ -31,14 +31,24 @@ class GroupColumn:
     Attributes:
         column: its name.
         groups: the declared groups.
+        instead: the group of rows that are in none of them, and of those whose number cannot be
+            told; None to leave the former out, and counted.
     """
 
     column: str
     groups: Domain
+    instead: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return self.groups.size + (self.instead is not None)
 
     def encode(self, batch: pa.RecordBatch, rows: Rows) -> NDArray[np.int64]:
         """(n,) groups, below 0 in rejected rows."""
         groups = self.groups.encode(plain(batch.column(self.column)))
+        if self.instead is not None:
+            groups[groups < 0] = self.instead
         rows.reject(NULL_GROUP, groups == -1)
         rows.reject(OUTSIDE_GROUPS, groups == -2)
         return groups
@@ -56,6 +66,8 @@ class NumberEncoder:
         bounds: what numbers are clipped to.
         rounding: what takes them to cells.
         groups: the column that says which mean a number belongs to, or None for one mean.
+        instead: the cell of numbers that cannot be used, or None to leave these out, and counted.
+        fill: the number in the place of one that cannot be used, or None for none.
 
     Raises:
         ValueError: groups and cells together are more than 32 bits hold.
@@ -65,15 +77,22 @@ class NumberEncoder:
     bounds: Scale
     rounding: Rounding
     groups: GroupColumn | None = None
+    instead: int | None = None
+    fill: float | None = None
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
 
     def __post_init__(self) -> None:
-        groups = 1 if self.groups is None else self.groups.groups.size
-        if not groups * self.rounding.inputs <= LARGEST_CELL:
+        groups = 1 if self.groups is None else self.groups.size
+        if not groups * self.width <= LARGEST_CELL:
             raise ValueError(
-                f"{groups} groups of {self.rounding.inputs} cells each are more than {LARGEST_CELL}"
+                f"{groups} groups of {self.width} cells each are more than {LARGEST_CELL}"
             )
+
+    @property
+    def width(self) -> int:
+        """How many cells a group has."""
+        return max(self.rounding.inputs, 0 if self.instead is None else self.instead + 1)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -81,13 +100,22 @@ class NumberEncoder:
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         groups = None if self.groups is None else self.groups.encode(batch, rows)
+        rows.settle()  # a row is in no group whatever its number is
         numbers = self._numbers(batch.column(self.column), rows)
+        groups = self._regrouped(groups, rows)
+        values = rows.filled(rows.of(numbers), self.fill)
         # Clipped here, before anything is drawn: what is sent is the same for all values beyond a
         # bound.
-        cells = self.rounding.encode(self.bounds.scale(rows.of(numbers)), rng)
+        cells = rows.filled(self.rounding.encode(self.bounds.scale(values), rng), self.instead)
         if groups is not None:
-            cells = cells + rows.of(groups).astype(np.uint32) * np.uint32(self.rounding.inputs)
+            cells = cells + rows.of(groups).astype(np.uint32) * np.uint32(self.width)
         return CellBlock(cells, None)
+
+    def _regrouped(self, groups: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
+        """(n,) groups, those of numbers that cannot be used hidden with them."""
+        if groups is None or self.groups is None or self.groups.instead is None:
+            return groups
+        return groups if self.instead is None else np.where(rows.kept, groups, self.groups.instead)
 
     def _numbers(self, column: pa.Array, rows: Rows) -> NDArray[np.float64]:
         """(n,) numbers; those of rows that are used are finite."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -39,10 +39,13 @@ class PrefixEncoder:
     Attributes:
         column: the name of the column.
         protocol: what users run.
+        instead: (positions,) the code in the place of what is no string of the alphabet, or None to
+            leave that out, and counted.
     """
 
     column: str
     protocol: Protocol
+    instead: Codes | None = field(default=None, compare=False)
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
 
@@ -58,7 +61,7 @@ class PrefixEncoder:
         codes, inside = codes_of(self.protocol, texts.filter(pa.array(usable)))
         usable[usable] = ~inside
         rows.reject(OUTSIDE_ALPHABET, usable)
-        return CellBlock(self.protocol.cells(codes[inside], rng), None)
+        return CellBlock(self.protocol.cells(rows.filled(codes[inside], self.instead), rng), None)
 
 
 def codes_of(protocol: Protocol, texts: pa.Array) -> tuple[Codes, NDArray[np.bool_]]:

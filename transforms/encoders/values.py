@@ -22,6 +22,7 @@ class ValueEncoder:
     Attributes:
         column: the name of the column.
         domain: the declared values.
+        instead: the cell of values that cannot be used, or None to leave them out, and counted.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> from transforms.encoders.domain import IntegerRange
@@ -34,6 +35,7 @@ class ValueEncoder:
 
     column: str
     domain: Domain
+    instead: int | None = None
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
 
@@ -45,4 +47,4 @@ class ValueEncoder:
         cells = self.domain.encode(plain(batch.column(self.column)))
         rows.reject(NULL_VALUE, cells == -1)
         rows.reject(OUTSIDE_DOMAIN, cells == -2)
-        return CellBlock(rows.of(cells).astype(np.uint32), None)
+        return CellBlock(rows.filled(rows.of(cells).astype(np.uint32), self.instead), None)

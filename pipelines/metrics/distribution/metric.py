@@ -25,7 +25,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
-from pipelines.numbers import open_numbers, read_bounds
+from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
 from transforms.collect_distribution import CollectDistribution, Distribution
@@ -47,6 +47,7 @@ class DistributionOfNumbers(Metric):
         bounds: what numbers are clipped to.
         probabilities: of the quantiles that are published.
         fitted: the design again, and how its limits are made.
+        fill: the number in the place of those that cannot be used, or None.
     """
 
     kind = "distribution"
@@ -57,6 +58,7 @@ class DistributionOfNumbers(Metric):
     bounds: Bounds
     probabilities: tuple[float, ...]
     fitted: fitting.DistributionDesign
+    fill: float | None = None
 
     @classmethod
     def resolve(
@@ -81,6 +83,7 @@ class DistributionOfNumbers(Metric):
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             design=fitted.design, bounds=bounds, probabilities=probabilities, fitted=fitted,
+            fill=read_fill(options),
         )  # fmt: skip
 
     @property
@@ -108,7 +111,8 @@ class DistributionOfNumbers(Metric):
         return {self.options.column: pa.float64()}
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
-        return NumberEncoder(self.options.column, self.bounds, coins.rounding(self.fitted.rounding))
+        rounding = coins.rounding(self.fitted.rounding)
+        return NumberEncoder(self.options.column, self.bounds, rounding, fill=self.fill)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         confidence = self.options.confidence
@@ -125,7 +129,7 @@ class DistributionOfNumbers(Metric):
 
     @property
     def neighbours(self) -> str:
-        return f"one {self.unit}'s number is replaced by any other finite number"
+        return f"one {self.unit}'s number is replaced by {self.another('finite number')}"
 
     @property
     def request(self) -> dict[str, Any]:

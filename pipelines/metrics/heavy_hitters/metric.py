@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.fitting import Plan, fit
-from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
+from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.planner.target import Target
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
@@ -54,6 +56,7 @@ class HeavyHitters(Metric):
 
     Attributes:
         plan: what users run, what it guarantees and what it will find.
+        fill: (positions,) the code in the place of what is no string of the alphabet, or None.
     """
 
     kind = "heavy-hitters"
@@ -61,6 +64,7 @@ class HeavyHitters(Metric):
 
     options: HeavyHittersOptions
     plan: Plan
+    fill: Codes | None = field(default=None, compare=False)
 
     @classmethod
     def resolve(
@@ -84,7 +88,7 @@ class HeavyHitters(Metric):
         least = 1 if options.model == "local" and options.min_reports is None else expected
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            design=plan.design, plan=plan,
+            design=plan.design, plan=plan, fill=_filled(options, plan.protocol.code),
         )  # fmt: skip
 
     @property
@@ -138,7 +142,9 @@ class HeavyHitters(Metric):
         return "the level of the tree is drawn anew for each report"
 
     def encoder(self, coins: Coins = FRESH) -> PrefixEncoder:
-        return PrefixEncoder(self.options.column, self.plan.protocol)
+        protocol = self.plan.protocol
+        instead = protocol.code.unusable if self.options.hides else self.fill
+        return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         plan, options = self.plan, self.options
@@ -150,7 +156,18 @@ class HeavyHitters(Metric):
 
     @property
     def neighbours(self) -> str:
-        return f"one {self.unit}'s string is replaced by any other string of the alphabet"
+        other = self.another("string of the alphabet")
+        return f"one {self.unit}'s string is replaced by {other}"
+
+    def unusable_share(self, estimate: Discovered) -> dict[str, float]:
+        unbiased, error = estimate.strings.unusable.tolist()
+        reach = normal_quantile(self.options.confidence) * error
+        ends = np.clip([unbiased, unbiased - reach, unbiased + reach], 0, 1).tolist()
+        share, lower, upper = ends
+        return {
+            "share": share, "unbiased": unbiased, "standard_error": error,
+            "lower": lower, "upper": upper,
+        }  # fmt: skip
 
     def reported(self, estimate: Discovered) -> tuple[int, int]:
         return estimate.strings.n, estimate.invalid
@@ -202,6 +219,16 @@ def _planned(
         options.system,
         options.oracle,
     )
+
+
+def _filled(options: HeavyHittersOptions, code: PrefixCode) -> Codes | None:
+    """The code in the place of what is no string of the alphabet, if a string was named."""
+    if options.fill is None:
+        return None
+    codes, inside = code.encode([options.fill])
+    if not inside.all():
+        raise RequestError("--unusable fill: the string has characters outside of the alphabet")
+    return codes[0]
 
 
 def _code(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:

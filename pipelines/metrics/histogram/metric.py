@@ -21,9 +21,9 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table
+from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table, share_of
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
-from pipelines.terms import best_design, drowned
+from pipelines.terms import best_design, drowned, hiding_cost
 from pipelines.views.wording import many_messages
 from transforms.blocks import Generator
 from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
@@ -43,6 +43,7 @@ class Histogram(Metric):
 
     Attributes:
         domain: the declared values.
+        fill: the cell in the place of values that cannot be used, or None.
     """
 
     kind = "histogram"
@@ -50,6 +51,7 @@ class Histogram(Metric):
 
     options: HistogramOptions
     domain: Domain
+    fill: int | None
     design: Design[FrequencyOracle]
 
     @classmethod
@@ -62,7 +64,9 @@ class Histogram(Metric):
         telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
         domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
-        task = FrequencyTask(domain.size, options.max_messages)
+        fill = _filled(options, domain)
+        cells = domain.size + options.hides
+        task = FrequencyTask(cells, options.max_messages)
         least, design = best_design(
             options, task, telemetry.rows, options.mechanism, _model(options),
             honest_share=options.honest_share, bound=options.bound, seed=source.public_seed(),
@@ -74,7 +78,7 @@ class Histogram(Metric):
         _require_few_messages(options, design)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            domain=domain, design=design,
+            domain=domain, fill=fill, design=design,
         )  # fmt: skip
 
     @staticmethod
@@ -102,11 +106,19 @@ class Histogram(Metric):
         return f"share ± {100 * error:.2g} %"
 
     @property
+    def hiding_cost(self) -> float | None:
+        if not self.options.hides:
+            return None
+        plain = FrequencyTask(self.domain.size, self.options.max_messages)
+        return hiding_cost(self.design, plain)
+
+    @property
     def line_types(self) -> dict[str, pa.DataType]:
         return {self.options.column: self.domain.kind}
 
     def encoder(self, coins: Coins = FRESH) -> ValueEncoder:
-        return ValueEncoder(self.options.column, self.domain)
+        instead = self.domain.size if self.options.hides else self.fill
+        return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         mechanism, postprocess = self.mechanism, self.postprocess
@@ -123,9 +135,12 @@ class Histogram(Metric):
         confidence = self.options.confidence
         return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}
 
+    def unusable_share(self, estimate: Frequencies) -> dict[str, float]:
+        return share_of(self.mechanism, estimate, self.domain.size, self.options.confidence)
+
     @property
     def neighbours(self) -> str:
-        return f"one {self.unit}'s value is replaced by any other value of the domain"
+        return f"one {self.unit}'s value is replaced by {self.another('value of the domain')}"
 
     @property
     def request(self) -> dict[str, Any]:
@@ -160,6 +175,16 @@ def _model(options: HistogramOptions) -> str:
         return find(options.mechanism, of_task(FrequencyTask.name)).default_model
     except ValueError as error:
         raise RequestError(str(error)) from None
+
+
+def _filled(options: HistogramOptions, domain: Domain) -> int | None:
+    """The cell in the place of values that cannot be used, if one was named."""
+    if options.fill is None:
+        return None
+    cell = domain.place(options.fill)
+    if cell is None:
+        raise RequestError("--unusable fill: the value is not one of the declared domain's")
+    return cell
 
 
 def _require_few_messages(options: HistogramOptions, design: Design[FrequencyOracle]) -> None:

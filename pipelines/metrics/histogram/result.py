@@ -47,18 +47,33 @@ def histogram_table(
     values = domain.labels()
     if domain.other:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    return pa.table(
-        {
-            "value": values,
-            "estimate": estimate,
-            "unbiased": unbiased,
-            "standard_error": error,
-            "lower": lower,
-            "upper": upper,
-            "lower_simultaneous": lower_all,
-            "upper_simultaneous": upper_all,
-        }
-    )
+    columns = {
+        "estimate": estimate,
+        "unbiased": unbiased,
+        "standard_error": error,
+        "lower": lower,
+        "upper": upper,
+        "lower_simultaneous": lower_all,
+        "upper_simultaneous": upper_all,
+    }
+    # Behind the values comes the cell of what cannot be used, if there is one.
+    return pa.table({"value": values} | {name: x[: domain.size] for name, x in columns.items()})
+
+
+def share_of(
+    mechanism: FrequencyOracle, frequencies: Frequencies, cell: int, confidence: float
+) -> dict[str, float]:
+    """The share of one cell, with its standard error and an interval."""
+    unbiased, n = frequencies.unbiased[cell : cell + 1], frequencies.n
+    lower, upper = intervals(mechanism, unbiased, n, confidence, simultaneous=False)
+    share = float(frequencies.estimate[cell])
+    return {
+        "share": share,
+        "unbiased": float(unbiased[0]),
+        "standard_error": float(standard_errors(mechanism, unbiased, n)[0]),
+        "lower": min(float(lower[0]), share),
+        "upper": max(float(upper[0]), share),
+    }
 
 
 def histogram_error(

@@ -11,7 +11,8 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.key_value import GroupTask, KeyValue
 from mechanisms.mean.magnitudes import BoundsRule, bins
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.mean.task import MeanTask
+from mechanisms.mean.task import MeanTask, UsableMeanTask
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
@@ -58,7 +59,9 @@ def declared_groups(options: MeanOptions, telemetry: inputs.Telemetry) -> GroupC
             str(error).replace("--domain", "--groups").replace("a histogram needs", "needed are")
         )
         raise RequestError(complaint.replace(" (or --out-of-domain other)", "")) from None
-    return GroupColumn(options.group_by, domain)
+    # Whoever is in no group hides among those who are; where groups are public, that is public too.
+    hidden = not options.groups_public and options.unusable != "count"
+    return GroupColumn(options.group_by, domain, domain.size if hidden else None)
 
 
 def require_memory(codes: int) -> None:
@@ -69,19 +72,22 @@ def require_memory(codes: int) -> None:
 
 def best_design(
     options: MeanOptions, least: int, groups: GroupColumn | None
-) -> Design[ScalarMean] | Design[KeyValue]:
+) -> Design[ScalarMean] | Design[WithUnusable] | Design[KeyValue]:
     """What hides numbers; or numbers and groups together, where these are private."""
     terms = target_terms(options, options.model, least, options.unit)
     if groups is None or options.groups_public:
+        if options.hides:
+            hiding = UsableMeanTask(options.cells)
+            return search(Target(**terms, task=hiding), options.mechanism)
         return search(Target(**terms, task=MeanTask(options.cells)), options.mechanism)
-    hiding = of_task(GroupTask.name)
-    if options.mechanism not in (AUTO, *hiding):
+    serving = of_task(GroupTask.name)
+    if options.mechanism not in (AUTO, *serving):
         raise ValueError(
             f"--mechanism: {options.mechanism} does not hide groups; with --group-by it serves "
-            f"--groups-public, and {', '.join(hiding)} serves without"
+            f"--groups-public, and {', '.join(serving)} serves without"
         )
-    task = GroupTask(groups.groups.size, options.cells)
-    return search(Target(**terms, task=task), options.mechanism)
+    joint = GroupTask(groups.size, options.cells)
+    return search(Target(**terms, task=joint), options.mechanism)
 
 
 def two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
@@ -101,7 +107,7 @@ def two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
         epsilon=options.epsilon,
         delta=delta if shuffled else 0.0,
         n=scouts,
-        task=FrequencyTask(bins()),
+        task=FrequencyTask(bins() + options.hides),
         epsilon_local=options.epsilon_local,
         unit=options.unit,
     )

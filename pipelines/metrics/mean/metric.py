@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 from rich.console import Console
 
-from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.mean.group_means import group_means
-from mechanisms.mean.key_value import KeyValue
+from mechanisms.channel import Counts, Guarantee, Mechanism
+from mechanisms.mean.group_means import GroupMeans, group_means
+from mechanisms.mean.intervals import MeanEstimate, estimate_mean
+from mechanisms.mean.key_value import GroupTask, KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.task import MeanTask
+from mechanisms.mean.usable_mean import unusable_share, usable_mean
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
@@ -39,12 +44,13 @@ from pipelines.metrics.metric import (
     bucket_count,
     table_of,
 )
-from pipelines.numbers import open_numbers
-from pipelines.terms import drowned, least_reports, require_proven
+from pipelines.metrics.statement import published_exactly
+from pipelines.numbers import open_numbers, read_fill
+from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import entering, reporting
-from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
+from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, Bounds, FloatWords
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 from transforms.perturb import Perturb
 from transforms.progress import REPORTS, WITHHELD
@@ -102,16 +108,18 @@ class Mean(Metric):
         groups: the column of groups, or None for one mean. Their reports need `min_reports` each,
             if groups are public.
         scouts: the round that chooses bounds, or None.
+        fill: the number in the place of those that cannot be used, or None.
     """
 
     kind = "mean"
     Options = MeanOptions
 
     options: MeanOptions
-    design: Design[ScalarMean] | Design[KeyValue]
+    design: Design[ScalarMean] | Design[WithUnusable] | Design[KeyValue]
     bounds: Bounds | None
     groups: GroupColumn | None = None
     scouts: Scouts | None = None
+    fill: float | None = None
 
     @classmethod
     def resolve(
@@ -131,7 +139,7 @@ class Mean(Metric):
             metric = cls(
                 options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
                 design=best_design(options, least, groups), bounds=bounds, groups=groups,
-                scouts=scouts,
+                scouts=scouts, fill=read_fill(options),
             )  # fmt: skip
             require_memory(metric.mechanism.codes)
         except ValueError as error:
@@ -149,15 +157,15 @@ class Mean(Metric):
 
     @property
     def inner(self) -> Any:
-        """What perturbs a number: a `ScalarMean`; or a number and its group, if that is private."""
+        """What perturbs a number, or its absence; and its group with it, if that is private."""
         return self.design.mechanism
 
     @property
-    def public(self) -> PublicGroups | None:
+    def public(self) -> PublicGroups[Any] | None:
         """What puts a public group before a perturbed number, if groups are public."""
         if self.groups is None or not self.options.groups_public:
             return None
-        return PublicGroups(self.inner, self.groups.groups.size)
+        return PublicGroups(self.inner, self.groups.size)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -190,6 +198,15 @@ class Mean(Metric):
         return f"mean ± {error * half:.3g} at most"
 
     @property
+    def hiding_cost(self) -> float | None:
+        if not self.options.hides:
+            return None
+        cells = self.options.cells
+        if self.groups is None or self.public is not None:
+            return hiding_cost(self.design, MeanTask(cells))
+        return hiding_cost(self.design, GroupTask(self.groups.groups.size, cells))
+
+    @property
     def undivided(self) -> str | None:
         if self.options.choose_bounds:
             return "with choose_bounds the second round's clients wait for what the first's say"
@@ -201,10 +218,16 @@ class Mean(Metric):
         return {self.options.column: pa.float64()} | groups
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
+        column, groups, fill = self.options.column, self.groups, self.fill
+        hides = self.options.hides
         if self.bounds is None:  # numbers wait for them as they are
-            return NumberEncoder(self.options.column, AsTheyAre(), FloatWords(), self.groups)
+            none = NO_NUMBER if hides else None
+            return NumberEncoder(column, AsTheyAre(), FloatWords(), groups, none, fill)
         rounded = coins.rounding(self.inner.rounding)
-        return NumberEncoder(self.options.column, self.bounds, rounded, self.groups)
+        # Of a private group the first cell: what is hidden with the group needs none of its own.
+        private = groups is not None and self.public is None
+        none = (0 if private else rounded.inputs) if hides else None
+        return NumberEncoder(column, self.bounds, rounded, groups, none, fill)
 
     @property
     def batches(self) -> int:
@@ -224,30 +247,48 @@ class Mean(Metric):
 
     def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
         counts, bounds = estimate.counted.counts, estimate.chosen.known
-        sure = self.options.confidence, self.options.interval == "worst"
-        if self.groups is None:
-            table = result.mean_table([counts], {}, self.inner, bounds, self.min_reports, *sure)
-        else:
-            labels = {"group": self.groups.groups.labels()}
-            if self.public is None:
-                together = result.joint(sure[0], len(labels["group"])), sure[1]
-                means, wider = (group_means(self.inner, counts, *s) for s in (sure, together))
-                return {result.TABLE: result.group_table(labels, means, wider, bounds)}
-            parts = list(self.public.parts(counts))
-            table = result.mean_table(parts, labels, self.inner, bounds, self.min_reports, *sure)
+        labels = {} if self.groups is None else {"group": self.groups.groups.labels()}
+        sure = self.options.confidence
+        if self.groups is not None and self.public is None:
+            together = result.joint(sure, len(labels["group"]))
+            means, wider = (self._group_means(counts, x) for x in (sure, together))
+            return {result.TABLE: result.group_table(labels, means, wider, bounds)}
+        parts = self._parts(counts)
+        table = result.mean_table(parts, labels, self._mean, bounds, self.min_reports, sure)
         return {} if table is None else {result.TABLE: table}
+
+    def unusable_share(self, estimate: Averaged) -> dict[str, float]:
+        counts = estimate.counted.counts
+        if self.groups is not None and self.public is None:
+            means = self._group_means(counts, self.options.confidence)
+            return {
+                "share": float(np.clip(means.share[-1], 0, 1)),
+                "standard_error": float(means.share_error[-1]),
+            }
+        together = np.sum(self._parts(counts), axis=0)
+        return unusable_share(self.inner, together, self.options.confidence)._asdict()
+
+    def _mean(self, counts: Counts, confidence: float) -> MeanEstimate:
+        """What the reports of one mean say."""
+        estimate = usable_mean if self.options.hides else estimate_mean
+        return estimate(self.inner, counts, confidence, self.options.interval == "worst")
+
+    def _group_means(self, counts: Counts, confidence: float) -> GroupMeans:
+        """What the reports of private groups say, that of whoever is in none among them."""
+        return group_means(self.inner, counts, confidence, self.options.interval == "worst")
+
+    def _parts(self, counts: Counts) -> Sequence[Counts]:
+        """The counts of each mean that is published."""
+        return [counts] if self.public is None else list(self.public.parts(counts))
 
     @property
     def neighbours(self) -> str:
-        unit = self.unit
-        if self.groups is None:
-            return f"one {unit}'s number is replaced by any other finite number"
-        if self.options.groups_public:
-            return (
-                f"one {unit}'s number is replaced by any other finite number; the group stays as "
-                "it is"
-            )
-        return f"one {unit}'s group and number are replaced by any other group and number"
+        if self.groups is not None and self.public is None:
+            other = self.another("group and number")
+            return f"one {self.unit}'s group and number are replaced by {other}"
+        other = self.another("finite number")
+        same = "; the group stays as it is" if self.groups is not None else ""
+        return f"one {self.unit}'s number is replaced by {other}{same}"
 
     @property
     def words(self) -> list[str]:
@@ -282,7 +323,7 @@ class Mean(Metric):
     def mechanism_statement(self) -> dict[str, Any]:
         constants = self.inner.constants()
         if self.groups is not None:
-            constants = constants | {"groups": self.groups.groups.size}
+            constants = constants | {"groups": self.groups.size}
         return super().mechanism_statement | {"constants": constants}
 
     def own_statement(self, estimate: Averaged) -> dict[str, Any]:
@@ -295,8 +336,8 @@ class Mean(Metric):
     @property
     def _published_exactly(self) -> str:
         """What the promises do not cover."""
-        whose = " of each group," if self.options.groups_public else ","
-        return f"the number of reports{whose} of rows read and of rejects by reason"
+        reports = "of reports of each group" if self.options.groups_public else "of reports"
+        return published_exactly(reports, self.options.unusable == "count" or bool(self.public))
 
     def _bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
         """What numbers were clipped to, and how that was decided."""

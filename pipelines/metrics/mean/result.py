@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts
 from mechanisms.mean.group_means import GroupMeans
-from mechanisms.mean.intervals import MeanEstimate, estimate_mean
-from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.intervals import MeanEstimate
 from pipelines.views.selected import LOWER, UPPER
 from transforms.encoders.bounds import Bounds
 
@@ -21,11 +21,10 @@ TABLE = "mean.parquet"
 def mean_table(
     parts: Sequence[Counts],
     labels: Mapping[str, pa.Array],
-    mechanism: ScalarMean,
+    estimate: Callable[[Counts, float], MeanEstimate],
     bounds: Bounds,
     least: int,
     confidence: float,
-    worst: bool,
 ) -> pa.Table | None:
     """The published table of one mean, or of public groups; None if none may be published.
 
@@ -37,19 +36,22 @@ def mean_table(
     Args:
         parts: the counts of messages of each.
         labels: the columns that name them.
-        mechanism: what perturbed the numbers.
-        bounds: what they were clipped to.
+        estimate: what counts say with a confidence, on the scale of [-1, 1].
+        bounds: what numbers were clipped to.
         least: the fewest reports that a mean stands on.
         confidence: of the intervals.
-        worst: whether these are wide enough for any numbers.
     """
-    means = [_estimated(mechanism, part, confidence, worst, least) for part in parts]
+
+    def estimated(confidence: float) -> list[MeanEstimate | None]:
+        enough = max(least, 1)
+        return [estimate(part, confidence) if part.sum() >= enough else None for part in parts]
+
+    means = estimated(confidence)
     if all(mean is None for mean in means):
         return None
     columns = _columns(means, bounds)
     if labels:
-        together = joint(confidence, len(parts))
-        wider = [_estimated(mechanism, part, together, worst, least) for part in parts]
+        wider = estimated(joint(confidence, len(parts)))
         columns |= _simultaneous(_columns(wider, bounds))
     return pa.table({**labels, **columns})
 
@@ -68,15 +70,6 @@ def _simultaneous(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     return {LOWER: columns["lower"], UPPER: columns["upper"]}
 
 
-def _estimated(
-    mechanism: ScalarMean, counts: Counts, confidence: float, worst: bool, least: int
-) -> MeanEstimate | None:
-    """One mean, or None if it stands on too few reports."""
-    if counts.sum() < max(least, 1):
-        return None
-    return estimate_mean(mechanism, counts, confidence, worst)
-
-
 def _columns(means: list[MeanEstimate | None], bounds: Bounds) -> dict[str, pa.Array]:
     """Means on the scale of [-1, 1] as columns in the units of the bounds."""
     rows = [_row(mean, bounds) if mean is not None else {} for mean in means]
@@ -92,13 +85,17 @@ def _columns(means: list[MeanEstimate | None], bounds: Bounds) -> dict[str, pa.A
 
 def _row(mean: MeanEstimate, bounds: Bounds) -> dict[str, float]:
     unbiased = bounds.unscale(mean.unbiased)
-    return {
-        "estimate": min(max(unbiased, bounds.low), bounds.high),
-        "standard_error": mean.standard_error * bounds.half,
+    row = {
         "lower": max(bounds.unscale(mean.lower), bounds.low),
         "upper": min(bounds.unscale(mean.upper), bounds.high),
-        "unbiased": unbiased,
         "n": mean.n,
+    }
+    if math.isnan(unbiased):  # of nobody who can be seen to have a number there is no mean
+        return row
+    return row | {
+        "estimate": min(max(unbiased, bounds.low), bounds.high),
+        "standard_error": mean.standard_error * bounds.half,
+        "unbiased": unbiased,
     }
 
 
@@ -109,7 +106,7 @@ def group_table(
 
     As that of public ones, but for `ratio` in the place of `unbiased` (the quotient of two unbiased
     sums, null where no user may be in the group), and share and share_standard_error in the place
-    of n, which nobody knows.
+    of n, which nobody knows. Means of groups without a label are left out.
 
     Args:
         labels: the columns that name them.
@@ -117,6 +114,8 @@ def group_table(
         wider: the same, with intervals that cover all groups together.
         bounds: what numbers were clipped to.
     """
+    named = slice(len(labels["group"]))
+    means, wider = (GroupMeans(*(column[named] for column in x)) for x in (means, wider))
 
     def scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(bounds.low + (values + 1) * bounds.half)

@@ -206,7 +206,7 @@ class AverageRow(Metric):
 
     @property
     def neighbours(self) -> str:
-        return f"one {self.unit}'s row is replaced by any other row that can be used"
+        return f"one {self.unit}'s row is replaced by {self.another('row that can be used')}"
 
     @property
     def request(self) -> dict[str, Any]:

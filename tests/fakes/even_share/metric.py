@@ -25,9 +25,10 @@ from transforms.encoders.encoder import BATCH, NULL_VALUE
 
 @dataclass(frozen=True)
 class ParityEncoder:
-    """Even numbers to cell 0, odd ones to cell 1; nulls are rejected, and counted."""
+    """Even numbers to cell 0, odd ones to cell 1, nulls to another one or to none."""
 
     column: str
+    instead: int | None
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
 
@@ -39,7 +40,7 @@ class ParityEncoder:
         numbers = batch.column(self.column)
         rows.reject(NULL_VALUE, null(numbers))
         odd = numbers.fill_null(0).to_numpy(zero_copy_only=False) & 1
-        return CellBlock(rows.of(odd).astype(np.uint32), None)
+        return CellBlock(rows.filled(rows.of(odd).astype(np.uint32), self.instead), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,9 @@ class EvenShare(Metric):
         kind = telemetry.column_type(options.column, "--column")
         if not (telemetry.unread or pa.types.is_integer(kind)):
             raise RequestError(f"--column: {options.column!r} holds {kind}; integers are needed")
-        parities, seed = FrequencyTask(2), source.public_seed()
+        if options.fill is not None and not options.fill.lstrip("-").isdigit():
+            raise RequestError("--unusable fill: name an integer, as in fill=0")
+        parities, seed = FrequencyTask(2 + options.hides), source.public_seed()
         least, design = best_design(options, parities, telemetry.rows, seed=seed)
         return cls(
             options=options, telemetry=telemetry, design=design, min_reports=least,
@@ -69,7 +72,8 @@ class EvenShare(Metric):
         return {self.options.column: pa.int64()}
 
     def encoder(self, coins=FRESH):
-        return ParityEncoder(self.options.column)
+        even_or_odd = None if self.options.fill is None else int(self.options.fill) & 1
+        return ParityEncoder(self.options.column, 2 if self.options.hides else even_or_odd)
 
     # ---- the collector: reports to what is published ---------------------------------------------
 

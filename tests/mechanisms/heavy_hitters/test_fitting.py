@@ -138,7 +138,9 @@ def test_quality_compares_strings_as_they_were_cut(plans) -> None:
     def listed(*values: tuple[str, bool]) -> FrequentStrings:
         size = np.zeros(len(values))
         whole = np.array([each for _, each in values], np.bool_)
-        return FrequentStrings([value for value, _ in values], whole, *[size] * 7, 10, 10)
+        return FrequentStrings(
+            [value for value, _ in values], whole, *[size] * 7, 10, 10, np.zeros(2)
+        )
 
     plan = plans["local"]
     values = ["1", "2", "34567", "34560", "x", "9"]

@@ -188,3 +188,37 @@ def test_groups_times_cells_must_fit_into_32_bits():
     groups = GroupColumn("g", IntegerRange(1, 5000))
     with pytest.raises(ValueError, match="groups of 1048577 cells each are more"):
         NumberEncoder("v", Bounds(0.0, 1.0), duchi(1.0, cells=1 << 20), groups)
+
+
+# ---- numbers that cannot be used -----------------------------------------------------------------
+
+HOLES = {"x": [0.0, None, math.nan, math.inf, 4.0], "group": [0, 0, 7, 1, None]}
+
+
+def cells(**how):
+    """The cells of `HOLES` on a grid that rounds nothing, and the rejects."""
+    encoder = NumberEncoder("x", Bounds(0.0, 4.0), duchi(1.0, cells=2), **how)
+    block, rejects = encode_table(encoder, pa.table(HOLES))
+    return block.cells.tolist(), rejects
+
+
+def test_numbers_that_cannot_be_used_become_one_more_cell():
+    assert cells(instead=3) == ([0, 3, 3, 3, 2], {})
+
+
+def test_numbers_that_cannot_be_used_become_the_one_that_was_named():
+    assert cells(fill=2.0) == ([0, 1, 1, 1, 2], {})
+    assert cells(fill=99.0) == ([0, 2, 2, 2, 2], {})  # clipped like any other
+
+
+def test_public_groups_keep_numbers_that_cannot_be_used_and_lose_rows_of_no_group():
+    groups = GroupColumn("group", IntegerRange(0, 1))
+    rejects = {NULL_GROUP: 1, OUTSIDE_GROUPS: 1}
+    assert cells(groups=groups, instead=3) == ([0, 3, 4 + 3], rejects)
+    assert cells(groups=groups, fill=2.0) == ([0, 1, 3 + 1], rejects)
+
+
+def test_private_groups_hide_whoever_is_in_none_and_has_no_number():
+    groups = GroupColumn("group", IntegerRange(0, 1), instead=2)
+    assert cells(groups=groups, instead=0) == ([0, 6, 6, 6, 6 + 2], {})
+    assert cells(groups=groups, fill=2.0) == ([0, 1, 6 + 1, 3 + 1, 6 + 2], {})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.encoders import arrow, dictionary, encode_table, encoded
 from transforms.encoders.block import CellBlock
-from transforms.encoders.domain import DeclaredValues
+from transforms.encoders.domain import DeclaredValues, IntegerRange
 from transforms.encoders.encoder import BATCH, NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
@@ -148,3 +148,21 @@ def test_columns_are_what_is_read():
     encoder = ValueEncoder("value", DeclaredValues(("a",)))
     assert encoder.columns == {"value"}
     assert encoder.kind is CellBlock
+
+
+def test_values_that_cannot_be_used_become_one_more_cell_that_nobody_counts():
+    table = pa.table({"value": ["a", None, "z", "b"], "user": [1, 2, 3, None]})
+    encoder = ValueEncoder("value", DeclaredValues(("a", "b")), instead=2)
+    block, rejects = encode_table(encoder, table)
+    assert (block.cells.tolist(), rejects) == ([0, 2, 2, 1], {})
+    block, rejects = encode_table(encoder, table, UserDigest("user", 9))
+    assert (block.cells.tolist(), rejects) == ([0, 2, 2], {NULL_USER: 1})
+    assert len(block.users) == 3
+
+
+def test_a_value_is_found_as_people_write_it():
+    assert DeclaredValues(("7", "b")).place("b") == 1
+    assert DeclaredValues(("7", "b"), other=True).place("c") is None
+    assert IntegerRange(-3, 5).place("-3") == 0
+    assert IntegerRange(-3, 5).place("6") is None
+    assert IntegerRange(-3, 5).place("b") is None

@@ -1,0 +1,48 @@
+"""Intervals of quotients: every mean that the reports do not refute, asked candidate by candidate.
+
+Whether sum - mean * share may be 0 is asked for each mean, so nothing is divided by a share that
+may be 0 itself.
+
+Source: Fieller, "Some problems in interval estimation", J. Royal Statistical Society Series B,
+    1954.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+
+_TRIED, _FAR = 4001, 40.0  # candidates for a mean, within so many standard errors
+
+
+def candidates(centre: Floats, error: Floats) -> Floats:
+    """(k, tried) means of [-1, 1] in ascending order, around (k,) estimates with their errors.
+
+    Where there is no finite estimate, they lie all over [-1, 1].
+    """
+    inside = np.isfinite(centre)
+    around = np.where(inside, centre, 0.0)[:, None]
+    width = np.where(inside, np.minimum(_FAR * error, 2.0), 2.0)[:, None]
+    return np.clip(around + width * np.linspace(-1, 1, _TRIED), -1, 1)
+
+
+def ends(allowed: NDArray[np.bool_], means: Floats) -> tuple[Floats, Floats]:
+    """The ends of what is not refuted.
+
+    Args:
+        allowed: (k, tried) which means are not.
+        means: (k, tried), from `candidates`.
+
+    Returns:
+        ((k,) the lower ends, (k,) the upper ones), in [-1, 1].
+    """
+    last, row = means.shape[1] - 1, np.arange(means.shape[0])
+    low, high = allowed.argmax(axis=1), last - allowed[:, ::-1].argmax(axis=1)
+    # Outward to the next candidate, which is the first that was refuted; where the outermost was
+    # not, nothing beyond it was tried.
+    lower = np.where(low > 0, means[row, np.maximum(low - 1, 0)], -1.0)
+    upper = np.where(high < last, means[row, np.minimum(high + 1, last)], 1.0)
+    some = allowed.any(axis=1)
+    return np.where(some, lower, -1.0), np.where(some, upper, 1.0)
