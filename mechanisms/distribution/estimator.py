@@ -159,10 +159,13 @@ class DistributionEstimator:
             n: how many reports.
             confidence: of the limits.
         """
-        return min(self.prefixes.expected_length(n, confidence), self._sure_length(n, confidence))
+        return min(self.prefixes.expected_length(n, confidence), self.sure_length(n, confidence))
 
-    def _sure_length(self, n: int, confidence: float) -> float:
-        """The same of sure limits at edges: from the point before to the one after."""
+    def sure_length(self, n: int, confidence: float) -> float:
+        """The same of sure limits at edges, from the point before to the one after: not cut off.
+
+        More than 1 where the noise is more than all there is to know.
+        """
         return self.ramps.expected_length(n, confidence) + 1 / (self.mechanism.inputs - 1)
 
     @cached_property
@@ -226,7 +229,7 @@ class DistributionEstimator:
         sure[0][-1] = 1.0
         limits_of_sums = sure
         # Which of the two is shorter is foreseen: a look at the reports would cost confidence.
-        if self.prefixes.expected_length(n, confidence) < self._sure_length(n, confidence):
+        if self.prefixes.expected_length(n, confidence) < self.sure_length(n, confidence):
             limits_of_sums = _around(sums, *self.prefixes.limits(array, shares, n, confidence))
         quantile = quantiles(probabilities, shares, self.edges)
         around = _around(quantile, *quantile_limits(probabilities, low, high, self.points))

@@ -34,11 +34,13 @@ class DistributionDesign:
         design: the mechanism and what it guarantees.
         span: over how many grid points sure limits of F average.
         expected_length: of the 95 % limits of cumulative shares, on average, for uniform values.
+        sure_length: the same of sure limits; more than 1 where noise is all there is.
     """
 
     design: Design[Any]
     span: int
     expected_length: float
+    sure_length: float
 
     def estimator(self, smooth: bool = False) -> DistributionEstimator:
         """The collector."""
@@ -136,4 +138,5 @@ def _planned(fitted: Design[Any], expected: int) -> DistributionDesign:
         ) from None
     collector = DistributionEstimator(fitted.mechanism, best_ramps(reconstruction, expected).span)
     length = collector.expected_length(expected, 0.95)
-    return DistributionDesign(fitted, collector.span, length)
+    sure = collector.sure_length(expected, 0.95)
+    return DistributionDesign(fitted, collector.span, length, sure)

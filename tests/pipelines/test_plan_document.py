@@ -283,6 +283,7 @@ def test_what_promises_nothing_has_no_price(
 ) -> None:
     text = changed("unit: row", "unit: row\nledger: l\nbudget: {epsilon: 3.0}")
     nothing = Guarantee("none", math.inf, 1.0, "row", "no finite bound")
-    monkeypatch.setattr(PlanJob, "losses", (nothing,))
+    alike = property(lambda job: (nothing,) * len(job.profiles))
+    monkeypatch.setattr(PlanJob, "losses", alike)
     with pytest.raises(RequestError, match=r"^ledger: a release without a guarantee has no price"):
         check(written(tmp_path, text))

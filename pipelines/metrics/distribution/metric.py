@@ -98,7 +98,7 @@ class DistributionOfNumbers(Metric):
     @property
     def cautions(self) -> list[str]:
         expected = _expected_reports(self.options, self.rows_asked)
-        error = self.fitted.expected_length / normal_quantile(0.95)  # of a half
+        error = self.fitted.sure_length / normal_quantile(0.95)  # of a half
         return super().cautions + drowned(error, expected if expected > 1 else 0, _HALF)
 
     @property
