@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from pipelines.metrics.options import MetricOptions
 from pipelines.options import PROMISE, RESULT, SUBJECT, description, flag
+from pipelines.paying import PREFIX, add_options
 
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
@@ -45,12 +46,14 @@ def add_command(commands: Any, name: str, options: type[MetricOptions], run: Run
         group = parser.add_argument_group(title or options.subject)
         for field in (name for name in fields if description(fields[name]).group == title):
             group.add_argument(flag(field), **_argument(fields[field]))
+    add_options(parser)
     parser.set_defaults(command=run)
 
 
 def typed(arguments: argparse.Namespace) -> dict[str, Any]:
     """What was typed, by option."""
-    return {name: value for name, value in vars(arguments).items() if name != "command"}
+    words = vars(arguments).items()
+    return {k: value for k, value in words if k != "command" and not k.startswith(PREFIX)}
 
 
 def _titles(options: type[MetricOptions]) -> Iterator[str]:

@@ -5,28 +5,35 @@ from __future__ import annotations
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import DONE
+from pipelines.ledger.spans import digests
+from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.registry import find
 from pipelines.metrics.release import Release
+from pipelines.paying import Payment, Price, paid
+from pipelines.plan.profiles import profile_of
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
 from pipelines.views.console import Screen
 
 
-def publish_one(name: str, options: MetricOptions, beam_arguments: list[str]) -> int:
+def publish_one(
+    name: str, options: MetricOptions, beam_arguments: list[str], payment: Payment | None = None
+) -> int:
     """Publish one metric, and show it.
 
     Args:
         name: of its kind, see `metrics.registry`.
         options: of the request.
         beam_arguments: what is for Beam.
+        payment: where it is paid for, if it is.
 
     Returns:
         The exit code.
 
     Raises:
         RequestError: the request or its input is wrong.
-        WithheldError: too few reports came.
+        WithheldError: too few reports came, or too little budget is left.
         FailedError: the job ended without a release.
     """
     for_beam = beam_options(beam_arguments)
@@ -35,7 +42,16 @@ def publish_one(name: str, options: MetricOptions, beam_arguments: list[str]) ->
     screen = Screen()
     if metric.prospect is not None:
         screen.print(metric.prospect, highlight=False, soft_wrap=True)
-    if carry_out(metric, Release(metric), for_beam, screen):
+    with paid(payment, lambda: _price(name, metric)) as right:
+        published = carry_out(metric, Release(metric, right.release_id), for_beam, screen)
+        right.settle(published, options.output)
+    if published:
         metric.show(screen)
         conclude(metric, screen)
     return DONE
+
+
+def _price(name: str, metric: Metric) -> Price:
+    """What a metric costs."""
+    loss, files = metric.promises[0], digests(metric.telemetry.files)
+    return Price(name, loss, profile_of(metric, loss), metric.options.output, files)

@@ -59,7 +59,10 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    accounts = [_account(*account) for account in _accounts(_chosen(arguments, rest))]
+    people = {entry.people for entry in _chosen(arguments, rest)}
+    entries = Ledger.open(arguments.ledger, begin=False).entries()
+    # Whatever was published about a population composes, whichever collection was asked about.
+    accounts = [_account(*one) for one in _accounts([e for e in entries if e.people in people])]
     if arguments.json:
         _print_json(screen, accounts)
         return DONE
@@ -87,7 +90,7 @@ def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
     no_more(rest)
     entries = Ledger.open(arguments.ledger, begin=False).entries()
     wanted = arguments.collection
-    chosen = [entry for entry in entries if wanted in (None, entry.collection)]
+    chosen = [entry for entry in entries if wanted in (None, entry.collection, entry.people)]
     if wanted is not None and not chosen:
         raise RequestError(f"--collection: {arguments.ledger} holds nothing of {wanted!r}")
     return chosen
@@ -96,8 +99,8 @@ def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
 def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
     """(window, the counted entries that compose in it), account by account."""
     accounts: dict[tuple[str, ...], tuple[str, tuple[Entry, ...]]] = {}
-    for collection in dict.fromkeys(entry.collection for entry in entries):
-        own = [entry for entry in entries if entry.collection == collection and entry.counted]
+    for people in dict.fromkeys(entry.people for entry in entries):
+        own = [entry for entry in entries if entry.people == people and entry.counted]
         for entry in own:
             account = together(own, entry, entry.scope)
             accounts.setdefault(tuple(one.id for one in account), (entry.window, account))
@@ -109,12 +112,13 @@ def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
 def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
     """What an account comes to, in numbers."""
     # The latest version's budget is the one that the next release will be held against.
-    last = max(entries, key=lambda entry: (entry.version, entry.reserved_at))
+    last = max(entries, key=lambda entry: (entry.reserved_at, entry.version))
     spent, budget = losses_of(entries), last.budget
     added, joint = summed(spent), total(spent, budget.delta)
     kinds = Counter((loss.model, loss.epsilon, loss.delta) for loss in spent)
     return {
         "collection": last.collection,
+        "population": last.people,
         "scope": last.scope,
         "window": None if last.scope == "user" else window,
         "unit": last.unit,
@@ -144,6 +148,8 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
     for entry in entries:
         added = summed(entry.losses)
         what = f"{entry.collection} version {entry.version}, {entry.window}"
+        if entry.people != entry.collection:
+            what = f"{entry.people}: {what}"
         since = entry.changed_at[:16].replace("T", " ")
         table.add_row(
             entry.id[:8],
@@ -156,7 +162,7 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
 
 def _kinds_table(account: dict[str, Any]) -> Table:
     window = f", window {account['window']}" if account["window"] else ""
-    table = _table("releases of", title=f"{account['collection']}, per {account['unit']}{window}")
+    table = _table("releases of", title=f"{account['population']}, per {account['unit']}{window}")
     for heading in ("epsilon", "delta", "times"):
         table.add_column(heading, justify="right")
     for loss in account["losses"]:

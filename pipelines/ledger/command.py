@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
         )
         part.set_defaults(command=run, part=name)
     for part in (show, explain):
-        part.add_argument("--collection", metavar="ID", help="only this one")
+        part.add_argument("--collection", metavar="ID", help="only this collection or population")
     settle.add_argument("id", metavar="ID", help="of the entry, or how it begins")
     outcome = settle.add_mutually_exclusive_group(required=True)
     outcome.add_argument("--spent", action="store_true", help="it counts for good")

@@ -13,8 +13,9 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
 
-# Of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable; 4: noise.
-VERSION = 4
+# Of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable; 4: noise; 5:
+# population.
+VERSION = 5
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost. One that is
@@ -131,7 +132,7 @@ class Entry(_Record):
 
     Attributes:
         id: 16 hexadecimal digits.
-        collection: what is collected; budgets belong to collections.
+        collection: what is collected, or a name of its own for what a command made alone.
         version: of the plan.
         fingerprint: of the plan.
         window: the part of the time that the release is about, in the plan's words.
@@ -155,6 +156,7 @@ class Entry(_Record):
         irrevocable: whether who makes the release keeps what it is made of, come of it what may:
             then no failure gives the price back, and the same release may be tried again for it.
         noise: permanent if its losses are those of all windows of its plan together.
+        population: who it is about, to whom budgets belong; by default the collection's name.
     """
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
@@ -179,6 +181,12 @@ class Entry(_Record):
     files: tuple[Annotated[str, Field(pattern="^[0-9a-f]{12}$")], ...] | None = None
     irrevocable: bool = False
     noise: Noise = "fresh"
+    population: str | None = None
+
+    @property
+    def people(self) -> str:
+        """The population: whatever was published about it composes."""
+        return self.population or self.collection
 
     @property
     def records(self) -> tuple[Loss, ...]:

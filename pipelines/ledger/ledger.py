@@ -184,14 +184,15 @@ class Ledger:
         vacant = False
         for _ in self.backoff.attempts():
             snapshot = self.store.read()
-            account = [e for e in snapshot.entries if e.collection == request.collection]
+            account = [e for e in snapshot.entries if e.people == request.people]
             earlier = self._earlier(request, account)
             if earlier is not None:
                 return Reservation(self, earlier, published=True)
             # The ledger has changed by it, so what was just read is decided on no more.
             if self._tidied(request, account):
                 continue
-            require_continuing(request, account)
+            others = [e for e in snapshot.entries if e.collection == request.collection]
+            require_continuing(request, [*account, *(e for e in others if e not in account)])
             if not vacant:
                 require_vacant(request.output)
                 # Once is enough: nobody but this run writes there, and a bucket is slow to list.

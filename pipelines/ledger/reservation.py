@@ -128,6 +128,7 @@ def begun(request: Spend, word: Callable[[], str]) -> Entry:
         output=request.output, release_id=word() + word(), state="reserved",
         owner=this_process(), reserved_at=now(), changed_at=now(), operations=(word(),),
         span=request.span, design=request.design, files=request.files, noise=request.noise,
+        population=request.population,
     )  # fmt: skip
 
 

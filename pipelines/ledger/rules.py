@@ -28,7 +28,7 @@ class Spend:
     """A release that someone wants to make, and its price.
 
     Attributes:
-        collection: what is collected; budgets belong to collections.
+        collection: what is collected, or a name of its own for what a command makes alone.
         version: of the plan; a change of plan is a new version.
         fingerprint: of the plan. The same window of the same fingerprint is the same release.
         window: the part of the time it is about; of one plan, windows of different names must not
@@ -45,6 +45,7 @@ class Spend:
         design: the fingerprint of the plan and of the mechanisms it has come to.
         files: digests of what it reads (`spans.digests`), if that is known.
         noise: permanent if the losses are those of all windows of the plan together.
+        population: to whom the budget belongs; by default the collection's name.
 
     Raises:
         ValueError: there is no loss, one is unbounded, or their units differ.
@@ -70,6 +71,7 @@ class Spend:
     design: str | None = None
     files: tuple[str, ...] | None = None
     noise: Noise = "fresh"
+    population: str | None = None
 
     def __post_init__(self) -> None:
         if not self.losses or len({loss.unit for loss in self.losses}) != 1:
@@ -77,6 +79,17 @@ class Spend:
         if len(self.profiles) not in (0, len(self.losses)):
             raise ValueError("there must be a profile for every loss, or none")
         _ = self.records  # a loss without a bound is refused here
+
+    @property
+    def people(self) -> str:
+        """The population: whatever was published about it composes."""
+        return self.population or self.collection
+
+    @property
+    def whose(self) -> str:
+        """The population in words."""
+        alone = self.people == self.collection
+        return f"{'collection' if alone else 'population'} {self.people!r}"
 
     @property
     def unit(self) -> str:
@@ -133,28 +146,36 @@ def losses_of(releases: Iterable[Priced]) -> list[Loss]:
 
 
 def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
-    """Refuse a plan that would make the collection's account say something else than before.
+    """Refuse a plan that would make its population's account say something else than before.
 
     Args:
         request: to spend.
-        entries: of its collection.
+        entries: of its population, and of its collection.
 
     Raises:
-        RequestError: the privacy unit changed, or the plan without its version.
+        RequestError: the privacy unit changed, or the plan without its version, or the population.
     """
     name = f"collection {request.collection!r}"
     for entry in entries:
-        if (entry.scope, entry.unit) != (request.scope, request.unit):
+        if entry.people != request.people:
             raise RequestError(
-                f"{name} is accounted per {entry.unit} (scope: {entry.scope}); for another "
-                f"privacy unit ({request.unit}, scope: {request.scope}) name another collection"
+                f"{name} is accounted in population {entry.people!r}, which has paid for "
+                f"it: say population: {entry.people}, or name another collection"
             )
+        if (entry.scope, entry.unit) != (request.scope, request.unit):
+            kind = request.whose.partition(" ")[0]
+            raise RequestError(
+                f"{request.whose} is accounted per {entry.unit} (scope: {entry.scope}); for "
+                f"another privacy unit ({request.unit}, scope: {request.scope}) name another {kind}"
+            )
+    own = [entry for entry in entries if entry.collection == request.collection]
+    for entry in own:
         if entry.version == request.version and entry.fingerprint != request.fingerprint:
             raise RequestError(
                 f"version {request.version} of {name} has run with another plan; "
                 "a change of plan is a new version: raise its number"
             )
-    latest = max((entry.version for entry in entries), default=request.version)
+    latest = max((entry.version for entry in own), default=request.version)
     if not request.version >= latest:
         raise RequestError(
             f"version {request.version} of {name} is older than version {latest}, which has run"
@@ -185,7 +206,7 @@ def _refusal(
     budget, window = request.budget, request.window
     within = "" if request.scope == "user" else f" in window {window}"
     line = (
-        f"the budget of collection {request.collection!r} (epsilon {budget.epsilon:g}, delta "
+        f"the budget of {request.whose} (epsilon {budget.epsilon:g}, delta "
         f"{budget.delta:g}, per {request.unit}{within}) does not hold this release: spent by "
         f"{len(counted)} releases: {_said(spent, budget)}; with it: "
         f"{_said([*spent, *losses], budget)}; {_would_fit(spent, losses, budget)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.arguments import add_command, typed
 from pipelines.metrics import registry
+from pipelines.paying import payment
 from pipelines.requests import request
 
 
@@ -28,4 +29,4 @@ def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> 
     # by now logs are silent.
     from pipelines.single import publish_one
 
-    return publish_one(name, options, beam_arguments)
+    return publish_one(name, options, beam_arguments, payment(arguments))

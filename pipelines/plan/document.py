@@ -135,7 +135,9 @@ class Plan(_Part):
     """A reviewed collection.
 
     Attributes:
-        collection: its id; ledgers count by it.
+        collection: its id.
+        population: who is in it: ledgers count by it, and whatever is published about one
+            population composes; by default the collection's name.
         version: a change of the plan is a new version.
         unit: whose contribution is protected: a row's, a user's in all windows together, or a
             user's in one window.
@@ -160,6 +162,7 @@ class Plan(_Part):
     """
 
     collection: _Name
+    population: _Name | None = None
     version: int = Field(ge=1)
     unit: Literal["row", "user", "user per window"] = "row"
     user_column: str | None = Field(None, min_length=1)

@@ -196,6 +196,7 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
             job.losses, job.options.output, tuple(account.name for account in job.accounts),
             job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
             files=digests(job.telemetry.files), noise=plan.noise,
+            population=plan.population,
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from pipelines.arguments import add_command, typed
+from pipelines.paying import payment
 from pipelines.requests import request
 from pipelines.train.options import TrainOptions
 
@@ -22,4 +23,4 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     # by now logs are silent.
     from pipelines.train.run import run as publish
 
-    return publish(options, beam_arguments)
+    return publish(options, beam_arguments, payment(arguments))

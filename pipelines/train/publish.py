@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
@@ -52,9 +52,15 @@ class ReadRows(beam.PTransform):
 
 @dataclass
 class PublishModel(beam.PTransform):
-    """From files to a release."""
+    """From files to a release.
+
+    Attributes:
+        job: the request, held against its input.
+        release_id: tells jobs apart.
+    """
 
     job: TrainJob
+    release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         job = self.job
@@ -67,7 +73,7 @@ class PublishModel(beam.PTransform):
             trained = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         else:
             trained = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
-        step = ReleaseDoFn(job, uuid.uuid4().hex)
+        step = ReleaseDoFn(job, self.release_id)
         return trained | "Release" >> beam.ParDo(step, AsDict(read.tallies))
 
 

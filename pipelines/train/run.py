@@ -11,6 +11,8 @@ from rich.console import Console
 
 from pipelines import release
 from pipelines.errors import DONE
+from pipelines.ledger.spans import digests
+from pipelines.paying import Payment, Price, paid
 from pipelines.publishing import carry_out, conclude
 from pipelines.run import beam_options
 from pipelines.train.job import prepare
@@ -19,26 +21,32 @@ from pipelines.train.publish import PublishModel
 from pipelines.views import console
 
 
-def run(options: TrainOptions, beam_arguments: list[str]) -> int:
+def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | None = None) -> int:
     """Train a model, publish it and say how well it does.
 
     Args:
         options: of the request.
         beam_arguments: what is for Beam.
+        payment: where it is paid for, if it is.
 
     Returns:
         The exit code.
 
     Raises:
         RequestError: the request or its input is wrong.
-        WithheldError: too few took part.
+        WithheldError: too few took part, or too little budget is left.
         FailedError: the run diverged, or the job ended without a release.
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     job = prepare(options)
     screen = console.Screen()
-    if carry_out(job, PublishModel(job), for_beam, screen):
+    files = digests(job.telemetry.files)
+    price = Price("train", job.guarantees[0], None, options.output, files)
+    with paid(payment, lambda: price) as right:
+        published = carry_out(job, PublishModel(job, right.release_id), for_beam, screen)
+        right.settle(published, options.output)
+    if published:
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))
         conclude(job, screen)
     return DONE
