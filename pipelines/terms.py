@@ -34,6 +34,10 @@ class Crowd(Protocol):
     def user_column(self) -> str | None: ...
     @property
     def min_reports(self) -> int | None: ...
+    @property
+    def hides(self) -> bool: ...
+    @property
+    def fill(self) -> str | None: ...
 
 
 class Terms(Losses, Crowd, Protocol):
@@ -103,7 +107,11 @@ def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, An
 
 
 def least_batch(options: Crowd, rows: int, why: str) -> int:
-    """The least number of reports: as requested, or nine tenths of the rows, to two figures.
+    """The least number of reports: as requested, or nearly as many as there are rows.
+
+    Where every row is a report, that is 99 % of the rows to three figures, for each client's
+    epsilon follows from it: what is left unused of the noise is at most 2 %. Where rows that
+    cannot be used are left out, it is nine tenths, to two figures.
 
     Args:
         options: of the request.
@@ -125,8 +133,9 @@ def least_batch(options: Crowd, rows: int, why: str) -> int:
             "--min-reports is missing: nobody has counted the rows here, so say how many reports "
             f"at the least the release must stand on ({why})"
         )
-    unit = 10 ** max(math.floor(math.log10(0.9 * rows)) - 1, 0)
-    return max(2, int(0.9 * rows) // unit * unit)
+    part, figures = (0.99, 3) if options.hides or options.fill is not None else (0.9, 2)
+    unit = 10 ** max(math.floor(math.log10(part * rows)) - figures + 1, 0)
+    return max(2, int(part * rows) // unit * unit)
 
 
 def least_reports(options: Crowd, model: str, rows: int) -> int:

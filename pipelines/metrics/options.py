@@ -75,8 +75,8 @@ class MetricOptions(BaseModel):
         None, group=PROMISE, metavar="E",
     )  # fmt: skip
     min_reports: Count | None = option(
-        "withhold the release if fewer reports come (default: nine tenths of the rows in the "
-        "shuffle model; needed there with --user-column)",
+        "withhold the release if fewer reports come (default: 99 % of the rows in the "
+        "shuffle model, or 90 % where rows may be left out; needed there with --user-column)",
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
     unusable: str = option(

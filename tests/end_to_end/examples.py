@@ -77,8 +77,12 @@ class Case(NamedTuple):
     def rejects(self) -> Counter[str]:
         """Reason -> rows that are left out."""
         users = {"null user": canaries.NULL_USERS} if self.unit == "user" else {}
-        hidden = registry.options(self.kind).model_fields["unusable"].default == "hide"
-        return Counter(users if hidden else self.example.unusable | users)
+        return Counter(users if self.hidden else self.example.unusable | users)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether values that cannot be used are reported like others, by default."""
+        return bool(registry.options(self.kind).model_fields["unusable"].default == "hide")
 
     @property
     def n(self) -> int:
@@ -89,7 +93,9 @@ class Case(NamedTuple):
     @property
     def min_reports(self) -> int:
         """The least batch: of users it must be named, and here all just suffice."""
-        return self.n if self.unit == "user" else 1800 if self.model == "shuffle" else 1
+        if self.model != "shuffle" or self.unit == "user":
+            return self.n if self.unit == "user" else 1
+        return 1980 if self.hidden else 1800
 
     @property
     def asked(self) -> dict[str, Any]:

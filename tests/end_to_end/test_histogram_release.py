@@ -205,8 +205,8 @@ def test_what_was_left_open_is_settled_and_said(release: Histogram) -> None:
     assert (said["model"], said["postprocess"]) == (release.model, release.postprocess)
     assert said["domain"] in ("4 declared values", "5 declared values")
     shuffled = said["model"] == "shuffle"
-    # By default nine tenths of the rows in the shuffle model, to two figures.
-    assert said["min_reports"] == release.asked.get("min_reports", 1800 if shuffled else 1)
+    # By default 99 % of the rows in the shuffle model, to three figures.
+    assert said["min_reports"] == release.asked.get("min_reports", 1980 if shuffled else 1)
 
 
 def test_a_single_report_promises_what_its_mechanism_does(release: Histogram) -> None:

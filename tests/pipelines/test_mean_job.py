@@ -39,7 +39,7 @@ def job(log, tmp_path):
 def test_one_mean(job):
     made = job()
     assert made.bounds == Bounds(0, 10)
-    assert made.min_reports == 18_000
+    assert made.min_reports == 19_800
     assert made.mechanism is made.design.mechanism is made.inner.rounding
     released, local = made.guarantees
     assert released.model == "shuffle"

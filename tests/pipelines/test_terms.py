@@ -38,13 +38,24 @@ def test_targets_get_what_was_asked():
     assert target_terms(options(), "local", 10**8, "row")["delta"] == 0.0
 
 
-def test_the_least_batch_is_nine_tenths_of_the_rows_to_two_figures():
-    assert least_reports(options(), "shuffle", 48_842) == 43_000
+@pytest.mark.parametrize("rows", [102, 1009, 1010, 1011, 9_999, 48_842, 101_010, 10**6, 10_201_000])
+def test_the_least_batch_wastes_at_most_two_percent_where_every_row_is_a_report(rows):
+    for unusable in ("hide", "fill=x"):
+        least = least_batch(options(unusable=unusable), rows, "")
+        assert 0.98 * rows <= least <= 0.99 * rows
+
+
+def test_the_least_batch_is_nine_tenths_to_two_figures_where_rows_are_left_out():
+    assert least_batch(options(unusable="count"), 48_842, "") == 43_000
+
+
+def test_the_least_batch_follows_from_the_rows_or_is_named():
+    assert least_reports(options(), "shuffle", 48_842) == 48_300
     assert least_reports(options(), "shuffle", 1) == 2
     assert least_reports(options(), "local", 48_842) == 1
     assert least_reports(options(user_column="u"), "central", 0) == 1
     assert least_reports(options(min_reports="1e3"), "local", 5) == 1000
-    assert least_batch(options(), 48_842, "") == 43_000
+    assert least_batch(options(), 48_842, "") == 48_300
 
 
 @pytest.mark.parametrize(("changes", "rows"), [({"user_column": "u"}, 100), ({}, 0)])

@@ -61,7 +61,8 @@ example, with the files of the repository:
     )  # fmt: skip
     min_reports: Count | None = option(
         "withhold the release if fewer reports come; the search is planned for so many (default: "
-        "nine tenths of the rows in the shuffle model; needed there with --user-column)",
+        "99 % of the rows in the shuffle model, or 90 % where rows may be left out; needed there "
+        "with --user-column)",
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
     system: Literal["pem", "treehist"] = option(
