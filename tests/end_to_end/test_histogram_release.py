@@ -22,13 +22,8 @@ from tests.oracles.releases import Release, require_contract
 
 pytestmark = pytest.mark.verify
 
-USABLE = canaries.ROWS - canaries.NULL_VALUES - canaries.STRAY_VALUES
-USERS = (USABLE - canaries.NULL_USERS) // 4
-REJECTS = {
-    "null user": canaries.NULL_USERS,
-    "null value": canaries.NULL_VALUES,
-    "outside the domain": canaries.STRAY_VALUES,
-}
+USERS = (canaries.ROWS - canaries.NULL_USERS) // 4
+REJECTS = {"null user": canaries.NULL_USERS}
 TABLE = "histogram.parquet"
 COLUMNS = [
     "value", "estimate", "unbiased", "standard_error",
@@ -83,6 +78,11 @@ class Histogram(Release):
     def column(self, name: str) -> np.ndarray:
         return self.rows[name].to_numpy()
 
+    def cells(self, name: str) -> np.ndarray:
+        """A column, and behind it what the statement says of values that cannot be used."""
+        of_unusable = {"estimate": "share"}.get(name, name)
+        return np.append(self.column(name), self.statement["unusable"][of_unusable])
+
 
 @pytest.fixture(scope="module")
 def releases(
@@ -133,7 +133,7 @@ def test_the_values_are_the_domain_in_its_order(releases: dict[str, Histogram]) 
 
 
 def test_the_estimate_is_what_the_statement_says(release: Histogram) -> None:
-    unbiased, estimate = release.column("unbiased"), release.column("estimate")
+    unbiased, estimate = release.cells("unbiased"), release.cells("estimate")
     if release.asked.get("mechanism") == "noisefirst":
         assert len(set(estimate)) <= len(set(unbiased))  # runs of values share their mean
         return
@@ -148,7 +148,7 @@ def test_the_estimate_is_what_the_statement_says(release: Histogram) -> None:
 
 
 def test_errors_and_intervals_belong_to_the_unbiased_estimate(release: Histogram) -> None:
-    unbiased, error = release.column("unbiased"), release.column("standard_error")
+    unbiased, error = release.cells("unbiased"), release.cells("standard_error")
     stated = release.statement["mechanism"]
     n, confidence = release.statement["n"], float(release.asked.get("confidence", 0.95))
     mechanism = mechanism_of(release)
@@ -161,10 +161,11 @@ def test_errors_and_intervals_belong_to_the_unbiased_estimate(release: Histogram
         assert (lower <= estimate).all()
         assert (estimate <= upper).all()
         limits = intervals(mechanism, unbiased, n, confidence, simultaneous=bool(suffix))
-        assert lower == pytest.approx(np.minimum(limits[0], estimate), abs=1e-12)
-        assert upper == pytest.approx(np.maximum(limits[1], estimate), abs=1e-12)
-        assert (lower <= shares).all()
-        assert (shares <= upper).all()
+        below, above = (ends[:-1] for ends in limits)  # the last are of what cannot be used
+        assert lower == pytest.approx(np.minimum(below, estimate), abs=1e-12)
+        assert upper == pytest.approx(np.maximum(above, estimate), abs=1e-12)
+        assert (lower <= shares[:-1]).all()
+        assert (shares[:-1] <= upper).all()
         assert (lower < upper).any()
     assert (release.column("lower_simultaneous") <= release.column("lower")).all()
     assert (release.column("upper_simultaneous") >= release.column("upper")).all()
@@ -191,12 +192,9 @@ def test_the_statement_counts_everything(releases: dict[str, Histogram]) -> None
         assert statement["invalid_reports"] == 0
         return statement["n"], statement["rejects"]
 
-    without = {name: REJECTS[name] for name in ("null value", "outside the domain")}
-    assert counted("shuffle") == (USABLE, without)
+    assert counted("shuffle") == (canaries.ROWS, {})
     assert counted("users") == (USERS, REJECTS)
-    assert counted("local") == (
-        USABLE + canaries.STRAY_VALUES, {"null value": canaries.NULL_VALUES}
-    )  # fmt: skip
+    assert counted("local") == (canaries.ROWS, {})
     assert counted("integers") == (canaries.ROWS // 4, {})
 
 

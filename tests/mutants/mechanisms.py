@@ -8,6 +8,14 @@ _EXACT = "tests/mechanisms/test_exact_samplers.py"
 
 MUTANTS = (
     Mutant(
+        "no-number-too-rare-a-code",
+        "Whoever has no number sends the codes of numbers half as often as epsilon asks for.",
+        "mechanisms/mean/with_unusable.py",
+        "ceiling(share * weight / lower)",
+        "ceiling(share * weight / lower / 2)",
+        ("tests/mechanisms/mean/test_with_unusable.py",),
+    ),
+    Mutant(
         "sampler-one-percent-off",
         "A client lies 1 % less often than its channel says.",
         "mechanisms/frequency/linear_hash.py",

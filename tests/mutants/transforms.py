@@ -30,6 +30,14 @@ MUTANTS = (
         ("tests/transforms/test_conservation.py",),
     ),
     Mutant(
+        "no-cell-for-what-is-missing",
+        "An encoder leaves out what cannot be used where it should be one more cell.",
+        "transforms/encoders/encoder.py",
+        "        if instead is None:",
+        "        if True:",
+        ("tests/transforms/encoders", "tests/end_to_end/test_absence.py"),
+    ),
+    Mutant(
         "first-row-of-a-user",
         "The first of a user's rows is taken, and not a uniform one.",
         "transforms/contributions.py",
