@@ -66,7 +66,7 @@ def test_errors_are_those_predicted(run) -> None:
             assert 0.2 < ratio < 3, row
         else:  # 8,000 nearly independent errors: 10 % are 6 standard deviations
             assert ratio == pytest.approx(1, abs=0.1), row
-        projected = row["system"] in ("hp-sdp", "poisson", "grr")
+        projected = row["system"] in ("hp-sdp", "poisson", "grr", "laplace")
         assert (row["mse_mean"] < row["mse_unbiased_mean"]) == projected
 
 

@@ -49,7 +49,9 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     """The job, its table and its statement."""
     folder = tmp_path / f"out-{next(_numbered)}"
     defaults = {"column": "v", "bounds": f"{LOW},{HIGH}", "output": str(folder), "input": (log,)}
-    asked = defaults | {"epsilon": 1.0, "model": "local"} | asked
+    # Everybody has a number here, and errors are held against those of the mechanism alone.
+    defaults |= {"epsilon": 1.0, "model": "local", "unusable": "count"}
+    asked = defaults | asked
     restart(seed)
     job = Mean.resolve(MeanOptions(**asked), open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
@@ -102,6 +104,22 @@ def test_every_mechanism_is_within_its_error(name, model, events, tmp_path):
     assert statement["mechanism"]["name"] == name
     assert statement["guarantees"]["local"]["epsilon"] <= 2.0
     assert row["lower"] <= row["estimate"] <= row["upper"]
+
+
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_a_mean_is_of_those_who_have_a_number(model, tmp_path):
+    """Two in five rows are null: mean and share are within their errors but for one time in 1e9."""
+    held = numbers()
+    has = np.arange(ROWS) % 5 < 3
+    table = pa.table({"v": pa.array(held, mask=~has)})
+    log = canaries.write(tmp_path, table, 3, 1500)
+    _, (row,), statement = publish(tmp_path, log, model=model, epsilon=2.0, unusable="hide")
+    truth = np.clip(held[has], LOW, HIGH).mean()
+    assert abs(row["unbiased"] - truth) < BOUND * row["standard_error"]
+    assert row["lower"] <= row["estimate"] <= row["upper"]
+    absent = statement["unusable"]
+    assert abs(absent["unbiased"] - 0.4) < BOUND * absent["standard_error"]
+    assert (statement["n"], statement["rejects"]) == (ROWS, {})
 
 
 @pytest.mark.parametrize(
