@@ -7,7 +7,7 @@ they pass, and a collector compares them with what it has counted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -83,6 +83,29 @@ def passing(messages: beam.PCollection) -> beam.PCollection:
 def summed(*parts: beam.PCollection) -> beam.PCollection:
     """(name, count) pairs of a `Flow`, one for each name."""
     return parts | "Flow" >> beam.Flatten() | "Add up flow" >> beam.CombinePerKey(sum)
+
+
+def spelt(counted: tuple[str, Any]) -> Iterator[tuple[str, int]]:
+    """A count of a flow as counts of single numbers, to be kept and added up."""
+    name, amounts = counted
+    if name != SENT:
+        yield name, int(amounts)
+        return
+    for batch, amount in enumerate(amounts.tolist()):
+        yield f"{SENT} {batch}", amount
+
+
+def read_flow(amounts: Mapping[str, int]) -> dict[str, Any]:
+    """The flow that was spelt out; other names are passed over.
+
+    >>> read_flow(dict([*spelt((SENT, np.array([5, 0, 7]))), *spelt((CHOSEN, 3))]))
+    {'rows that were chosen': 3, 'messages of each batch': array([5, 0, 7])}
+    """
+    flow: dict[str, Any] = {
+        name: amounts[name] for name in (BOUNDED, CHOSEN, PERTURBED) if name in amounts
+    }
+    batches = sum(name.startswith(f"{SENT} ") for name in amounts)
+    return flow | {SENT: np.array([amounts[f"{SENT} {batch}"] for batch in range(batches)])}
 
 
 def _perturbed(block: CellBlock | RowBlock) -> tuple[str, Any]:

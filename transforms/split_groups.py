@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -18,12 +19,25 @@ from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, joined
 from transforms.encoders.block import Block, RowBlock, unpacked
 
+_SIZES = "sizes"
 _BLOCK = 1 << 24  # bytes of rows that leave together
+
+
+class Groups(NamedTuple):
+    """What `SplitGroups` yields.
+
+    Attributes:
+        rows: blocks of each group's, and of those held back, who come last.
+        sizes: (`rows_of` a group, how many), to be added up.
+    """
+
+    rows: list[beam.PCollection]
+    sizes: beam.PCollection
 
 
 @dataclass
 class SplitGroups(beam.PTransform):
-    """Blocks of rows in; the rows of each group, and those held back, out: as many collections.
+    """Blocks of rows in; `Groups` out: the rows of each group, and of those held back.
 
     Every user draws its own group. The draw is made once: a GroupByKey lies between it and the
     groups, so that no runner computes one group again, by other coins, after another was used.
@@ -40,21 +54,26 @@ class SplitGroups(beam.PTransform):
     shards: int = 1
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, blocks: beam.PCollection) -> list[beam.PCollection]:
+    def expand(self, blocks: beam.PCollection) -> Groups:
         draw = DrawGroupsDoFn(self.groups, self.held_back, self.shards, self.open_rng)
         tags = [group_tag(group) for group in range(self.groups + 1)]
         routed = (
             blocks
             | "Draw groups" >> beam.ParDo(draw)
             | "Gather groups" >> GroupOnce()
-            | "Part ways" >> beam.ParDo(PartDoFn(self.shards)).with_outputs(*tags)
+            | "Part ways" >> beam.ParDo(PartDoFn(self.shards)).with_outputs(*tags, _SIZES)
         )
-        return [routed[tag] for tag in tags]
+        return Groups([routed[tag] for tag in tags], routed[_SIZES])
 
 
 def group_tag(group: int) -> str:
     """The name of the output with a group's rows."""
     return f"group {group}"
+
+
+def rows_of(group: int) -> str:
+    """Under which name a group's rows are counted."""
+    return f"rows of group {group}"
 
 
 @typehints.with_input_types(RowBlock)
@@ -94,12 +113,14 @@ class DrawGroupsDoFn(PartitionBlocksDoFn):
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 @typehints.with_output_types(RowBlock)
 class PartDoFn(beam.DoFn):
-    """Unpacks the rows of each group into that group's own output."""
+    """Unpacks the rows of each group into that group's own output; one more says how many."""
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
 
     def process(self, group: tuple[int, Iterable[bytes]]) -> Iterator[beam.pvalue.TaggedOutput]:
-        tag = group_tag(group[0] // self._shards)
+        number, size = group[0] // self._shards, 0
         for rows in joined(group[1], _BLOCK):
-            yield beam.pvalue.TaggedOutput(tag, unpacked(RowBlock, rows))
+            size += rows.size
+            yield beam.pvalue.TaggedOutput(group_tag(number), unpacked(RowBlock, rows))
+        yield beam.pvalue.TaggedOutput(_SIZES, (rows_of(number), size))

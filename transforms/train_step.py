@@ -39,12 +39,14 @@ class Run(NamedTuple):
         users: how many users' reports it has heard.
         skipped: how many steps were not taken, their group being too small.
         invalid: how many messages were dropped because no client could have sent them.
+        heard: how many messages of each group so far have come, possible or not.
     """
 
     model: Model
     users: int = 0
     skipped: int = 0
     invalid: int = 0
+    heard: tuple[int, ...] = ()
 
 
 @dataclass
@@ -186,12 +188,13 @@ class OpenDoFn(beam.DoFn):
         self._least = max(min_reports, 2) * self._per_user
 
     def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
+        heard = _heard(run, counted)
         if counted is None or counted.messages < self._least:
-            yield run
+            yield run._replace(heard=heard)
             return
         model = self._steps.open(run.model, counted.counts)
         users = run.users + round(counted.messages / self._per_user)
-        yield Run(model, users, run.skipped, run.invalid + counted.invalid)
+        yield Run(model, users, run.skipped, run.invalid + counted.invalid, heard)
 
 
 @typehints.with_output_types(Run)
@@ -202,13 +205,19 @@ class UpdateDoFn(beam.DoFn):
         self._steps, self._min_reports = steps, min_reports
 
     def process(self, run: Run, counted: Counted | None) -> Iterator[Run]:
-        per_user = self._steps.mechanism.messages
+        per_user, heard = self._steps.mechanism.messages, _heard(run, counted)
         if counted is None or counted.messages < self._min_reports * per_user:
-            yield run._replace(model=self._steps.skip(run.model), skipped=run.skipped + 1)
+            skipped = self._steps.skip(run.model)
+            yield run._replace(model=skipped, skipped=run.skipped + 1, heard=heard)
             return
         after = self._steps.advance(run.model, counted.counts)
         # Counted once: every later step carries the same flag on.
         if after.diverged and not run.model.diverged:
             tally(DIVERGED, after.diverged)
         users = run.users + round(counted.messages / per_user)
-        yield Run(after, users, run.skipped, run.invalid + counted.invalid)
+        yield Run(after, users, run.skipped, run.invalid + counted.invalid, heard)
+
+
+def _heard(run: Run, counted: Counted | None) -> tuple[int, ...]:
+    """What has come of each group, one more than before."""
+    return (*run.heard, 0 if counted is None else counted.messages + counted.invalid)

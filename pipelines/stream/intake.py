@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
+from transforms.conservation import spelt, summed
 from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows
 
 MANIFEST = "manifest.json"
 MESSAGES, USERS, TALLY, DIGESTS, REACHED = "messages", "users", "tally", "digests", "reached"
+FLOW = "flow"
 
 _WORDS = 1 << 21  # messages of one metric that a worker gathers before it writes them
 
@@ -34,7 +36,7 @@ class Note(NamedTuple):
     """One thing that a batch has come to.
 
     Attributes:
-        kind: MESSAGES, USERS, TALLY, DIGESTS or REACHED.
+        kind: MESSAGES, USERS, TALLY, FLOW, DIGESTS or REACHED.
         start: of its window, in microseconds.
         metric: its name, if it is a metric's.
         name: of a file in the batch's folder, or of what was counted.
@@ -105,6 +107,12 @@ class Perturbed(beam.PTransform):
             reports.messages | "Keep messages" >> beam.ParDo(keep),
             reports.tallies | "Note tallies" >> beam.ParDo(NoteDoFn(self.windows, TALLY, name)),
         ]
+        if reports.flow:
+            flow = NoteDoFn(self.windows, FLOW, name)
+            spelt_out = summed(*reports.flow) | "By batch" >> beam.FlatMap(spelt)
+            # The rows, too: so a window says of which of them it knows what became.
+            notes.append(reports.tallies | "Note rows" >> beam.ParDo(flow))
+            notes.append(spelt_out | "Note flow" >> beam.ParDo(flow))
         if reports.users is not None:
             users = reports.users | "Name users" >> beam.Map(_users)
             notes.append(users | "Note users" >> beam.ParDo(NoteDoFn(self.windows, USERS, name)))

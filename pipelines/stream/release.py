@@ -15,7 +15,7 @@ from pipelines.metrics.metric import Metric, Reports
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
-from transforms.conservation import SENT
+from transforms.conservation import SENT, read_flow
 from transforms.progress import ROWS
 
 _BLOCK = 1 << 16  # messages of one block
@@ -30,12 +30,19 @@ class Backlog:
         messages: how many they are.
         users: how many users sent them, where that had to be counted.
         tallies: name -> count, of rows.
+        flow: name -> count, of what became of the rows, and of how many; empty if nobody noted it.
     """
 
     files: tuple[str, ...] = ()
     messages: int = 0
     users: int | None = None
     tallies: Mapping[str, int] = field(default_factory=dict)
+    flow: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def noted(self) -> bool:
+        """Whether the flow is of all rows; not in a window that an earlier version has begun."""
+        return bool(self.flow) and self.flow.get(ROWS, 0) == self.tallies.get(ROWS, 0)
 
     @property
     def reports(self) -> int:
@@ -90,16 +97,23 @@ class FromBacklog(beam.PTransform):
             | "Backlog" >> beam.Create([backlog.files])
             | "Read" >> beam.ParDo(ReadBacklogDoFn())
         )
-        flow = []
-        if users is None and metric.batches == 1:  # else messages alone do not say what is due
-            kept = (SENT, np.array([backlog.messages]))
-            flow.append(begin | "Messages kept" >> beam.Create([kept]))
-        reports = metric.shuffled(Reports(read, users, tallies, tuple(flow)))
+        reports = metric.shuffled(Reports(read, users, tallies, self._flow(begin)))
         contents, mechanism = metric.collected(reports), metric.mechanism
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
         return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+
+    def _flow(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
+        """What is known of how the messages came about."""
+        backlog = self.backlog
+        if backlog.noted:
+            known = read_flow(backlog.flow)
+        elif backlog.users is None and self.metric.batches == 1:
+            known = {SENT: np.array([backlog.messages])}
+        else:  # messages alone do not say what is due
+            return ()
+        return (begin | "Known flow" >> beam.Create([*known.items()]),)
 
 
 @typehints.with_output_types(np.ndarray)

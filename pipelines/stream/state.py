@@ -137,6 +137,7 @@ class State(Memory):
         files: dict[str, list[str]] = {}
         sizes: dict[tuple[str, str], int] = {}
         tallies: dict[str, dict[str, int]] = {}
+        flows: dict[str, dict[str, int]] = {}
         rows = self.database.execute(
             "SELECT kind, metric, name, amount FROM notes WHERE start = ?", (start,)
         )
@@ -144,8 +145,8 @@ class State(Memory):
             sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
             if kind == intake.MESSAGES:
                 files.setdefault(metric, []).append(str(self.folder / name))
-            elif kind == intake.TALLY:
-                mine = tallies.setdefault(metric, {})
+            elif kind in (intake.TALLY, intake.FLOW):
+                mine = (tallies if kind == intake.TALLY else flows).setdefault(metric, {})
                 mine[name] = mine.get(name, 0) + amount
         return {
             metric: Backlog(
@@ -153,6 +154,7 @@ class State(Memory):
                 sizes.get((metric, intake.MESSAGES), 0),
                 sizes.get((metric, intake.USERS)),
                 tallies.get(metric, {}),
+                flows.get(metric, {}),
             )
             for metric in {metric for metric, kind in sizes if kind != intake.DIGESTS}
         }

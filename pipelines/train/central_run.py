@@ -16,7 +16,7 @@ from mechanisms.learning.scores import Numbers
 from pipelines.train.central import CentralPlan, DivergedError
 from pipelines.train.curve import Curve, public_curve
 from pipelines.train.job import TrainJob
-from pipelines.train.result import Trained
+from pipelines.train.result import Flowing, Trained
 from transforms.encoders.block import RowBlock
 from transforms.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.train_curve import Scored
@@ -24,7 +24,7 @@ from transforms.train_curve import Scored
 
 @dataclass
 class TrainInOnePlace(beam.PTransform):
-    """Blocks of rows in, one `Trained` out; nothing if rows are too few, or the run diverged.
+    """Blocks of rows in, `Flowing` out; nothing if rows are too few, or the run diverged.
 
     All rows meet in one worker's memory.
 
@@ -38,14 +38,14 @@ class TrainInOnePlace(beam.PTransform):
     plan: CentralPlan
     public: beam.PCollection | None
 
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+    def expand(self, blocks: beam.PCollection) -> Flowing:
         gathered = (
             blocks
             | "To one place" >> beam.Map(_keyed).with_output_types(tuple[int, RowBlock])
             | "Gather" >> beam.GroupByKey()
         )
         public = [] if self.public is None else AsIter(self.public)
-        return gathered | "Train" >> beam.ParDo(TrainDoFn(self.job, self.plan), public)
+        return Flowing(gathered | "Train" >> beam.ParDo(TrainDoFn(self.job, self.plan), public))
 
 
 def _keyed(block: RowBlock) -> tuple[int, RowBlock]:

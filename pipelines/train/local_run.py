@@ -12,7 +12,7 @@ from pipelines.metrics.metric import bucket_count
 from pipelines.train.curve import Curve, private_curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.local import LocalPlan
-from pipelines.train.result import Trained
+from pipelines.train.result import Flowing, Trained
 from transforms.collect_counts import Counted
 from transforms.encoders.attributes import categorical, width
 from transforms.split_groups import SplitGroups
@@ -25,7 +25,8 @@ _SHARD = 1 << 28  # bytes of a group's rows that one worker treats
 
 @dataclass
 class TrainLocally(beam.PTransform):
-    """Blocks of rows in, one `Trained` out; None if too few took part, nothing if it diverged.
+    """Blocks of rows in, `Flowing` out; `Trained` is None if too few took part, and nothing is
+    there if the run diverged.
 
     Attributes:
         job: the request, held against its input.
@@ -37,9 +38,9 @@ class TrainLocally(beam.PTransform):
     plan: LocalPlan
     public: beam.PCollection | None
 
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+    def expand(self, blocks: beam.PCollection) -> Flowing:
         job, plan = self.job, self.plan
-        groups = blocks | "Divide" >> self._division()
+        groups, sizes = blocks | "Divide" >> self._division()
         users = self._at_most(1 - plan.held_back, plan.steps.groups)
         train = TrainSteps(
             plan.steps, job.examples, plan.steps.start(job.open_rng()), plan.least,
@@ -49,9 +50,8 @@ class TrainLocally(beam.PTransform):
         runs = tuple(groups[:-1]) | "Descend" >> train
         finish = FinishDoFn(job, plan)
         answers = self._answers(runs, groups[-1])
-        if answers is None:
-            return runs[-1] | "Finish" >> beam.ParDo(finish, None)
-        return runs[-1] | "Finish" >> beam.ParDo(finish, AsSingleton(answers, default_value=None))
+        answered = None if answers is None else AsSingleton(answers, default_value=None)
+        return Flowing(runs[-1] | "Finish" >> beam.ParDo(finish, answered), (sizes,))
 
     def _at_most(self, share: float, batches: int) -> float:
         """How many users a batch has, as far as rows tell, if a share of all is in so many."""
@@ -112,7 +112,8 @@ class FinishDoFn(beam.DoFn):
         training = plan.training(run.model)
         training |= {"steps_used": run.model.used, "steps_skipped": run.skipped}
         training["users_who_trained"] = run.users
-        yield Trained(run.model.average, n, invalid, self._curve(answers), training)
+        curve = self._curve(answers)
+        yield Trained(run.model.average, n, invalid, curve, training, run.heard)
 
     def _curve(self, answers: Scored | Counted | None) -> Curve:
         job, plan = self._job, self._plan

@@ -17,17 +17,30 @@ from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
 from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
-from transforms.contributions import EncodeContributions
-from transforms.encode import Encoded
+from transforms.conservation import (
+    PASSED,
+    PERTURBED,
+    Flow,
+    LostError,
+    Shuffled,
+    entering,
+    require_whole,
+    summed,
+)
+from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest
-from transforms.progress import CHANGED, ROWS, WITHHELD, tally
+from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
+from transforms.shuffle import Batches
+from transforms.split_groups import rows_of
 from transforms.telemetry import ReadTelemetry
+
+_ALL_PASS = Shuffled(0, Batches(1))
 
 
 @dataclass
 class ReadRows(beam.PTransform):
-    """From files to `Encoded` rows: the attributes, and the target last among its like.
+    """From files to rows: the attributes, and the target last among its like.
 
     Attributes:
         job: the request, held against its input.
@@ -39,7 +52,7 @@ class ReadRows(beam.PTransform):
     telemetry: Telemetry
     users: UserDigest | None = None
 
-    def expand(self, begin: beam.pvalue.PBegin) -> Encoded:
+    def expand(self, begin: beam.pvalue.PBegin) -> Contributions:
         job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
         encoder = RowEncoder((*job.schema.attributes, job.schema.target))
         columns = encoder.columns | columns_of(None if users is None else users.column)
@@ -70,11 +83,12 @@ class PublishModel(beam.PTransform):
         if job.public is not None:
             public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks
         if isinstance(job.plan, CentralPlan):
-            trained = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
+            run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         else:
-            trained = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
+            run = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
+        flow = summed(entering(read.blocks), *read.flow, *run.flow)
         step = ReleaseDoFn(job, self.release_id)
-        return trained | "Release" >> beam.ParDo(step, AsDict(read.tallies))
+        return run.trained | "Release" >> beam.ParDo(step, AsDict(read.tallies), AsDict(flow))
 
 
 class ReleaseDoFn(beam.DoFn):
@@ -87,11 +101,41 @@ class ReleaseDoFn(beam.DoFn):
     def __init__(self, job: TrainJob, release_id: str) -> None:
         self._job, self._release_id = job, release_id
 
-    def process(self, trained: Trained | None, tallies: Mapping[str, int]) -> None:
+    def process(self, trained: Trained | None, tallies: Mapping[str, int], flow: Flow) -> None:
         if tallies.get(ROWS, 0) != self._job.telemetry.rows:
             tally(CHANGED, 1)
         elif trained is None:
             tally(WITHHELD, 1)
         else:
+            self._require_whole(trained, tallies, flow)
             files, statement = content(self._job, trained, tallies, self._release_id)
             release.publish(self._job.options.output, files, statement)
+
+    def _require_whole(self, trained: Trained, tallies: Mapping[str, int], flow: Flow) -> None:
+        """Refuse a model of fewer rows, or messages, than were handed on.
+
+        Raises:
+            LostError: an engine has lost some.
+        """
+        rows = flow.get(PERTURBED, 0)
+        heard = trained.heard
+        # Those held back come behind the groups. Where nobody sends anything, all rows meet.
+        groups = [flow.get(rows_of(group), 0) for group in range(len(heard) + 1)]
+        due = [self._due(group, size) for group, size in enumerate(groups[:-1])]
+        try:
+            require_whole(tallies, {**flow, PASSED: rows}, _ALL_PASS, sum(groups) or trained.n)
+            if due != list(heard):
+                raise LostError
+        except LostError:
+            tally(LOST, 1)
+            raise
+
+    def _due(self, group: int, rows: int) -> int:
+        """How many messages of a group's rows must have come."""
+        plan = self._job.plan
+        if isinstance(plan, CentralPlan):
+            return 0
+        opening = plan.steps.opening if group == 0 else None
+        mechanism = plan.steps.mechanism if opening is None else opening.mechanism
+        sent, least = rows * int(mechanism.messages), int(plan.least * mechanism.messages)
+        return sent if sent >= least or not self._job.options.shuffled else 0

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import apache_beam as beam
 import numpy as np
 
 from mechanisms.channel import Floats
@@ -32,6 +33,7 @@ class Trained(NamedTuple):
         invalid: how many messages no client could have sent.
         curve: how the run went; empty if nobody reported on it.
         training: what the method did, for the statement.
+        heard: how many messages of each group have come; none where nobody sends any.
     """
 
     weights: Floats
@@ -39,6 +41,19 @@ class Trained(NamedTuple):
     invalid: int
     curve: Curve
     training: dict[str, Any]
+    heard: tuple[int, ...] = ()
+
+
+class Flowing(NamedTuple):
+    """A run, and what is to be held against it.
+
+    Attributes:
+        trained: one, or None, or nothing.
+        flow: (name, count) of what passed between its steps.
+    """
+
+    trained: beam.PCollection
+    flow: tuple[beam.PCollection, ...] = ()
 
 
 def content(

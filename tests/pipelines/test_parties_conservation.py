@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +18,7 @@ from pipelines.parties.batches import BatchSink
 from pipelines.parties.report_files import ReadAllDoFn
 from pipelines.parties.split import split
 from pipelines.plan.loading import load
+from tests.fakes.losing_engine import losing, nothing
 from transforms.collect import EstimateFn
 from transforms.contributions import ChooseDoFn
 from transforms.duplicates import OneOfEachDoFn, OneSealDoFn
@@ -63,24 +62,6 @@ def sent(sealed: str | None = None) -> None:
     Path("sent.bin").write_bytes(binary.encode(reports))
 
 
-def losing(monkeypatch: pytest.MonkeyPatch, step: type, method: str, kept: Any = None) -> None:
-    """Let an engine lose the first thing that a step is handed."""
-    honest, calls = getattr(step, method), []
-
-    @functools.wraps(honest)  # Beam reads which side inputs it takes
-    def careless(self: Any, *given: Any, **more: Any) -> Any:
-        calls.append(None)
-        if len(calls) > 1:
-            return honest(self, *given, **more)
-        return None if kept is None else kept(self, *given)
-
-    monkeypatch.setattr(step, method, careless)
-
-
-def nothing(*_: Any) -> list[Any]:
-    return []
-
-
 CLIENT = ["client", "plan.yaml", "--input", "log.parquet", "--output"]
 SHUFFLE = ["shuffle", "plan.yaml", "--input", "sent.bin", "--output", "mixed"]
 COLLECT = ["collect", "plan.yaml", "--input", "mixed"]
@@ -90,7 +71,7 @@ COLLECT = ["collect", "plan.yaml", "--input", "mixed"]
     ("output", "step", "method", "kept"),
     [
         ("sent.bin", ChooseDoFn, "process", nothing),
-        ("sent.bin", BinarySink, "write", None),
+        ("sent.bin", BinarySink, "write", nothing),
     ],
 )
 def test_a_client_that_loses_a_block_sends_nothing(
@@ -107,7 +88,7 @@ def test_a_client_that_loses_a_block_sends_nothing(
     [
         (OneOfEachDoFn, "process", nothing, False),
         (OrderDoFn, "process", nothing, False),
-        (BatchSink, "write", None, False),
+        (BatchSink, "write", nothing, False),
         (OneSealDoFn, "process", nothing, True),
         (OrderSealedDoFn, "process", nothing, True),
     ],

@@ -26,7 +26,7 @@ from transforms.block_coders import BlockCoder
 from transforms.collect_counts import Counted
 from transforms.encoders.block import RowBlock, packed, pieces
 from transforms.examples import Examples
-from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag
+from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag, rows_of
 from transforms.train_curve import AskHeldBack, ScoreModels
 from transforms.train_step import (
     DIVERGED,
@@ -79,7 +79,7 @@ def test_every_row_is_in_one_group(held_back, shards):
     split = SplitGroups(groups, held_back, shards, fresh_stream)
 
     def road(pipeline):
-        parts = pipeline | source(blocks, RowBlock) | split
+        parts = (pipeline | source(blocks, RowBlock) | split).rows
         tagged = [
             part | f"Tag {place}" >> beam.Map(lambda block, place=place: (place, block))
             for place, part in enumerate(parts)
@@ -106,8 +106,9 @@ def test_groups_do_not_follow_the_order_of_rows():
     part = PartDoFn(1)
     for group in sent.items():
         bucket, _ = group
-        (tagged,) = part.process(group)
+        tagged, counted = part.process(group)
         assert tagged.tag == group_tag(bucket)
+        assert counted.value == (rows_of(bucket), tagged.value.size)
         low = np.count_nonzero(tagged.value.numbers < n / 2)
         assert abs(low - n / 8) < SIGMAS * math.sqrt(n / 2 * 3 / 16)
 
@@ -134,7 +135,9 @@ def test_nonsense_is_refused():
 def test_blocks_of_a_group_are_put_together():
     rows = RowBlock(np.zeros((1000, 10), np.float32), np.zeros((1000, 1), np.int32), None)
     pieces = [BlockCoder().encode(packed(rows))] * 1000  # 44 MB
-    blocks = [tagged.value for tagged in PartDoFn(1).process((0, pieces))]
+    *tagged, counted = PartDoFn(1).process((0, pieces))
+    blocks = [each.value for each in tagged]
+    assert counted.value == (rows_of(0), 1_000_000)
     assert sum(len(block.numbers) for block in blocks) == 1_000_000
     assert len(blocks) == 3
 
