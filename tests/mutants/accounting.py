@@ -68,8 +68,8 @@ MUTANTS = (
         "joint-account-forgets-a-metric",
         "The epsilons of a plan's metrics are chosen as if its last metric revealed nothing.",
         "pipelines/plan/joint.py",
-        "    promised = [metric.promises[0] for metric in metrics]",
-        "    metrics = metrics[:-1]\n    promised = [metric.promises[0] for metric in metrics]",
+        "return tuple(account.loss for account in accounts(metrics))",
+        "return tuple(one.loss for one in accounts(metrics)[: max(1, len(metrics) - 1)])",
         ("tests/pipelines/test_plan_joint.py",),
     ),
     Mutant(

@@ -35,7 +35,7 @@ MUTANTS = (
         "transforms/encoders/encoder.py",
         "        if instead is None:",
         "        if True:",
-        ("tests/transforms/encoders", "tests/end_to_end/test_absence.py"),
+        ("tests/transforms/encoders/test_numbers.py", "tests/end_to_end/test_absence.py"),
     ),
     Mutant(
         "first-row-of-a-user",
