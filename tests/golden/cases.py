@@ -70,9 +70,11 @@ metrics:
 
 _PARTIES_PLAN = f"""\
 {_PARTIES}\
-  - {{name: value, kind: histogram, column: value, domain: values.txt, mechanism: grr}}
-  - {{name: group, kind: histogram, column: group, domain: groups.txt, mechanism: olh}}
-  - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: duchi}}
+  - {{name: value, kind: histogram, column: value, domain: values.txt, mechanism: grr,
+     unusable: count}}
+  - {{name: group, kind: histogram, column: group, domain: groups.txt, mechanism: olh,
+     unusable: count}}
+  - {{name: number, kind: mean, column: number, bounds: "0,125", mechanism: duchi, unusable: count}}
 """
 
 _OTHER_PLAN = f"""\

@@ -39,8 +39,12 @@ def job(log, tmp_path):
 def test_one_mean(job):
     made = job()
     assert made.bounds == Bounds(0, 10)
+    assert made.mechanism is made.design.mechanism
+    assert made.inner.rounding is made.mechanism.mechanism
+    plain = job(unusable="count")
+    assert plain.mechanism is plain.design.mechanism is plain.inner.rounding
     assert made.min_reports == 19_800
-    assert made.mechanism is made.design.mechanism is made.inner.rounding
+    assert plain.min_reports == 18_000  # of rows some may be left out
     released, local = made.guarantees
     assert released.model == "shuffle"
     assert released.epsilon <= 1.0 < local.epsilon
@@ -55,7 +59,7 @@ def test_private_groups_and_public_ones(job):
     public = job(group_by="g", groups="0..2", groups_public=True, min_reports=5000)
     assert isinstance(public.mechanism, PublicGroups)
     assert public.mechanism.groups == 3
-    assert public.inner.rounding is public.design.mechanism
+    assert public.inner is public.design.mechanism
     assert public.min_reports == public.design.target.n == 5000
     assert all("group being public" in each.how for each in public.guarantees)
 

@@ -18,6 +18,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import MetricOptions
 from pipelines.options import description, flag, undashed
+from pipelines.paying import PREFIX
 from pipelines.plan.document import OF_PLAN
 from pipelines.plan.schema import schema
 from pipelines.requests import LARGEST_EPSILON, request
@@ -44,9 +45,10 @@ def subparser(name: str) -> argparse.ArgumentParser:
 
 
 def actions(name: str) -> dict[str, argparse.Action]:
-    """Options of a command by field."""
+    """Options of a command by field; what is paid, and where, is no option of a release."""
     own = subparser(name)._actions
-    return {action.dest: action for action in own if action.dest not in ("help", "debug")}
+    others = ("help", "debug", PREFIX)
+    return {action.dest: action for action in own if not action.dest.startswith(others)}
 
 
 def required(options: type[MetricOptions]) -> dict[str, str]:
