@@ -153,7 +153,7 @@ def _instead(honest, sent):
 
 def test_the_statement_speaks_of_reports_and_not_of_rows(road) -> None:
     said = json.loads((road / "released" / "statement.json").read_text())
-    assert said["reports"] == {"came": 1900 + 2000 + 2000 + 1960 + 2000, "dropped": {}}
+    assert said["reports"] == {"came": 5 * canaries.ROWS, "dropped": {}}
     assert said["doubts"] == {}
     for folder in (road / "released", *(road / "released" / name for name in TABLES)):
         words = json.loads((folder / "statement.json").read_text())["in_words"]
@@ -216,9 +216,9 @@ def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, w
     outcome = run(["client", path, "--input", log, "--seal", public, "--output", "sealed.bin"])
     assert outcome.code == 0, outcome.err
     outcome = run(_shuffle(small, "sealed.bin"))  # as if they were plain
-    assert (outcome.code, "1,900 dropped: other form" in outcome.err) == (1, True)
+    assert (outcome.code, "2,000 dropped: other form" in outcome.err) == (1, True)
     outcome = run([*_shuffle(small, "sealed.bin"), "--seal", strange])
-    assert (outcome.code, "1,900 dropped: unknown key" in outcome.err) == (1, True)
+    assert (outcome.code, "2,000 dropped: unknown key" in outcome.err) == (1, True)
     assert not Path("mixed").exists()
     outcome = run([*_shuffle(small, "sealed.bin"), "--seal", public, strange])
     assert outcome.code == 0, outcome.err
@@ -227,7 +227,7 @@ def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, w
     assert "X25519 private key" in run([*collected, "--key", public]).err
     outcome = run([*collected, "--key", private])
     assert outcome.code == 0, outcome.err
-    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1900
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 2000
 
 
 def test_poisoned_reports_are_released_and_only_with_a_warning(small, run, workspace) -> None:
@@ -297,7 +297,7 @@ def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
     )
     said = json.loads(Path("out/statement.json").read_text())["reports"]
     assert said == {"came": 5700, "dropped": {"copy of a shuffled file": 3800}}
-    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1900
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 2000
 
 
 def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
@@ -354,10 +354,10 @@ def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, m
     outcome = run([*SHUFFLED, "other"])
     assert outcome.code == 1
     dropped = (
-        "1,900 reports were dropped: of another plan, version or window, or of a hushbeam that"
+        "2,000 reports were dropped: of another plan, version or window, or of a hushbeam that"
     )
     assert f"warning: {dropped} resolves this plan to another design" in outcome.err
-    assert "1,900 dropped: other plan" in outcome.err
+    assert "2,000 dropped: other plan" in outcome.err
     outcome = run(["collect", "plan.yaml", "--input", "mixed"])
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "mixed was shuffled by a hushbeam that resolves the same plan to design" in outcome.err
@@ -407,10 +407,8 @@ def test_values_that_come_by_lines(small, run, workspace, monkeypatch) -> None:
     words = ["client", str(small / "plan.yaml"), "--input", "-", "--output", "some.bin"]
     outcome = run(words)
     assert outcome.code == 0, outcome.err
-    assert outcome.out == (
-        "2 reports in some.bin; 1 rows: null value; 1 rows: outside the domain\n"
-    )
-    assert [mine.size for mine in messages(Path("some.bin"), small / "plan.yaml")] == [2]
+    assert outcome.out == "4 reports in some.bin\n"
+    assert [mine.size for mine in messages(Path("some.bin"), small / "plan.yaml")] == [4]
     outcome = run(words)
     assert (outcome.code, "is there already" in outcome.err) == (2, True)
     assert not canaries.found(outcome.said)

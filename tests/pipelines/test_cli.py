@@ -135,7 +135,7 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
         (
             {"min_reports": 9_999_999, "delta": 1e-9},
             1,
-            "hushbeam: withheld: 1,900 reports came, fewer than ",
+            "hushbeam: withheld: 2,000 reports came, fewer than ",
         ),
         ({"epsilon": "0"}, 2, "hushbeam: --epsilon must be a number greater than 0, not '0'\n"),
     ],
