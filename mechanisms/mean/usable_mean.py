@@ -56,7 +56,7 @@ def usable_mean(
     >>> from mechanisms.mean.two_point import duchi
     >>> mean = usable_mean(WithUnusable(duchi(3.0)), np.array([100, 300, 600]), 0.95)
     >>> round(mean.unbiased, 2), bool(mean.lower < mean.unbiased < mean.upper)
-    (0.63, True)
+    (0.65, True)
     """
     batch = _Batch.of(mechanism, counts, worst)
     ratio = batch.sums / batch.share if batch.share > 0 else math.nan
