@@ -297,7 +297,7 @@ def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
     )
     said = json.loads(Path("out/statement.json").read_text())["reports"]
     assert said == {"came": 5700, "dropped": {"copy of a shuffled file": 3800}}
-    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 2000
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1900
 
 
 def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
