@@ -12,8 +12,10 @@ from mechanisms.catalog import of_task
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import WithUnusable
+from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
+from tests.oracles.privacy import exact_shuffled_delta
 
 SMALL = [
     pytest.param(one, small, id=f"{name}-{small['epsilon']}-{small.get('delta', 0)}")
@@ -122,3 +124,14 @@ def test_nobody_with_a_number_has_no_mean():
     assert math.isnan(mechanism.estimate(np.array([0, 0, 50])))
     with pytest.raises(ValueError, match="no report"):
         mechanism.estimate(np.zeros(3, np.int64))
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.6])
+@pytest.mark.parametrize("name", ["duchi", "pm", "hm", "dct"])
+def test_shuffled_batches_lose_what_their_bracket_says(name, epsilon):
+    """All neighbouring batches of three, of numbers and of none, are enumerated."""
+    mechanism = WithUnusable(of_task("mean")[name].build(epsilon=1.0, cells=2))
+    exact = exact_shuffled_delta(mechanism, 3, epsilon)
+    lower, upper = shuffled_delta(mechanism, 3, epsilon)
+    assert lower <= exact * (1 + 1e-9)
+    assert exact <= upper * (1 + 1e-10)
