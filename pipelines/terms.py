@@ -167,16 +167,26 @@ def cautioned(delta: float, reports: int) -> list[str]:
     return [large_delta(delta, reports)] if delta * reports >= 1 else []
 
 
-def next_to_nothing(epsilon: float) -> list[str]:
-    """What an epsilon calls for that is too large to mean anything, or nothing.
+def next_to_nothing(release: Guarantee, report: Guarantee | None = None) -> list[str]:
+    """What epsilons call for that are too large to mean anything, or nothing.
 
     Args:
-        epsilon: of the release, in nats.
+        release: what it promises.
+        report: what a single one does, before it is shuffled, if that is something else.
     """
-    if not epsilon > _MEANINGLESS:
+    lines = _meaningless(release, "", "what anybody sees")
+    if report is None or report == release:
+        return lines
+    return lines + _meaningless(report, " of a single report", "what a shuffler sees of it")
+
+
+def _meaningless(guarantee: Guarantee, whose: str, seen: str) -> list[str]:
+    """That a guarantee is none to speak of, or nothing."""
+    epsilon = guarantee.epsilon
+    if guarantee.model == "none" or not epsilon > _MEANINGLESS:
         return []
     return [
-        f"epsilon {upward(epsilon, 4):g} promises next to nothing: what anybody sees may be "
+        f"epsilon {upward(epsilon, 4):g}{whose} promises next to nothing: {seen} may be "
         f"{factor(epsilon)} times likelier with one value than with another"
     ]
 

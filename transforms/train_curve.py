@@ -33,8 +33,9 @@ class Scored(NamedTuple):
 
     Attributes:
         n: how many rows there are.
-        sums: (models,) of the rows' errors.
-        squares: (models,) of the squares of the rows' errors.
+        sums: (models + questions,) of the rows' errors, and then of their answers to what the best
+            constant's error follows from.
+        squares: (models + questions,) of the squares of the same.
     """
 
     n: int
@@ -77,7 +78,8 @@ class ScoreDoFn(beam.DoFn):
         for piece in pieces(block, _ROWS):
             rows, targets = self._examples(piece)
             errors = [self._objective.errors(run.model.average, rows, targets) for run in ordered]
-            table = np.asarray(errors, np.float64)
+            answers = self._objective.loss.baseline.answers(targets)
+            table = np.asarray([*errors, *answers.T], np.float64)
             yield Scored(len(rows), table.sum(axis=1), (table**2).sum(axis=1))
 
 
@@ -97,15 +99,17 @@ def _added(parts: Iterable[Scored]) -> Scored:
 class AskHeldBack(beam.PTransform):
     """Blocks of rows that trained nothing in, `Counted` reports of how wrong models are out.
 
-    Every user is sent one model, chosen by a die, and reports its error, cut to [0, 1], through a
-    mechanism for means. Which model it was is in the clear.
+    Every user is asked one thing, chosen by a die, and answers through a mechanism for means: how
+    wrong a model is, cut to [0, 1], or what the error of the best constant follows from. Which
+    question it was is in the clear.
 
     Attributes:
         objective: what is being fitted.
         examples: what takes blocks to rows and targets.
         models: `Run`s after the steps that are reported on, each one element.
-        mechanism: for the error, groups being models in the order of their steps.
-        min_reports: about one model: each model's reports are a shuffled batch of their own, and
+        mechanism: for the answer, groups being models in the order of their steps, and then the
+            questions of the objective's `baseline`.
+        min_reports: of one group: each group's reports are a shuffled batch of their own, and
             fewer never leave the shuffler. None where reports are not shuffled.
         buckets: of each shuffler.
         open_rng: opens the generator on each worker.
@@ -120,10 +124,10 @@ class AskHeldBack(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        errors = ErrorCellsDoFn(self.objective, self.examples, self.mechanism, self.open_rng)
+        answers = AnswerCellsDoFn(self.objective, self.examples, self.mechanism, self.open_rng)
         messages = (
             blocks
-            | "Errors of one model each" >> beam.ParDo(errors, AsList(self.models))
+            | "Answers to one question each" >> beam.ParDo(answers, AsList(self.models))
             | "Perturb" >> Perturb(self.mechanism, self.open_rng)
         )
         shuffler = self.shuffler
@@ -133,16 +137,16 @@ class AskHeldBack(beam.PTransform):
 
     @property
     def shuffler(self) -> Shuffle | None:
-        """Of reports that say in the clear which model they are about."""
+        """Of reports that say in the clear what was asked."""
         if self.min_reports is None:
             return None
-        codes, models = self.mechanism.codes, self.mechanism.groups
-        return Shuffle(self.min_reports, codes, self.buckets, self.open_rng, batches=models)
+        codes, groups = self.mechanism.codes, self.mechanism.groups
+        return Shuffle(self.min_reports, codes, self.buckets, self.open_rng, batches=groups)
 
 
 @typehints.with_output_types(CellBlock)
-class ErrorCellsDoFn(beam.DoFn):
-    """The grid cell of each user's error under a model of the user's own drawing."""
+class AnswerCellsDoFn(beam.DoFn):
+    """The grid cell of each user's answer to a question of the user's own drawing."""
 
     def __init__(
         self,
@@ -159,21 +163,25 @@ class ErrorCellsDoFn(beam.DoFn):
 
     def process(self, block: RowBlock, models: Sequence[Run]) -> Iterator[CellBlock]:
         ordered = sorted(models, key=_step)
-        if len(ordered) != self._mechanism.groups:
-            raise ValueError("there must be one group of reports for each model")
+        baseline = self._objective.loss.baseline
+        if len(ordered) + baseline.questions != self._mechanism.groups:
+            raise ValueError("there must be one group of reports for each model and question")
         for piece in pieces(block, _ROWS):
             rows, targets = self._examples(piece)
-            drawn = self._rng.integers(len(ordered), len(rows)).astype(np.int64)
-            errors = np.empty(len(rows))
+            drawn = self._rng.integers(self._mechanism.groups, len(rows)).astype(np.int64)
+            numbers = np.empty(len(rows))
             for place, run in enumerate(ordered):
                 own = np.flatnonzero(drawn == place)
-                errors[own] = self._objective.errors(run.model.average, rows[own], targets[own])
-            yield CellBlock(self._cells(errors, drawn), None)
+                numbers[own] = self._objective.errors(run.model.average, rows[own], targets[own])
+            other = np.flatnonzero(drawn >= len(ordered))
+            asked = baseline.answers(targets[other])
+            numbers[other] = np.take_along_axis(asked, drawn[other, None] - len(ordered), 1)[:, 0]
+            yield CellBlock(self._cells(numbers, drawn), None)
 
-    def _cells(self, errors: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Errors, cut to [0, 1], as cells of the mechanism."""
+    def _cells(self, numbers: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Numbers, cut to [0, 1], as cells of the mechanism."""
         inner = self._mechanism.mechanism
         # What is no number, as a model that has diverged may give, is as wrong as can be.
-        cut = np.clip(np.nan_to_num(errors, nan=1.0), 0, 1)
+        cut = np.clip(np.nan_to_num(numbers, nan=1.0), 0, 1)
         cells = inner.encode(2 * cut - 1, self._rng)
         return (cells + drawn * inner.inputs).astype(np.uint32)

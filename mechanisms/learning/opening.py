@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Messages
+from mechanisms.learning.baseline import variance_of
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.schedule import SPREAD
 from mechanisms.randomness import RandomSource
@@ -133,11 +134,9 @@ class Opening:
         """
         mean, doubled = self.mechanism.estimate(counts).tolist()
         of_mean, of_doubled = self.mechanism.estimated_variance(counts).tolist()
-        # The square of an estimate exceeds that of the truth by the estimate's variance.
-        variance = (doubled + 1) / 2 - (mean**2 - of_mean)
         # To first order the two estimates are apart: most users reported only one.
-        error = of_doubled / 4 + 4 * mean**2 * of_mean + 2 * of_mean**2
-        return Seen(mean, math.sqrt(of_mean), variance, math.sqrt(error))
+        variance = variance_of(mean, of_mean, (doubled + 1) / 2, of_doubled / 4)
+        return Seen(mean, math.sqrt(of_mean), variance.value, math.sqrt(variance.variance))
 
     def begin(self, seen: Seen) -> float:
         """The intercept to begin with.

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mechanisms.channel import require_integer
+from mechanisms.learning.baseline import Baseline
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -57,6 +58,11 @@ class ScoreLoss(ABC):
     @abstractmethod
     def ignorance(self) -> float:
         """Roughly the loss of a model that knows nothing: the scale that losses are seen on."""
+
+    @property
+    def baseline(self) -> Baseline:
+        """What a model has to beat."""
+        return Baseline(self.classes)
 
     def errors(self, scores: Numbers, targets: ArrayLike) -> Numbers:
         """(n,) what papers report: squared errors of numbers, 0 or 1 of classes."""

@@ -216,9 +216,9 @@ class Metric(ABC):
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        release = self.guarantees[0]
+        release, report = self.guarantees
         reports = self.min_reports if self.model == "shuffle" else self.rows_asked
-        return [*cautioned(release.delta, reports), *next_to_nothing(release.epsilon)]
+        return [*cautioned(release.delta, reports), *next_to_nothing(release, report)]
 
     @property
     def expected_error(self) -> str:

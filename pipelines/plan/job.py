@@ -97,7 +97,7 @@ class PlanJob:
         lines = [] if permanent is None else [permanent.words]
         lines += [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
         if len(self.metrics) > 1 or permanent is not None:
-            lines += next_to_nothing(self.guarantees[0].epsilon)
+            lines += next_to_nothing(*self.guarantees)
         return list(dict.fromkeys(lines))
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee
+from mechanisms.learning.noisy_averages import NoisyAverages
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
@@ -18,6 +20,8 @@ from pipelines.train.options import TrainOptions
 from pipelines.views.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
+
+_LOOK = 0.05  # of epsilon, for what tells whether the model is of any use
 
 # After a step, the model, for whoever draws the curve.
 Watch = Callable[[int, Floats], None]
@@ -43,11 +47,14 @@ class CentralPlan(ABC):
         options: of the request.
         rows: how many it is laid out for; a number that is public.
         delta: of the release.
+        averages: how it is told what the model and the best constant get wrong; None where public
+            rows tell it.
     """
 
     options: TrainOptions
     rows: int
     delta: float
+    averages: NoisyAverages | None
 
     @property
     def least(self) -> int:
@@ -58,6 +65,23 @@ class CentralPlan(ABC):
     @abstractmethod
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Of the release."""
+
+    @property
+    def delta_of_training(self) -> float:
+        """What of delta is left to the run itself."""
+        return self.delta - (0.0 if self.averages is None else self.averages.guarantee.delta)
+
+    def in_all(self, training: Guarantee) -> Guarantee:
+        """What a run and the averages beside it lose together, by basic composition."""
+        if self.averages is None:
+            return training
+        beside = self.averages.guarantee
+        return replace(
+            training,
+            epsilon=math.nextafter(training.epsilon + beside.epsilon, math.inf),
+            delta=min(1.0, training.delta + beside.delta),
+            how=f"{training.how}; added to it, {beside.epsilon:.3g} for how wrong the model is",
+        )
 
     @property
     def beside(self) -> dict[str, Guarantee]:
@@ -78,6 +102,10 @@ class CentralPlan(ABC):
     @abstractmethod
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""
+
+    def judged_by(self, n: int) -> str:
+        """Who told how wrong the model is."""
+        return f"the {n:,} {self.options.unit}s it was fitted to, with noise"
 
     @property
     @abstractmethod
@@ -148,6 +176,24 @@ def counted_on(options: TrainOptions, rows: int) -> int:
             "least, for the run is laid out for so many, and rows do not tell"
         )
     return rows
+
+
+def divided(
+    options: TrainOptions, epsilon: float, holders: int = 1
+) -> tuple[float, NoisyAverages | None]:
+    """(epsilon of the training, what tells how wrong the model is, and a constant, with the rest).
+
+    Args:
+        options: of the request; public rows tell it at no cost.
+        epsilon: of the release.
+        holders: among how many the rows are.
+    """
+    if options.validation is not None:
+        return epsilon, None
+    # Another row changes an error by 1, and the answers about constants by 2 together.
+    averages = NoisyAverages(_LOOK * epsilon, moved=3, holders=holders)
+    # A little is left to the rounding of sums.
+    return (1 - _LOOK) * epsilon * (1 - 1e-12), averages
 
 
 def require_room(options: TrainOptions, rows: int, objective: Objective) -> None:

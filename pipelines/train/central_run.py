@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -12,9 +12,12 @@ from apache_beam.pvalue import AsIter
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.learning.baseline import Comparison
 from mechanisms.learning.scores import Numbers
+from mechanisms.randomness import RandomSource
 from pipelines.train.central import CentralPlan, DivergedError
-from pipelines.train.curve import Curve, public_curve
+from pipelines.train.comparison import of_averages, of_public_rows
+from pipelines.train.curve import Curve, noisy_point, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from transforms.encoders.block import RowBlock
@@ -70,14 +73,15 @@ class TrainDoFn(beam.DoFn):
         if len(rows) < plan.least:
             tally(WITHHELD, len(rows))
             return
-        watcher = _Watcher(job, *self._rows(public))
+        watcher = _Watcher(job, plan, *self._rows(public))
         try:
             weights = plan.train(rows, targets, self._rng, watcher)
         except DivergedError as error:
             # By a counter: what a step raises may be shown with what it worked on.
             tally(DIVERGED, error.step)
             return
-        yield Trained(weights, len(rows), 0, watcher.curve(), plan.training())
+        looked = watcher.looked(weights, rows, targets, self._rng)
+        yield Trained(weights, len(rows), 0, looked.curve, plan.training(), looked.comparison)
 
     def _rows(self, blocks: Iterable[RowBlock]) -> tuple[Numbers, NDArray[Any]]:
         """All rows and targets of some blocks."""
@@ -87,22 +91,49 @@ class TrainDoFn(beam.DoFn):
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([t for _, t in parts])
 
 
-class _Watcher:
-    """Scores models on public rows while a run goes on."""
+class _Looked(NamedTuple):
+    """How a run went, and what it has come to beside the best constant."""
 
-    def __init__(self, job: TrainJob, rows: Numbers, targets: NDArray[Any]) -> None:
-        self._job, self._rows, self._targets = job, rows, targets
-        self._curve: Curve = []
+    curve: Curve
+    comparison: Comparison | None
+
+
+class _Watcher:
+    """Scores models: on public rows while a run goes on, or its own rows with noise at the end."""
+
+    def __init__(
+        self, job: TrainJob, plan: CentralPlan, rows: Numbers, targets: NDArray[Any]
+    ) -> None:
+        self._job, self._plan, self._rows, self._targets = job, plan, rows, targets
+        self._baseline = job.objective.loss.baseline
+        self._about = job.schema.unit_of_error, job.options.confidence
+        self._looked, self._step = _Looked([], None), 0
 
     def __call__(self, step: int, weights: Floats) -> None:
+        self._step = step
         if not len(self._rows):
             return
-        job = self._job
-        errors = job.objective.errors(weights, self._rows, self._targets).astype(np.float64)
-        scored = Scored(len(errors), errors.sum(keepdims=True), (errors**2).sum(keepdims=True))
-        confidence = job.options.confidence
-        self._curve += public_curve([step], scored, job.schema.unit_of_error, confidence)
+        numbers = self._numbers(weights, self._rows, self._targets)
+        scored = Scored(len(numbers), numbers.sum(axis=0), (numbers**2).sum(axis=0))
+        curve = self._looked.curve + public_curve([step], scored, *self._about)
+        self._looked = _Looked(curve, of_public_rows(scored, self._baseline, *self._about))
 
-    def curve(self) -> Curve:
-        """What was seen."""
-        return self._curve
+    def looked(
+        self, weights: Floats, rows: Numbers, targets: NDArray[Any], rng: RandomSource
+    ) -> _Looked:
+        """What was seen; of a run that nobody watched, what its own rows tell."""
+        averages = self._plan.averages
+        if averages is None:
+            return self._looked
+        # What is no number, as a model that has gone astray may give, is as wrong as can be.
+        numbers = np.nan_to_num(self._numbers(weights, rows, targets), nan=1.0).clip(0, 1)
+        means, variance = averages.release(numbers, rng)
+        point = noisy_point(self._step, len(rows), float(means[0]), variance, *self._about)
+        spreads = [variance] * len(means)
+        comparison = of_averages(means.tolist(), spreads, self._baseline, *self._about)
+        return _Looked([point], comparison)
+
+    def _numbers(self, weights: Floats, rows: Numbers, targets: NDArray[Any]) -> Floats:
+        """(n, 1 + questions) each row's error, and its answers about constants."""
+        errors = self._job.objective.errors(weights, rows, targets)
+        return np.column_stack([errors, self._baseline.answers(targets)]).astype(np.float64)

@@ -20,7 +20,14 @@ from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
-from pipelines.train.central import CentralPlan, DivergedError, Watch, counted_on, require_room
+from pipelines.train.central import (
+    CentralPlan,
+    DivergedError,
+    Watch,
+    counted_on,
+    divided,
+    require_room,
+)
 from pipelines.train.options import TrainOptions
 
 _POINTS = 20  # of a learning curve
@@ -72,7 +79,8 @@ class CuratorPlan(CentralPlan):
 
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
         """What one accountant says."""
-        guarantee = self.run.guarantee(self.delta, accountant, neighbours, self.options.unit)
+        delta, unit = self.delta_of_training, self.options.unit
+        guarantee = self.in_all(self.run.guarantee(delta, accountant, neighbours, unit))
         if neighbours == "replace one":
             return guarantee
         return replace(guarantee, how=_ZEROED_OUT + guarantee.how)
@@ -162,5 +170,6 @@ def plan_curator(
     steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
     optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)
     clip = options.clip or _CLIP
-    run = design(objective, rows, epsilon, delta, lot / rows, steps, clip, optimiser)
-    return CuratorPlan(options, rows, delta, run)
+    spent, averages = divided(options, epsilon)
+    run = design(objective, rows, spent, delta, lot / rows, steps, clip, optimiser)
+    return CuratorPlan(options, rows, delta, averages, run)

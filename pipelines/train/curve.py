@@ -60,7 +60,8 @@ def public_curve(steps: list[int], scored: Scored, unit: float, confidence: floa
         confidence: of the intervals.
     """
     reach, n, curve = normal_quantile(confidence), scored.n, []
-    for step, total, squares in zip(steps, scored.sums, scored.squares, strict=True):
+    sums, spreads = scored.sums[: len(steps)], scored.squares[: len(steps)]  # then comes the rest
+    for step, total, squares in zip(steps, sums, spreads, strict=True):
         mean = float(total) / n
         # A difference of large squares may come out a little below 0.
         spread = math.sqrt(max(float(squares) / n - mean * mean, 0.0) / n)
@@ -70,6 +71,25 @@ def public_curve(steps: list[int], scored: Scored, unit: float, confidence: floa
         ends = max(mean - reach * spread, 0.0), mean + reach * spread
         curve.append(Point(step, n, *(unit * number for number in (mean, spread, *ends))))
     return curve
+
+
+def noisy_point(
+    step: int, n: int, error: float, variance: float, unit: float, confidence: float
+) -> Point:
+    """How wrong a model is on average on the rows that it was fitted to, as noise lets it be told.
+
+    Args:
+        step: of the model.
+        n: the rows.
+        error: an unbiased estimate, on the scale on which no error is above 1.
+        variance: of it.
+        unit: what an error of 1 is on the scale of the target.
+        confidence: of the interval.
+    """
+    spread = math.sqrt(variance)
+    reach, middle = normal_quantile(confidence) * spread, min(max(error, 0.0), 1.0)
+    ends = max(min(error - reach, middle), 0.0), min(max(error + reach, middle), 1.0)
+    return Point(step, n, *(unit * number for number in (middle, spread, *ends)))
 
 
 def private_curve(
@@ -84,14 +104,15 @@ def private_curve(
 
     Args:
         steps: of the models that were reported on, ascending.
-        mechanism: of the reports, a group for each model.
+        mechanism: of the reports, its first groups for a model each.
         counts: of the reports.
         least: the fewest reports that a point may stand on.
         unit: what an error of 1 is on the scale of the target.
         confidence: of the intervals.
     """
     curve = []
-    for step, part in zip(steps, mechanism.parts(counts), strict=True):
+    # What else was asked comes behind.
+    for step, part in zip(steps, mechanism.parts(counts)[: len(steps)], strict=True):
         n = int(np.sum(part))
         if n < max(least, 1):
             curve.append(Point(step, n))

@@ -13,6 +13,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import FailedError, RequestError
 from pipelines.row_attributes import read_attributes
+from pipelines.terms import cautioned, next_to_nothing
 from pipelines.train.central import CentralPlan
 from pipelines.train.curator import plan_curator
 from pipelines.train.local import LocalPlan
@@ -21,7 +22,7 @@ from pipelines.train.options import TrainOptions, require_sense
 from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
 from pipelines.train.target import read_target
-from pipelines.views.wording import large_delta, upward
+from pipelines.views.wording import upward
 from transforms.blocks import Generator
 from transforms.encoders.attributes import Category, Number
 from transforms.examples import Examples
@@ -77,7 +78,7 @@ class TrainJob:
         delta, rows = self.guarantees[0].delta, self.plan.least
         if not self.options.shuffled:
             rows = self.telemetry.rows
-        lines = [large_delta(delta, rows)] if delta * rows >= 1 else []
+        lines = [*cautioned(delta, rows), *next_to_nothing(*self.guarantees)]
         return lines + self.plan.cautions
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:

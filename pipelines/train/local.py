@@ -29,18 +29,25 @@ class PrivateCurve:
 
     Attributes:
         steps: after which the model is reported on, ascending; the last is the published one.
+        questions: what else is asked: what the error of the best constant follows from.
         design: of a report.
-        least: the fewest reports about one model that are published.
+        least: the fewest reports to one question that are published.
     """
 
     steps: tuple[int, ...]
+    questions: int
     design: Design[ScalarMean]
     least: int
 
     @property
+    def groups(self) -> int:
+        """How many things are asked, each of users of its own."""
+        return len(self.steps) + self.questions
+
+    @property
     def mechanism(self) -> PublicGroups[ScalarMean]:
-        """Of the reports: which model they are about is in the clear."""
-        return PublicGroups(self.design.mechanism, len(self.steps))
+        """Of the reports: what was asked is in the clear."""
+        return PublicGroups(self.design.mechanism, self.groups)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ class LocalPlan:
         steps: what users and collector do.
         users: how many are expected to take part in a step.
         least: the fewest users of a step that moves the model.
+        held_back: the share of users who train nothing.
         opening: the mechanism of a report of a target, and what it guarantees; None where the run
             has no opening.
         curve: what those held back report on, or None.
@@ -63,13 +71,9 @@ class LocalPlan:
     steps: LocalSteps
     users: int
     least: int
+    held_back: float = 0.0
     opening: Design[VectorMean] | None = None
     curve: PrivateCurve | None = None
-
-    @property
-    def held_back(self) -> float:
-        """The share of users who train nothing."""
-        return self.options.hold_back or 0.0
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -136,7 +140,7 @@ class LocalPlan:
             if self.opening is not None:
                 line += " So does the opening, on the same terms."
             if self.curve is not None:
-                line += f" Each point of the curve stands on {self.curve.least:,} or more."
+                line += f" Each answer of those held back stands on {self.curve.least:,} or more."
         least = self.least if self.curve is None else min(self.least, self.curve.least)
         return [*(meaning(guarantee, least) for guarantee in dict.fromkeys(self.guarantees)), line]
 
@@ -157,6 +161,10 @@ class LocalPlan:
     def less_noise(self) -> str:
         """What makes its noise less."""
         return "a larger epsilon, more users a step"
+
+    def judged_by(self, n: int) -> str:
+        """Who told how wrong the model is."""
+        return f"private reports of {n:,} {self.options.unit}s held back"
 
     @property
     def step_name(self) -> str:

@@ -26,6 +26,8 @@ _FIRST_STEPS = 50  # as many as are tried at first
 _POINTS, _POINT_REPORTS = 10, 2500  # of a private curve: at most, and that each should have
 _SPREAD = 5.0  # standard deviations by which a group may fall short of its expected size
 _USABLE = 0.9  # of the rows: so many are counted on
+_HELD_BACK = 0.05  # of the users, where nobody says
+_JUDGES = 100  # who answer each question at the least, for the answers to be worth the users
 
 
 def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: float) -> LocalPlan:
@@ -41,8 +43,9 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
         RequestError: there are too few rows for the steps, or nobody knows how many users.
         ValueError: the target is out of reach.
     """
-    everyone = _expected(options, rows, objective)
-    n = math.floor(everyone * (1 - (options.hold_back or 0.0)))
+    held_back = _held_back(options, rows, objective)
+    everyone = _expected(options, rows, objective, held_back)
+    n = math.floor(everyone * (1 - held_back))
     groups = _groups(options, objective, options.steps or 1)
     if n < groups:
         needed = "as many" if groups == (options.steps or 1) else f"{groups:,}"
@@ -58,8 +61,23 @@ def plan_local(options: TrainOptions, rows: int, objective: Objective, longest: 
         objective, design.mechanism, None if opening is None else _of_numbers(opening), n, longest,
         options.clip, steps, options.learning_rate,
     )  # fmt: skip
-    curve = None if options.hold_back is None else _curve(options, everyone - n, steps)
-    return LocalPlan(options, design, local, n // local.groups, least, opening, curve)
+    curve = _curve(options, everyone - n, steps, objective) if held_back else None
+    return LocalPlan(
+        options, design, local, n // local.groups, least, held_back, opening, curve
+    )  # fmt: skip
+
+
+def _held_back(options: TrainOptions, rows: int, objective: Objective) -> float:
+    """The share of users who train nothing and tell how well the model does."""
+    if options.hold_back is not None:
+        return options.hold_back
+    # Public rows tell it at no cost; and where reports spend what they may, a smaller batch of
+    # them would weaken the promise.
+    if options.validation is not None or options.epsilon is None:
+        return 0.0
+    judges = _HELD_BACK * _expected(options, rows, objective, _HELD_BACK)
+    enough = judges >= _JUDGES * (1 + objective.loss.baseline.questions)
+    return _HELD_BACK if enough else 0.0
 
 
 def _groups(options: TrainOptions, objective: Objective, steps: int) -> int:
@@ -67,7 +85,7 @@ def _groups(options: TrainOptions, objective: Objective, steps: int) -> int:
     return steps + (options.clip is None and opens(objective, steps))
 
 
-def _expected(options: TrainOptions, rows: int, objective: Objective) -> int:
+def _expected(options: TrainOptions, rows: int, objective: Objective, held_back: float) -> int:
     """How many users will report."""
     if options.user_column is None:
         return rows
@@ -76,8 +94,8 @@ def _expected(options: TrainOptions, rows: int, objective: Objective) -> int:
             "--steps and --min-reports are missing: with --user-column, say how many steps there "
             "are to be and how many users each has at the least, for rows do not tell"
         )
-    share = 1 - (options.hold_back or 0.0)
-    return math.ceil(options.min_reports * _groups(options, objective, options.steps) / share)
+    training = options.min_reports * _groups(options, objective, options.steps)
+    return math.ceil(training / (1 - held_back))
 
 
 def _steps(
@@ -144,12 +162,14 @@ def _target(options: TrainOptions, least: int, dimension: int) -> Target[VectorT
     )
 
 
-def _curve(options: TrainOptions, held_back: int, steps: int) -> PrivateCurve:
+def _curve(options: TrainOptions, held_back: int, steps: int, objective: Objective) -> PrivateCurve:
     """What those held back report on, with reports enough about each model."""
-    points = max(1, min(_POINTS, steps + 1, held_back // _POINT_REPORTS))
+    questions = objective.loss.baseline.questions
+    most = 1 if options.hold_back is None else _POINTS
+    points = max(1, min(most, steps + 1, held_back // _POINT_REPORTS - questions))
     steps_ = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
     unbounded = options.model_copy(update={"min_reports": None})
-    least = _least(unbounded, held_back / len(steps_))
+    least = _least(unbounded, held_back / (len(steps_) + questions))
     of_rows = _target(options, least, 1)
     design = search(of_rows.asking(MeanTask(), seed=None))
-    return PrivateCurve(tuple(steps_.tolist()), design, least)
+    return PrivateCurve(tuple(steps_.tolist()), questions, design, least)

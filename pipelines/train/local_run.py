@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
+from mechanisms.learning.baseline import Comparison
 from pipelines.metrics.metric import bucket_count
+from pipelines.train.comparison import of_public_rows, of_reports
 from pipelines.train.curve import Curve, private_curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.local import LocalPlan
@@ -77,7 +79,7 @@ class TrainLocally(beam.PTransform):
         if plan.curve is None:
             return self.public | "Score" >> ScoreModels(job.objective, job.examples, models)
         least = plan.curve.least if job.options.shuffled else None
-        buckets = bucket_count(self._at_most(plan.held_back, len(plan.curve.steps)))
+        buckets = bucket_count(self._at_most(plan.held_back, plan.curve.groups))
         ask = AskHeldBack(
             job.objective, job.examples, models, plan.curve.mechanism, least, buckets, job.open_rng
         )
@@ -112,8 +114,15 @@ class FinishDoFn(beam.DoFn):
         training = plan.training(run.model)
         training |= {"steps_used": run.model.used, "steps_skipped": run.skipped}
         training["users_who_trained"] = run.users
-        curve = self._curve(answers)
-        yield Trained(run.model.average, n, invalid, curve, training, run.heard)
+        curve, comparison = self._curve(answers), self._comparison(answers)
+        yield Trained(run.model.average, n, invalid, curve, training, comparison, run.heard)
+
+    def _comparison(self, answers: Scored | Counted | None) -> Comparison | None:
+        job, plan = self._job, self._plan
+        about = job.objective.loss.baseline, job.schema.unit_of_error, job.options.confidence
+        if isinstance(answers, Counted) and plan.curve is not None:
+            return of_reports(plan.curve.mechanism, answers.counts, plan.curve.least, *about)
+        return of_public_rows(answers, *about) if isinstance(answers, Scored) else None
 
     def _curve(self, answers: Scored | Counted | None) -> Curve:
         job, plan = self._job, self._plan

@@ -105,9 +105,10 @@ class TrainOptions(RowOptions):
         None, group=_LOCAL, metavar="NAME",
     )  # fmt: skip
     hold_back: float | None = option(
-        "so many users train nothing and tell privately how wrong the model is, under the same "
-        "promise: a learning curve with error bars",
-        None, group=_LOCAL, metavar="SHARE", gt=0, lt=1,
+        "so many users train nothing and tell privately how wrong the model is, and how wrong the "
+        "best constant, under the same promise: a learning curve with error bars (default: 0.05, "
+        "who tell of the last model only; 0 for nobody, and no comparison)",
+        None, group=_LOCAL, metavar="SHARE", ge=0, lt=1,
     )  # fmt: skip
     lot: Count | None = option(
         "rows of a step, on average (default: a quarter of all)",
@@ -181,7 +182,7 @@ def require_sense(options: TrainOptions) -> None:
                 raise RequestError(
                     f"{flag(name)} belongs to --method {method}, not {options.method}"
                 )
-    if options.validation is not None and options.hold_back is not None:
+    if options.validation is not None and options.hold_back:
         raise RequestError(
             "--validation and --hold-back exclude each other: a public file gives the exact "
             "learning curve, so nobody need be held back for one"

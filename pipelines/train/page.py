@@ -72,18 +72,25 @@ def _shown(layers: list[Floats]) -> str:
 def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
     """The learning curve with its words, or that there is none."""
     known = [point for point in curve if point.error is not None]
+    error = statement["error"]
+    verdict = html.escape(error["verdict"])
     if not known:
         return (
-            '<p class="note">How well the model does was not measured: name public rows with '
+            f'<p class="note">{verdict} How well it does was not measured: name public rows with '
             "--validation, or hold users back with --hold-back.</p>"
         )
     last = known[-1]
-    error = statement["error"]
-    return (
-        f"<h2>How well it does</h2>\n<p>{html.escape(error['measure'])} of the published model: "
+    words = (
+        f"<h2>How well it does</h2>\n<p><strong>{verdict}</strong></p>\n"
+        f"<p>{html.escape(error['measure'])} of the published model: "
         f"{last.error:.5g} (between {last.lower:.5g} and {last.upper:.5g}), on "
-        f"{html.escape(error['measured_on'])}.</p>\n"
-        f'<figure class="scroll" style="margin: 0" role="img" aria-label="The learning curve">\n'
+        f"{html.escape(error['measured_on'])}.</p>"
+    )
+    if len(known) == 1:
+        return words
+    return (
+        f'{words}\n<figure class="scroll" style="margin: 0" role="img" '
+        f'aria-label="The learning curve">\n'
         f"{_chart(known, error['measure'], statement['model']['step_name'])}\n</figure>"
     )
 

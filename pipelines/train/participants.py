@@ -17,7 +17,14 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.planner.target import default_delta
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
-from pipelines.train.central import CentralPlan, DivergedError, Watch, counted_on, require_room
+from pipelines.train.central import (
+    CentralPlan,
+    DivergedError,
+    Watch,
+    counted_on,
+    divided,
+    require_room,
+)
 from pipelines.train.options import TrainOptions, one_row
 
 _PARTICIPANTS, _EPOCHS, _UPLOAD, _SPEED = 30, 10, 0.1, 0.1
@@ -45,7 +52,9 @@ class ParticipantsPlan(CentralPlan):
 
     @cached_property
     def _after(self) -> tuple[Guarantee, Guarantee]:
-        return self.run.selection.after(self.parameters, self.run.epochs, self.delta)
+        delta = self.delta_of_training
+        basic, accounted = self.run.selection.after(self.parameters, self.run.epochs, delta)
+        return self.in_all(basic), self.in_all(accounted)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -149,8 +158,9 @@ def plan_participants(
         )
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     epochs = options.epochs or _EPOCHS
+    spent, averages = divided(options, epsilon, participants)
     # Of the epsilon a little is left to the rounding of sums.
-    epoch = epsilon / epochs * (1 - 1e-12)
+    epoch = spent / epochs * (1 - 1e-12)
     share, bound = options.upload_share or _UPLOAD, options.bound or _BOUND
     selection: PrivateSelection | RandomPlaces
     if options.selection == "largest":
@@ -165,4 +175,4 @@ def plan_participants(
     run = SelectiveSGD(
         local, selection, protocol or "round-robin", epochs, options.download_share or 1.0
     )
-    return ParticipantsPlan(options, rows, delta, run, participants, objective)
+    return ParticipantsPlan(options, rows, delta, averages, run, participants, objective)

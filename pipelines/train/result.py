@@ -11,8 +11,10 @@ import apache_beam as beam
 import numpy as np
 
 from mechanisms.channel import Floats
+from mechanisms.learning.baseline import Comparison
 from pipelines.metrics.statement import counted, parquet, versions
 from pipelines.train import page
+from pipelines.train.comparison import verdict
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib
 from pipelines.train.export import as_json, kind
@@ -33,6 +35,7 @@ class Trained(NamedTuple):
         invalid: how many messages no client could have sent.
         curve: how the run went; empty if nobody reported on it.
         training: what the method did, for the statement.
+        comparison: with the best constant, if anybody looked.
         heard: how many messages of each group have come; none where nobody sends any.
     """
 
@@ -41,6 +44,7 @@ class Trained(NamedTuple):
     invalid: int
     curve: Curve
     training: dict[str, Any]
+    comparison: Comparison | None = None
     heard: tuple[int, ...] = ()
 
 
@@ -87,7 +91,7 @@ def train_statement(
         "release": "model",
         "release_id": release_id,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": [*job.plan.promises(), *job.cautions, RAW_ROWS],
+        "in_words": _in_words(job, trained),
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
         "neighbours": job.plan.neighbours,
         **counted(trained.n, trained.invalid, tallies, unusable=True),
@@ -110,6 +114,20 @@ def train_statement(
     }
 
 
+def _in_words(job: TrainJob, trained: Trained) -> list[str]:
+    """What is promised; and before it, that a model is of no use, if it may be so."""
+    comparison = trained.comparison
+    words = [*job.plan.promises(), *job.cautions, RAW_ROWS]
+    line = verdict(comparison, _measure(job))
+    warned = comparison is not None and not comparison.gained
+    return [line, *words] if warned else [*words, line]
+
+
+def _measure(job: TrainJob) -> str:
+    """What errors are."""
+    return "mean squared error" if job.schema.classes is None else "share of wrong classes"
+
+
 def _request(job: TrainJob) -> dict[str, Any]:
     """The options, without the names of files."""
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
@@ -126,17 +144,17 @@ def _request(job: TrainJob) -> dict[str, Any]:
 def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
     """How wrong the published model is, if that was measured."""
     numbers = job.schema.classes is None
-    described: dict[str, Any] = {
-        "measure": "mean squared error" if numbers else "share of wrong classes",
-        "measured_on": "nothing",
-    }
+    described: dict[str, Any] = {"measure": _measure(job), "measured_on": "nothing"}
+    described["verdict"] = verdict(trained.comparison, _measure(job))
     if not trained.curve:
         return described
-    last = trained.curve[-1]
+    last, comparison = trained.curve[-1], trained.comparison
+    if comparison is not None:
+        described["best_constant"] = comparison._asdict() | {"gained": comparison.gained}
     if job.public is not None:
         described["measured_on"] = f"{last.n:,} public rows"
     else:
-        described["measured_on"] = f"private reports of {last.n:,} {job.options.unit}s held back"
+        described["measured_on"] = job.plan.judged_by(last.n)
         if numbers:
             described["cut"] = (
                 "every squared error was cut to that of guessing the middle of the bounds where "

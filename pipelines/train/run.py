@@ -53,10 +53,11 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
 
 
 def show(screen: Console, statement: Mapping[str, Any]) -> None:
-    """The model in a line, and how well it does in another."""
+    """Whether the model is of any use, what it is, and how well it does: a line each."""
     model, error = statement["model"], statement["error"]
     line = f"{model['kind']}, {model['parameters']:,} parameters, from {statement['n']:,} rows"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    for text in (error["verdict"], line):
+        screen.print(text, highlight=False, markup=False, soft_wrap=True)
     last = error.get("of_the_published_model")
     if last is None or last["error"] is None:
         return

@@ -150,8 +150,10 @@ def test_rows_are_counted_where_they_went(release: Trained) -> None:
         assert said["n"] == USERS
     if release.name == "shuffle":
         told = said["training"]["users_who_trained"]
-        held_back = sum(point["n"] for point in release.curve)
-        assert told + held_back == USERS
+        # Every second of them was asked which class the target is.
+        held_back = said["n"] - told
+        in_curve = sum(point["n"] for point in release.curve)
+        assert abs(in_curve - held_back / 2) < 6.2 * np.sqrt(held_back / 4)
         assert abs(held_back - USERS / 4) < 6.2 * np.sqrt(USERS * 3 / 16)
         assert said["training"]["steps_used"] == 2
 
@@ -173,6 +175,17 @@ def test_the_estimator_has_the_error_that_the_curve_ends_with(
         assert last["n"] == 1000
         assert error == pytest.approx(last["error"], rel=1e-4)
     assert release.statement["error"]["of_the_published_model"]["error"] == last["error"]
+
+
+def test_a_model_is_held_against_the_best_constant(releases: dict[str, Trained]) -> None:
+    for name in ("local", "shuffle", "dp-sgd"):
+        error = releases[name].statement["error"]
+        assert error["verdict"].startswith("This model errs less")
+        assert error["best_constant"]["gained"] is True
+        assert error["verdict"] not in releases[name].statement["in_words"][0]
+    # Public rows tell the constant's error as it is.
+    constant = releases["local"].statement["error"]["best_constant"]["constant"]
+    assert constant == pytest.approx(np.var(table(1000, 2)["y"].to_numpy()), rel=0.01)
 
 
 def test_models_learn_what_noise_lets_them(releases: dict[str, Trained]) -> None:
@@ -214,7 +227,7 @@ def test_the_opening_is_told_of_with_what_followed_from_it(releases: dict[str, T
 def test_the_page_shows_the_curve_and_the_weights(release: Trained) -> None:
     page = release.read("report.html").decode()
     assert "$" not in page
-    assert "<svg" in page
+    assert ("<svg" in page) == (len(release.curve) > 1)
     assert "city=b" in page
     assert "joblib.load" in page
     said = release.statement
@@ -310,11 +323,42 @@ def test_fewer_rows_than_steps_are_refused(
 def test_a_caution_comes_with_the_noise_that_is_to_be_expected(
     run: Callable[..., Any], places: dict[str, str], tmp_path: Path
 ) -> None:
-    asked = ("--target", "y=-10,10", "--epsilon", "0.01", "--model", "local", "--steps", "1")
+    asked = ("--target", "y=-10,10", "--epsilon", "0.01", "--model", "local", "--steps", "1",
+             "--hold-back", "0")  # fmt: skip
     outcome = run(words(places, tmp_path / "out", *asked, "--learning-rate", "1e-6"))
     assert outcome.code == 0, outcome.said
     assert re.search(r"noise drowns the gradient: its standard deviation is [\d.]+", outcome.err)
     said = json.loads((tmp_path / "out" / "statement.json").read_text())
     assert any("noise drowns" in text for text in said["in_words"])
     assert said["error"]["measured_on"] == "nothing"
+    assert said["error"]["verdict"].startswith("Nobody looked whether")
     assert "was not measured" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [("--model", "local", "--hold-back", "0.3", "--steps", "2"),
+     ("--method", "dp-sgd", "--epochs", "1"),
+     ("--method", "dp-sgd", "--epochs", "1", "--validation", "{public}")],
+)  # fmt: skip
+def test_a_model_that_is_of_no_use_says_so_first(
+    run: Callable[..., Any], places: dict[str, str], tmp_path: Path, method: tuple[str, ...]
+) -> None:
+    """It says 0 of all, for it does not move, and they are 6 on average: 10 sigma and more."""
+    files = {"log": tmp_path / "log.parquet", "public": tmp_path / "public.parquet"}
+    for seed, (name, path) in enumerate(files.items()):
+        rows = table(20_000 if name == "log" else 2000, 5 + seed)
+        y = rows["y"].to_numpy() + 5
+        pq.write_table(rows.set_column(3, "y", pa.array(y.clip(-10, 10))), path)
+    here = places | {name: str(path) for name, path in files.items()}
+    asked = ("--target", "y=-10,10", "--epsilon", "2", *method, "--learning-rate", "1e-9")
+    outcome = run(words(here, tmp_path / "out", *asked))
+    assert outcome.code == 0, outcome.said
+    said = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert said["in_words"][0].startswith("Of no use: this model errs more")
+    assert said["in_words"][0] == said["error"]["verdict"]
+    constant = said["error"]["best_constant"]
+    assert constant["gained"] is False
+    assert constant["constant"] < 0.5 * constant["model"]
+    assert "Of no use: this model errs more" in outcome.out
+    assert "Of no use: this model errs more" in (tmp_path / "out" / "report.html").read_text()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mechanisms.catalog import build
+from mechanisms.channel import Guarantee
 from mechanisms.wire.design import described as described_mechanism
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
@@ -64,9 +66,13 @@ def test_a_mean_is_drowned_where_its_error_exceeds_half_the_distance(tmp_path: P
 
 
 def test_a_large_epsilon_is_said_to_promise_nothing(tmp_path: Path) -> None:
-    assert next_to_nothing(20.0) == []
-    (told,) = next_to_nothing(25.0)
+    small, large = (Guarantee("shuffle", epsilon, 0.0, "row", "") for epsilon in (20.0, 25.0))
+    assert next_to_nothing(small) == []
+    (told,) = next_to_nothing(large)
     assert told.startswith("epsilon 25 promises next to nothing")
+    (told,) = next_to_nothing(small, large)
+    assert told.startswith("epsilon 25 of a single report promises next to nothing")
+    assert next_to_nothing(small, replace(large, model="none")) == []
     # Each of the three metrics has less than 20 of it, and together they have not.
     told = job_of(tmp_path, 45.0, 2000).cautions
     assert [line for line in told if "promises next to nothing" in line][-1].startswith("epsilon ")

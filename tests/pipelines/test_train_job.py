@@ -57,6 +57,9 @@ def job(log, tmp_path):
     def job(**asked):
         defaults = {"input": (log,), "number": ("f*=0,10",), "target": "y=0,10", "epsilon": 1.0,
                     "output": str(tmp_path / "out"), "model": "local"}  # fmt: skip
+        # Most tests are about those who train: nobody is held back unless a test asks for it.
+        if asked.get("method", "local") == "local" and "validation" not in asked:
+            defaults["hold_back"] = 0.0
         words = {k: v for k, v in (defaults | asked).items() if v is not None}
         return prepare(request(TrainOptions, words))
 
@@ -180,6 +183,39 @@ def test_a_shuffled_curve_has_a_batch_for_every_point(job):
     assert made.guarantees[0].epsilon < made.guarantees[1].epsilon == 1.0
 
 
+def test_by_default_a_few_tell_whether_the_model_is_of_any_use(job):
+    made = job(hold_back=None, steps=6)
+    curve = made.plan.curve
+    assert (curve.steps, curve.questions, curve.groups) == ((6,), 2, 3)
+    assert made.plan.held_back == 0.05
+    assert made.plan.users == int(ROWS * 0.95) // 6
+    assert curve.design.release.epsilon == made.guarantees[0].epsilon == 1.0
+    # Public rows tell it at no cost, and too few users tell nothing.
+    assert job(hold_back=None, target="y=0..10", loss="logistic", epsilon=4.0).plan.curve is None
+    few = {"user_column": "u", "steps": 2, "min_reports": 100}
+    assert job(hold_back=None, **few).plan.curve is None
+    # A small batch of reports that spend what they may would weaken the promise of all.
+    spent = {"epsilon": None, "epsilon_local": 1.0, "model": None, "min_reports": 3000, "steps": 2}
+    assert job(hold_back=None, **spent).plan.curve is None
+
+
+@pytest.mark.parametrize("method", ["dp-sgd", "dssgd"])
+def test_who_holds_the_rows_pays_for_looking_at_errors(job, method):
+    asked = {"method": method, "model": None, "epsilon": 8.0, "epochs": 1}
+    plan = job(**asked).plan
+    assert plan.averages.epsilon == pytest.approx(0.4)
+    assert plan.averages.holders == {"dp-sgd": 1, "dssgd": 30}[method]
+    released = plan.guarantees[0]
+    assert "added to it, 0.4 for how wrong the model is" in released.how
+    assert 7.9 <= released.epsilon <= 8.0
+    assert released.delta <= plan.delta
+    alone = plan.delta_of_training
+    assert alone < plan.delta
+    if method == "dp-sgd":
+        training = plan.run.guarantee(alone, "pld", "add or remove", "row")
+        assert released.epsilon >= training.epsilon + plan.averages.guarantee.epsilon
+
+
 def test_users_must_be_counted_by_the_requester(job):
     made = job(user_column="u", steps=10, min_reports=500)
     assert {each.unit for each in made.guarantees} == {"user"}
@@ -231,7 +267,7 @@ def test_a_curator_promises_nothing_about_numbers_that_are_published(job):
 
 def test_what_no_accountant_can_say_beside_is_left_out(job):
     """At a delta that the sampler's law is too coarse for, once epsilon is twice as large."""
-    plan = job(method="dp-sgd", model=None, epsilon=24.0, lot=ROWS, epochs=1).plan
+    plan = job(method="dp-sgd", model=None, epsilon=25.5, lot=ROWS, epochs=1).plan
     assert "by_renyi_divergences" in plan.beside
     assert "of_another_row_in_its_place" not in plan.beside
 
@@ -305,7 +341,7 @@ def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
     for module in ("train_step", "train_curve"):
         monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
     beam.Pipeline() | PublishModel(made)
-    points = len(made.plan.curve.steps)
+    points = made.plan.curve.groups
     messages = rows / 2 / 2 * made.plan.design.mechanism.messages
     assert buckets[:2] == [bucket_count(messages)] * 2
     # One shuffler keeps the batches of all points apart.

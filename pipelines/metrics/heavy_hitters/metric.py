@@ -121,11 +121,11 @@ class HeavyHitters(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        lost = self.design.release
-        lines = cautioned(lost.delta, self.min_reports)
+        release, report = self.guarantees
+        lines = cautioned(release.delta, self.min_reports)
         if self.plan.detection_limit == math.inf:
             lines.append(self.prospect)
-        return lines + next_to_nothing(lost.epsilon)
+        return lines + next_to_nothing(release, report)
 
     @property
     def expected_error(self) -> str:

@@ -63,8 +63,9 @@ examples:
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     groups_public: bool = option(
-        "everybody may know who is in which group: reports say it in the clear, which makes errors "
-        "far smaller; --min-reports is then the least of each group",
+        "everybody may know who is in which group: reports say it in the clear. Errors are then "
+        "smaller: in the local model 2 to 95 times, in the shuffle model 1.2 to 1.9 times (for 2 "
+        "to 100 groups); --min-reports is then the least of each group",
         False,
     )  # fmt: skip
     mechanism: str = option(

@@ -1,0 +1,78 @@
+"""Averages over rows that somebody holds, with a little noise on their sums.
+
+Source: Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC
+    2009, section 2 (the noise).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.channel import Floats, Guarantee
+from mechanisms.randomness import RandomSource
+
+_FINEST = 1 << 10  # grid cells of [0, 1]: rounding is then nothing beside any noise
+_ENTRIES = 1 << 14  # of half a table of noise at the scale of one grid cell
+
+
+@dataclass(frozen=True)
+class NoisyAverages:
+    """Sums of several numbers in [0, 1] of each row, each with discrete Laplace noise, over n.
+
+    Attributes:
+        epsilon: privacy loss of all of them together, in nats.
+        moved: the most by which one row's being another changes its numbers, in L1 norm.
+        holders: how many hold the rows, each of whom adds noise to sums of its own.
+
+    Raises:
+        ValueError: epsilon is not positive and finite, or too small for a table of noise.
+
+    >>> averages = NoisyAverages(epsilon=0.05, moved=3)
+    >>> averages.guarantee.epsilon, averages.guarantee.delta < 1e-16
+    (0.05, True)
+    """
+
+    epsilon: float
+    moved: int
+    holders: int = 1
+
+    def __post_init__(self) -> None:
+        _ = self.noise
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        """Of a sum, in grid cells."""
+        return DiscreteLaplace(self.epsilon, self.moved * self.grid)
+
+    @property
+    def grid(self) -> int:
+        """Into how many cells [0, 1] is divided: as many as a small table of noise allows."""
+        most = max(1.0, min(float(_FINEST), _ENTRIES * self.epsilon / self.moved))
+        return 1 << math.floor(math.log2(most))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of all averages together; every row is in one holder's sums."""
+        return self.noise.guarantee
+
+    def release(self, numbers: ArrayLike, rng: RandomSource) -> tuple[Floats, float]:
+        """(averages, the variance that noise gives each).
+
+        Args:
+            numbers: (n, k) in [0, 1]; their number n is public, and at least 1.
+            rng: the generator of this process.
+        """
+        array = np.asarray(numbers, np.float64)
+        # Rounded up or down by chance, so that no grid is too coarse to be right on average.
+        chance = rng.integers(1 << 53, array.size).astype(np.float64).reshape(array.shape) / 2**53
+        sums = np.floor(array * self.grid + chance).astype(np.int64).sum(axis=0)
+        for _ in range(self.holders):
+            sums = self.noise.perturb(sums, rng)
+        whole = len(array) * self.grid
+        return sums / whole, self.holders * self.noise.variance() / whole**2

@@ -1,0 +1,93 @@
+"""Whether a model is of any use: its error beside that of the best constant, and what is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mechanisms.channel import Counts
+from mechanisms.learning.baseline import Baseline, Comparison, Error, compared
+from mechanisms.mean.intervals import estimate_mean
+from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.mean.scalar import ScalarMean
+from mechanisms.postprocess.intervals import normal_quantile
+from transforms.train_curve import Scored
+
+UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
+
+
+def verdict(comparison: Comparison | None, measure: str) -> str:
+    """What a comparison comes to, in a sentence.
+
+    Args:
+        comparison: of the published model, if there is one.
+        measure: what its errors are.
+    """
+    if comparison is None:
+        return UNKNOWN
+    figures = (
+        f"its {measure} is {comparison.model:.4g}, that of the best constant "
+        f"{comparison.constant:.4g}, and the difference is known to "
+        f"± {comparison.reach * comparison.standard_error:.2g}"
+    )
+    return {
+        True: f"This model errs less than always saying the same does: {figures}.",
+        None: "Noise leaves open whether this model errs less than always saying the same does: "
+        f"{figures}.",
+        False: f"Of no use: this model errs more than always saying the same does: {figures}.",
+    }[comparison.gained]
+
+
+def of_averages(
+    averages: Sequence[float], variances: Sequence[float], baseline: Baseline, unit: float,
+    confidence: float,
+) -> Comparison | None:  # fmt: skip
+    """A comparison from the averages of a model's errors, and of the answers about constants.
+
+    None if the model has gone so far astray that its error is no number.
+
+    Args:
+        averages: of the model's errors, and then (questions,) of the answers.
+        variances: of these as estimates.
+        baseline: the best constant.
+        unit: what an error of 1 is on the scale of the target.
+        confidence: that a difference which is called one is no noise.
+    """
+    if not math.isfinite(averages[0] + variances[0]):
+        return None
+    constant = baseline.error(averages[1:], variances[1:])
+    return compared(Error(averages[0], variances[0]), constant, unit, normal_quantile(confidence))
+
+
+def of_public_rows(
+    scored: Scored, baseline: Baseline, unit: float, confidence: float
+) -> Comparison | None:
+    """A comparison on public rows, about other rows of the same kind."""
+    places = slice(-1 - baseline.questions, None)
+    means = scored.sums[places] / scored.n
+    spreads = (scored.squares[places] / scored.n - means**2).clip(0) / scored.n
+    return of_averages(means.tolist(), spreads.tolist(), baseline, unit, confidence)
+
+
+def of_reports(
+    mechanism: PublicGroups[ScalarMean], counts: Counts, least: int, baseline: Baseline,
+    unit: float, confidence: float,
+) -> Comparison | None:  # fmt: skip
+    """A comparison from reports of users held back; None if too few came to a question.
+
+    Args:
+        mechanism: of the reports; the last of its groups are the published model and the questions.
+        counts: of the reports.
+        least: the fewest reports that an average may stand on.
+        baseline: the best constant.
+        unit: what an error of 1 is on the scale of the target.
+        confidence: that a difference which is called one is no noise.
+    """
+    parts = mechanism.parts(counts)[-1 - baseline.questions :]
+    if not all(part.sum() >= max(least, 1) for part in parts):
+        return None
+    found = [estimate_mean(mechanism.mechanism, part, confidence) for part in parts]
+    # Numbers in [0, 1] travel as 2 x - 1.
+    means = [(mean.unbiased + 1) / 2 for mean in found]
+    spreads = [(mean.standard_error / 2) ** 2 for mean in found]
+    return of_averages(means, spreads, baseline, unit, confidence)
