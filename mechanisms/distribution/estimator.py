@@ -11,47 +11,42 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mechanisms.channel import Counts, Floats, Mechanism, require_integer
-from mechanisms.distribution.limits import NoiseBound, limits
+from mechanisms.distribution.limits import opened_limits
+from mechanisms.distribution.noise import Noise
 from mechanisms.distribution.prefixes import PrefixSums
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
+from mechanisms.distribution.usable import Estimated, mean_of_usable, unusable_share
 from mechanisms.mean.intervals import half_width
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.usable_mean import ShareEstimate
 from mechanisms.mean.window import Window
-from mechanisms.postprocess.channel_products import ChannelProducts, Dense, SlidingWindow
+from mechanisms.mean.with_unusable import WithUnusable
+from mechanisms.postprocess.channel_products import (
+    ChannelProducts,
+    Dense,
+    OneMore,
+    SlidingWindow,
+)
 from mechanisms.postprocess.expectation_maximisation import fit
-from mechanisms.postprocess.intervals import normal_quantile, opened
+from mechanisms.postprocess.intervals import opened
 
 _TOLERANCE = 0.1  # nats of the whole likelihood: further steps fit the noise
 _SMOOTH_TOLERANCE = 1e-3  # as published: smoothed steps have no likelihood to climb
 _FEW = 100  # reports whose own spread says too little of their variance
 
 
-class Estimated(NamedTuple):
-    """A number with its error.
-
-    Attributes:
-        estimate: without bias.
-        standard_error: its standard deviation.
-        lower: of its interval.
-        upper: the same from above.
-    """
-
-    estimate: float
-    standard_error: float
-    lower: float
-    upper: float
-
-
 class Summary(NamedTuple):
     """What a batch of reports says about a column of numbers, on the scale of [-1, 1].
+
+    Where some users may have no number, all but `n` and `unusable` is of those who have one.
 
     Attributes:
         n: how many reports were counted.
         edges: (bins + 1,) where bins begin and end: halfway between grid points.
         estimate: (bins,) shares, nonnegative, adding up to 1.
-        unbiased: (bins,) the same straight from the counts.
+        unbiased: (bins,) the same straight from the counts; NaN if nobody seems to have a number.
         standard_error: (bins,) of the unbiased ones.
         lower: (bins,) limits of each share.
         upper: (bins,)
@@ -66,6 +61,7 @@ class Summary(NamedTuple):
         mean_of_estimate: of the estimated shares; biased.
         iterations: how many were made.
         converged: whether the likelihood had come to rest.
+        unusable: the share of users who have no number; None if everybody has one.
     """
 
     n: int
@@ -85,6 +81,7 @@ class Summary(NamedTuple):
     mean_of_estimate: float
     iterations: int
     converged: bool
+    unusable: ShareEstimate | None
 
 
 @dataclass(frozen=True)
@@ -101,9 +98,10 @@ class DistributionEstimator:
         span: m, over how many grid points limits of F average.
         smooth: whether EM's steps are smoothed (EMS): closer on smooth data, and biased by an
             amount that does not shrink with n where there are spikes.
+        hides: whether the last input stands for no number.
 
     Raises:
-        ValueError: the mechanism has fewer than two inputs, or span is no positive integer.
+        ValueError: the mechanism has fewer than two bins, or span is no positive integer.
 
     >>> from mechanisms.mean.widths import noise
     >>> collector = DistributionEstimator(noise(1.0, cells=15), span=2)
@@ -115,9 +113,10 @@ class DistributionEstimator:
     mechanism: Mechanism
     span: int
     smooth: bool = False
+    hides: bool = False
 
     def __post_init__(self) -> None:
-        if not self.mechanism.inputs >= 2:
+        if not self.bins >= 2:
             raise ValueError("a distribution needs at least 2 bins")
         require_integer("span", self.span)
         if not self.span >= 1:
@@ -127,9 +126,14 @@ class DistributionEstimator:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
+    def bins(self) -> int:
+        """How many grid points there are."""
+        return self.mechanism.inputs - self.hides
+
+    @property
     def points(self) -> Floats:
         """(bins,) the grid points."""
-        return np.linspace(-1.0, 1.0, self.mechanism.inputs)
+        return np.linspace(-1.0, 1.0, self.bins)
 
     @property
     def edges(self) -> Floats:
@@ -140,7 +144,7 @@ class DistributionEstimator:
     @cached_property
     def reconstruction(self) -> Reconstruction:
         """The unbiased estimates."""
-        return Reconstruction.of(self.mechanism)
+        return Reconstruction.of(self.mechanism, self.hides)
 
     @cached_property
     def ramps(self) -> Ramps:
@@ -166,29 +170,31 @@ class DistributionEstimator:
 
         More than 1 where the noise is more than all there is to know.
         """
-        return self.ramps.expected_length(n, confidence) + 1 / (self.mechanism.inputs - 1)
+        return self.ramps.expected_length(n, confidence) + 1 / (self.bins - 1)
 
     @cached_property
-    def _share_bound(self) -> NoiseBound:
-        """On the variance of single shares."""
-        weights = self.reconstruction.shares
-        targets = np.eye(self.mechanism.inputs)
-        return NoiseBound.over(self.reconstruction.noise(weights), targets, weights)
+    def _shares(self) -> Noise:
+        """Of single shares."""
+        known = self.reconstruction
+        return Noise(known, known.shares, np.eye(self.bins, self.mechanism.inputs))
 
     @cached_property
     def mean_weights(self) -> Floats:
         """(codes,) what each code stands for, where a mean is wanted."""
-        if isinstance(self.mechanism, ScalarMean):
-            return self.mechanism.decoded
+        if isinstance(self.mechanism, (ScalarMean, WithUnusable)):
+            return self.mechanism.sums
         # The mean of the unbiased shares, as one weight for each code.
         return np.asarray(self.points @ self.reconstruction.shares)
 
     @cached_property
     def _products(self) -> ChannelProducts:
         """The channel as expectation maximisation sees it."""
-        if isinstance(self.mechanism, Window):
-            return SlidingWindow.of(self.mechanism.law)
-        return Dense(self.reconstruction.table)
+        known = self.reconstruction
+        inner = getattr(self.mechanism, "mechanism", self.mechanism)
+        if not isinstance(inner, Window):
+            return Dense(known.table)
+        window = SlidingWindow.of(inner.law)
+        return OneMore(window, known.table[:, -1], known.table[-1, 0]) if self.hides else window
 
     def summarise(
         self, counts: Counts, confidence: float = 0.95, probabilities: Sequence[float] = (0.5,)
@@ -215,10 +221,14 @@ class DistributionEstimator:
             raise ValueError("there is no report to estimate from")
         tolerance = _SMOOTH_TOLERANCE if self.smooth else _TOLERANCE
         best = fit(
-            array, self._products, self.smooth, tolerance=tolerance, accelerate=not self.smooth
-        )
-        shares = best.distribution
-        unbiased = self.reconstruction.shares @ array / n
+            array, self._products, self.smooth, tolerance=tolerance, accelerate=not self.smooth,
+            apart=int(self.hides),
+        )  # fmt: skip
+        shares = _of_one(best.distribution[: self.bins])
+        present = float(self.reconstruction.presence @ array / n)
+        total = self.reconstruction.shares @ array / n
+        unbiased = total / present if present > 0 else np.full_like(total, np.nan)
+        bound = self._shares.bound(min(max(present, 0.0), 1.0))
         sums = np.minimum(np.cumsum(shares), 1.0)
         # Rounding may leave a cumulative share a hair below.
         sums[-1] = 1.0
@@ -230,7 +240,9 @@ class DistributionEstimator:
         limits_of_sums = sure
         # Which of the two is shorter is foreseen: a look at the reports would cost confidence.
         if self.prefixes.expected_length(n, confidence) < self.sure_length(n, confidence):
-            limits_of_sums = _around(sums, *self.prefixes.limits(array, shares, n, confidence))
+            limits_of_sums = _around(
+                sums, *self.prefixes.limits(array, best.distribution, n, confidence)
+            )
         quantile = quantiles(probabilities, shares, self.edges)
         around = _around(quantile, *quantile_limits(probabilities, low, high, self.points))
         return Summary(
@@ -238,8 +250,8 @@ class DistributionEstimator:
             self.edges,
             shares,
             unbiased,
-            np.sqrt(self._share_bound.variance(unbiased, n)),
-            *_around(shares, *self._share_limits(unbiased, n, confidence)),
+            np.sqrt(bound.variance(unbiased, n, max(present, 1 / n))),
+            *_around(shares, *opened_limits(total, bound, n, confidence, present)),
             sums,
             *limits_of_sums,
             *sure,
@@ -248,17 +260,8 @@ class DistributionEstimator:
             float(shares @ self.points),
             best.iterations,
             best.converged,
+            unusable_share(self.reconstruction, array, confidence) if self.hides else None,
         )
-
-    def _share_limits(self, unbiased: Floats, n: int, confidence: float) -> tuple[Floats, Floats]:
-        """(bins,) limits of the shares, none of them a point."""
-        ends = limits(unbiased, self._share_bound, n, confidence)
-        z = normal_quantile(confidence)
-        below, above = (
-            z / 2 * np.sqrt(self._share_bound.variance(np.full_like(unbiased, end), n))
-            for end in (1.0, 0.0)
-        )
-        return opened(*ends, below, above)
 
     def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
         """The average of what the codes stand for; its interval covers users and population.
@@ -266,6 +269,8 @@ class DistributionEstimator:
         So the variance is the spread of the reports, that of the values included.
         """
         weights = self.mean_weights
+        if self.hides:
+            return mean_of_usable(self.reconstruction, weights, counts, confidence)
         mean = float(weights @ counts / n)
         largest = (
             float(self.reconstruction.noise(weights[None, :]).max()) + 1
@@ -277,6 +282,12 @@ class DistributionEstimator:
         ends = np.clip([mean - half, mean + half], -1, 1)
         lower, upper = opened(ends[0], ends[1], half / 2, half / 2, low=-1.0)
         return Estimated(mean, math.sqrt(variance / n), float(lower), float(upper))
+
+
+def _of_one(shares: Floats) -> Floats:
+    """Brought to a sum of 1; all alike where there is nothing."""
+    total = shares.sum()
+    return shares / total if total > 0 else np.full_like(shares, 1 / shares.size)
 
 
 def _around(estimate: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

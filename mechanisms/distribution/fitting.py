@@ -14,8 +14,9 @@ from mechanisms.distribution.ramps import best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.mean.task import MeanTask
+from mechanisms.mean.task import MeanTask, UsableMeanTask
 from mechanisms.mean.window import Window
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
@@ -35,24 +36,31 @@ class DistributionDesign:
         span: over how many grid points sure limits of F average.
         expected_length: of the 95 % limits of cumulative shares, on average, for uniform values.
         sure_length: the same of sure limits; more than 1 where noise is all there is.
+        hides: whether the last input of the mechanism stands for no number.
     """
 
     design: Design[Any]
     span: int
     expected_length: float
     sure_length: float
+    hides: bool = False
+
+    @property
+    def bins(self) -> int:
+        """How many grid points there are."""
+        return int(self.design.mechanism.inputs) - self.hides
 
     def estimator(self, smooth: bool = False) -> DistributionEstimator:
         """The collector."""
-        return DistributionEstimator(self.design.mechanism, self.span, smooth)
+        return DistributionEstimator(self.design.mechanism, self.span, smooth, self.hides)
 
     @property
     def rounding(self) -> ScalarMean:
         """What takes values of [-1, 1] to grid points: all scalar mechanisms round alike."""
         mechanism = self.design.mechanism
-        if isinstance(mechanism, ScalarMean):
-            return mechanism
-        return Window(1.0, mechanism.inputs - 1, 1)
+        if isinstance(mechanism, (ScalarMean, WithUnusable)):
+            return mechanism.rounding
+        return Window(1.0, self.bins - 1, 1)
 
 
 def oracles() -> Mapping[str, Registration]:
@@ -81,7 +89,7 @@ def default_bins(n: int) -> int:
 
 
 def design(
-    target: Target[MeanTask], bins: int, expected: int, name: str = AUTO
+    target: Target[MeanTask], bins: int, expected: int, name: str = AUTO, hides: bool = False
 ) -> DistributionDesign:
     """The design of one mechanism, or of the one that auto takes.
 
@@ -90,6 +98,7 @@ def design(
         bins: how many grid points values are rounded to, 2 .. 1024.
         expected: how many reports errors are predicted for.
         name: of a mechanism of the task "mean", or of `oracles()`, or "auto".
+        hides: whether users may have no number, which is as private as one.
 
     Returns:
         The design. Its span follows from the mechanism and the expected number of reports alone:
@@ -110,33 +119,36 @@ def design(
     refusal = ValueError("there is no mechanism")
     for candidate in preferred() if name == AUTO else (name,):
         try:
-            return _planned(_fitted(target, bins, candidate), expected)
+            return _planned(_fitted(target, bins, candidate, hides), expected, hides)
         except ValueError as error:
             refusal = error
     raise refusal
 
 
-def _fitted(target: Target[MeanTask], bins: int, name: str) -> Design[Any]:
+def _fitted(target: Target[MeanTask], bins: int, name: str, hides: bool) -> Design[Any]:
     """A mechanism at the epsilon_local that the target allows."""
     if name in of_task("mean"):
+        if hides:
+            return search(target.asking(UsableMeanTask(bins - 1)), name)
         return search(target.asking(MeanTask(bins - 1)), name)
     if name not in oracles():
         known = ", ".join((AUTO, *of_task("mean"), *oracles()))
         raise ValueError(f"{name!r} does not serve distributions; there are: {known}")
     delta = target.delta if target.model == "shuffle" else 0.0
-    return search(target.asking(FrequencyTask(bins), delta=delta), name)
+    return search(target.asking(FrequencyTask(bins + hides), delta=delta), name)
 
 
-def _planned(fitted: Design[Any], expected: int) -> DistributionDesign:
+def _planned(fitted: Design[Any], expected: int, hides: bool) -> DistributionDesign:
     """A design with the span of its limits."""
     try:
-        reconstruction = Reconstruction.of(fitted.mechanism)
+        reconstruction = Reconstruction.of(fitted.mechanism, hides)
     except ValueError as error:
         raise ValueError(
-            f"{fitted.name} does not serve {fitted.mechanism.inputs} bins here: {error}; "
+            f"{fitted.name} does not serve {fitted.mechanism.inputs - hides} bins here: {error}; "
             f"{', '.join(preferred())} serve any number"
         ) from None
-    collector = DistributionEstimator(fitted.mechanism, best_ramps(reconstruction, expected).span)
+    span = best_ramps(reconstruction, expected).span
+    collector = DistributionEstimator(fitted.mechanism, span, hides=hides)
     length = collector.expected_length(expected, 0.95)
     sure = collector.sure_length(expected, 0.95)
-    return DistributionDesign(fitted, collector.span, length, sure)
+    return DistributionDesign(fitted, span, length, sure, hides)

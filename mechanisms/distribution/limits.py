@@ -4,54 +4,29 @@ Each user holds some r of [0, 1] and sends a report whose weight has mean r and 
 depends on what the user holds. The limits are Wilson's: the variance is that of the value tested,
 not that of the estimate, so they cover where the mean is close to 0 or to 1. They take no larger
 n for granted: how skewed a weight of bounded range can be is added at either end.
+
+Where some users hold nothing, r is the mean of those who hold something: a quotient. Whether it may
+be r is asked of the reports' weight - r * presence, whose mean is then 0 (Fieller), so that nothing
+is divided by a share that may be 0 itself.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.distribution.noise import NoiseBound
+from mechanisms.postprocess.intervals import normal_quantile, opened
 
 
-class NoiseBound(NamedTuple):
-    """At most how much the reports of a population vary, whose mean r is known.
-
-    Attributes:
-        level: (k,) the variance of a report at most, where the mean r is 0.
-        slope: (k,) what the mean r adds: the variance is at most level + slope * mean.
-        width: (k,) the distance between the largest and the least weight.
-    """
-
-    level: Floats
-    slope: Floats
-    width: Floats
-
-    @classmethod
-    def over(cls, noise: Floats, targets: Floats, weights: Floats) -> NoiseBound:
-        """The line above the variances of all inputs, so that it holds for every population.
-
-        Args:
-            noise: (k, inputs) the variance of a report's weight, given the input.
-            targets: (k, inputs) its mean r, in [0, 1].
-            weights: (k, codes).
-        """
-        full = np.where(targets >= 1, noise, 0).max(axis=1)
-        empty = np.where(targets <= 0, noise, 0).max(axis=1)
-        slope = full - empty
-        # Raised until the line is nowhere below: a population mixes inputs, and a line's mean is
-        # the line at their mean.
-        level = (noise - slope[:, None] * targets).max(axis=1)
-        return cls(level, slope, np.ptp(weights, axis=1))
-
-    def variance(self, mean: Floats, n: int) -> Floats:
-        """(k,) of the average of n reports, the users' values given."""
-        return np.asarray(np.maximum(self.level + self.slope * np.clip(mean, 0, 1), 0) / n)
-
-
-def limits(estimate: Floats, bound: NoiseBound, n: int, confidence: float) -> tuple[Floats, Floats]:
+def limits(
+    estimate: Floats,
+    bound: NoiseBound,
+    n: int,
+    confidence: float,
+    share: float = 1.0,
+    drawn: bool = True,
+) -> tuple[Floats, Floats]:
     """The means that the reports do not contradict.
 
     Args:
@@ -59,10 +34,12 @@ def limits(estimate: Floats, bound: NoiseBound, n: int, confidence: float) -> tu
         bound: on the reports' variance.
         n: how many reports, at least 1.
         confidence: of each pair of limits, in (0, 1); either limit alone errs half as often.
+        share: of users who hold something, unbiased: the average of their presence.
+        drawn: whether users are a sample, whose means vary with them.
 
     Returns:
-        (lower, upper), each (k,), in [0, 1]. They cover the mean r of the users who reported, and
-        of the population too if these are a random sample of it.
+        (lower, upper), each (k,), in [0, 1]. They cover the mean r of the users who reported and
+        hold something, and of the population too if `drawn` and these are a random sample of it.
 
     Raises:
         ValueError: there is no report, or the confidence is out of range.
@@ -74,18 +51,50 @@ def limits(estimate: Floats, bound: NoiseBound, n: int, confidence: float) -> tu
     if not n >= 1:
         raise ValueError(f"n must be at least 1, not {n}")
     z = normal_quantile(confidence)
-    skew = (z * z + 2) / 6 * bound.width / n
+    skew = skewness(bound, n, z)
     low, high = estimate - skew, estimate + skew
     # Nothing contradicts a mean from below that lies above the estimate, nor the reverse.
-    lower = np.minimum(_root(low, bound, n / z**2, -1), np.clip(low, 0, 1))
-    upper = np.maximum(_root(high, bound, n / z**2, +1), np.clip(high, 0, 1))
+    lower = np.minimum(_root(low, share, bound, n / z**2, -1, drawn), _within(low, share))
+    upper = np.maximum(_root(high, share, bound, n / z**2, +1, drawn), _within(high, share))
     return lower, upper
 
 
-def _root(centre: Floats, bound: NoiseBound, precision: float, side: int) -> Floats:
-    """The r, on one side, with precision * (r - centre)^2 = level + slope r + r (1 - r)."""
-    linear = 2 * precision * centre + 1 + bound.slope
+def opened_limits(
+    estimate: Floats, bound: NoiseBound, n: int, confidence: float, share: float = 1.0
+) -> tuple[Floats, Floats]:
+    """As `limits`, none of them a point; arguments as there."""
+    ends = limits(estimate, bound, n, confidence, share)
+    z = normal_quantile(confidence)
+    below, above = (
+        z / 2 * np.sqrt(bound.variance(np.full_like(estimate, end), n, max(share, 1 / n)))
+        for end in (1.0, 0.0)
+    )
+    return opened(*ends, below, above)
+
+
+def skewness(bound: NoiseBound, n: int, z: float) -> Floats:
+    """(k,) what skewness may add to normal limits of z standard errors."""
+    return np.asarray((z * z + 2) / 6 * bound.width / n)
+
+
+def _within(centre: Floats, share: float) -> Floats:
+    """The quotient, in [0, 1]; there is none where nobody seems to hold anything."""
+    return np.clip(centre / share, 0, 1) if share > 0 else np.full(centre.shape, 0.5)
+
+
+def _root(
+    centre: Floats, share: float, bound: NoiseBound, precision: float, side: int, drawn: bool
+) -> Floats:
+    """The r on one side with precision * (centre - share r)^2 = level + slope r + curve r^2.
+
+    Where users are drawn, share * r (1 - r) is added, by which their own means vary.
+    """
+    spread = share if drawn else 0.0
+    square = precision * share**2 + spread - bound.curve
+    linear = 2 * precision * centre * share + spread + bound.slope
     constant = precision * centre**2 - bound.level
-    inner = np.maximum(linear**2 - 4 * (precision + 1) * constant, 0)
-    root = (linear + side * np.sqrt(inner)) / (2 * (precision + 1))
-    return np.asarray(np.clip(root, 0, 1))
+    inner = np.maximum(linear**2 - 4 * square * constant, 0)
+    # Where the share may be 0, no mean is contradicted.
+    known = (square > 0) & (share > 0)
+    root = (linear + side * np.sqrt(inner)) / (2 * np.where(known, square, 1.0))
+    return np.asarray(np.where(known, np.clip(root, 0, 1), (1 + side) / 2))

@@ -15,6 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from mechanisms.channel import Floats
+from mechanisms.distribution.limits import limits, skewness
+from mechanisms.distribution.noise import Noise, NoiseBound
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
 
@@ -33,34 +35,35 @@ class PrefixSums:
 
     @cached_property
     def weights(self) -> Floats:
-        """(inputs, codes) row k counts what is rounded to the points 0 .. k."""
+        """(bins, codes) row k counts what is rounded to the points 0 .. k."""
         sums = np.cumsum(self.reconstruction.shares, axis=0)
-        sums[-1] = 1.0  # all inputs together: every report counts once
+        sums[-1] = self.reconstruction.presence  # all together: rounding may leave a hair less
         return np.asarray(sums)
 
     @cached_property
-    def noise(self) -> Floats:
-        """(inputs, inputs) the variance of a report's weight, given the input."""
-        return self.reconstruction.noise(self.weights)
+    def noise(self) -> Noise:
+        """Of each sum."""
+        known = self.reconstruction
+        return Noise(known, self.weights, np.tri(known.bins, known.present.size) * known.present)
 
     def limits(
         self, counts: Floats, shares: Floats, n: int, confidence: float
     ) -> tuple[Floats, Floats]:
-        """Limits of the sums, for the values of those who reported.
+        """Limits of the sums, for the values of those who reported and have one.
 
         Args:
             counts: (codes,) how often each code came.
-            shares: (inputs,) an estimate of the bins' shares, nonnegative, adding up to 1.
+            shares: (inputs,) an estimate of the inputs' shares, nonnegative, adding up to 1.
             n: how many reports.
             confidence: of each sum alone, in (0, 1).
 
         Returns:
-            (lower, upper), each (inputs,), in [0, 1]; the last sum is 1.
+            (lower, upper), each (bins,), in [0, 1]; the last sum is 1.
         """
-        sums = self.weights @ counts / n
-        half = self._half(shares, n, confidence)
-        half[-1] = 0.0
-        lower, upper = np.clip([sums - half, sums + half], 0, 1)
+        share = float(self.reconstruction.presence @ counts / n)
+        bound = self._bound(shares, n)
+        lower, upper = limits(self.weights @ counts / n, bound, n, confidence, share, drawn=False)
+        lower[-1] = upper[-1] = 1.0
         return lower, upper
 
     def expected_length(self, n: int, confidence: float) -> float:
@@ -70,22 +73,22 @@ class PrefixSums:
             n: how many reports.
             confidence: of the limits.
         """
-        steps = self.noise.shape[1] - 1
-        even = np.full(steps + 1, 1 / steps)
-        even[[0, -1]] /= 2  # the first and the last bin are half as wide
-        half = self._half(even, n, confidence)
-        sums = np.cumsum(even)
-        cut = np.clip([sums - half, sums + half], 0, 1)
-        return float(np.mean((cut[1] - cut[0])[:-1]) * steps / (steps + 1))
-
-    def _half(self, shares: Floats, n: int, confidence: float) -> Floats:
-        """(inputs,) how far limits reach: normal ones, and what skewness may add."""
+        bins = self.reconstruction.bins
+        even = self.reconstruction.present / (bins - 1)
+        even[[0, bins - 1]] /= 2  # the first and the last bin are half as wide
+        sums, bound = np.cumsum(even)[:bins], self._bound(even, n)
         z = normal_quantile(confidence)
-        noise = self.noise @ shares if n >= _FEW else self.noise.max(axis=1)
+        half = z * np.sqrt(bound.variance(sums, n)) + skewness(bound, n, z)
+        cut = np.clip([sums - half, sums + half], 0, 1)
+        return float(np.mean((cut[1] - cut[0])[:-1]) * (bins - 1) / bins)
+
+    def _bound(self, shares: Floats, n: int) -> NoiseBound:
+        """How much the sums vary, the coins of rounding included."""
+        bound = self.noise.of(shares) if n >= _FEW else self.noise.worst()
         # Coins of values between points k and k + 1 alone move the sum. Of M values with odds u
         # they vary by M u (1 - u), and leave M (1 - u) and M u or more at the two points: so by at
         # most a b / (a + b) of what is there.
-        beside = np.append(shares[1:], 0.0)
-        coins = shares * beside / np.maximum(shares + beside, np.finfo(float).tiny)
-        skew = (z * z + 2) / 6 * np.ptp(self.weights, axis=1) / n
-        return np.asarray(z * np.sqrt((noise + coins) / n) + skew)
+        values = shares[: self.reconstruction.bins]
+        beside = np.append(values[1:], 0.0)
+        coins = values * beside / np.maximum(values + beside, np.finfo(float).tiny)
+        return bound._replace(level=bound.level + coins)

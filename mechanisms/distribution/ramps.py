@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.distribution.limits import NoiseBound, limits
+from mechanisms.distribution.limits import limits
+from mechanisms.distribution.noise import Noise
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
 
@@ -34,19 +35,19 @@ class Ramps:
 
     @cached_property
     def weights(self) -> Floats:
-        """(inputs + span, codes): row i averages G_k over k from i - span, span of them."""
-        return _averages(self.reconstruction.shares, self.span)
+        """(bins + span, codes): row i averages G_k over k from i - span, span of them."""
+        return _averages(self.reconstruction.shares, self.reconstruction.presence, self.span)
 
     @cached_property
     def targets(self) -> Floats:
-        """(inputs + span, inputs) the weights' means given each input; they fall from 1 to 0."""
-        return _averages(np.eye(self.reconstruction.table.shape[1]), self.span)
+        """(bins + span, inputs) the weights' means given each input; they fall from 1 to 0."""
+        known = self.reconstruction
+        return _averages(np.eye(known.bins, known.present.size), known.present, self.span)
 
     @cached_property
-    def bound(self) -> NoiseBound:
-        """On the variance of each average."""
-        noise = self.reconstruction.noise(self.weights)
-        return NoiseBound.over(noise, self.targets, self.weights)
+    def noise(self) -> Noise:
+        """Of each average."""
+        return Noise(self.reconstruction, self.weights, self.targets)
 
     def expected_length(self, n: int, confidence: float) -> float:
         """How long the limits below will be on average, for uniform values.
@@ -55,9 +56,9 @@ class Ramps:
             n: how many reports.
             confidence: of the limits.
         """
-        middle = self.targets.mean(axis=1)
-        error = np.sqrt(self.bound.variance(middle, n) + middle * (1 - middle) / n)
-        steps = self.targets.shape[1] - 1
+        bins = self.reconstruction.bins
+        middle, steps = self.targets[:, :bins].mean(axis=1), bins - 1
+        error = np.sqrt(self.noise.bound().variance(middle, n) + middle * (1 - middle) / n)
         return float(2 * normal_quantile(confidence) * np.mean(error) + self.span / steps)
 
     def distribution_limits(
@@ -71,10 +72,12 @@ class Ramps:
             confidence: at each point alone, in (0, 1).
 
         Returns:
-            (lower, upper), each (inputs,). They hold for every distribution. F of the last point
-            is 1.
+            (lower, upper), each (bins,). They hold for every distribution of those who have a
+            value. F of the last point is 1.
         """
-        lower, upper = limits(self.weights @ counts / n, self.bound, n, confidence)
+        share = float(self.reconstruction.presence @ counts / n)
+        bound = self.noise.bound(min(max(share, 0.0), 1.0))
+        lower, upper = limits(self.weights @ counts / n, bound, n, confidence, share)
         # Row i begins at G_{i - span}: row k is the average before point k, k + span that from it.
         low, high = lower[: -self.span].copy(), upper[self.span :].copy()
         low[-1] = high[-1] = 1.0
@@ -93,7 +96,7 @@ def best_ramps(reconstruction: Reconstruction, n: int, confidence: float = 0.95)
     """
     best, length = Ramps(reconstruction, 1), np.inf
     span = 1
-    while span == 1 or 2 * span < reconstruction.table.shape[1]:
+    while span == 1 or 2 * span < reconstruction.bins:
         ramps = Ramps(reconstruction, span)
         expected = ramps.expected_length(n, confidence)
         if not expected < length:
@@ -102,12 +105,12 @@ def best_ramps(reconstruction: Reconstruction, n: int, confidence: float = 0.95)
     return best
 
 
-def _averages(shares: Floats, span: int) -> Floats:
-    """Running averages of the cumulative sums of rows, which are 0 before and 1 beyond."""
+def _averages(shares: Floats, whole: Floats, span: int) -> Floats:
+    """Running averages of the cumulative sums of rows, 0 before and the whole of them beyond."""
     sums = np.cumsum(shares, axis=0)
-    sums[-1] = 1.0  # all inputs together: every report counts once
+    sums[-1] = whole  # of everybody: rounding may leave a hair less
     sums = np.concatenate(
-        [np.zeros((span, shares.shape[1])), sums, np.ones((span - 1, shares.shape[1]))]
+        [np.zeros((span, whole.size)), sums, np.broadcast_to(whole, (span - 1, whole.size))]
     )
     total = np.zeros((sums.shape[0] + 1, sums.shape[1]))
     np.cumsum(sums, axis=0, out=total[1:])

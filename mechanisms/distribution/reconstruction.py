@@ -26,6 +26,7 @@ class Reconstruction:
 
     Attributes:
         table: (codes, inputs) probabilities; every column adds up to 1.
+        hides: whether the last input stands for no value.
 
     Raises:
         ValueError: different distributions of the inputs give the codes one law, as far as
@@ -37,12 +38,13 @@ class Reconstruction:
     """
 
     table: Floats
+    hides: bool = False
 
     def __post_init__(self) -> None:
         codes, inputs = self.table.shape
         determined = codes >= inputs
         if determined:
-            bias = self.shares @ self.table - np.eye(inputs)
+            bias = self._each @ self.table - np.eye(inputs)
             determined = bool(np.abs(bias).max() <= _BIAS)  # NaN included
         if not determined:
             raise ValueError(
@@ -52,7 +54,7 @@ class Reconstruction:
             )
 
     @classmethod
-    def of(cls, mechanism: Mechanism) -> Reconstruction:
+    def of(cls, mechanism: Mechanism, hides: bool = False) -> Reconstruction:
         """That of a mechanism whose users send one message each.
 
         Raises:
@@ -64,10 +66,31 @@ class Reconstruction:
                 f"a table of {mechanism.codes:,} codes and {mechanism.inputs:,} bins is more than "
                 f"{LARGEST_TABLE:,} probabilities; use fewer bins"
             )
-        return cls(Dense.of(mechanism).matrix)
+        return cls(Dense.of(mechanism).matrix, hides)
+
+    @property
+    def bins(self) -> int:
+        """How many inputs stand for values."""
+        return int(self.table.shape[1]) - self.hides
+
+    @property
+    def shares(self) -> Floats:
+        """(bins, codes) the weights that estimate each bin's share of all users."""
+        return self._each[: self.bins]
 
     @cached_property
-    def shares(self) -> Floats:
+    def presence(self) -> Floats:
+        """(codes,) the weights that estimate the share of users who have a value."""
+        whole = np.ones(self.table.shape[0])
+        return whole - self._each[-1] if self.hides else whole
+
+    @property
+    def present(self) -> Floats:
+        """(inputs,) 1 where an input stands for a value."""
+        return np.where(np.arange(self.table.shape[1]) < self.bins, 1.0, 0.0)
+
+    @cached_property
+    def _each(self) -> Floats:
         """(inputs, codes) the weights that estimate each input's share.
 
         Generalised least squares: with D the law of the codes under uniform inputs and M the

@@ -111,6 +111,11 @@ class ScalarMean(Mechanism):
     def decoded(self) -> Floats:
         """(codes,) what each code stands for; its mean given a cell is `grid` there."""
 
+    @property
+    def sums(self) -> Floats:
+        """(codes,) weights whose mean given a number is the number: as `decoded`."""
+        return self.decoded
+
     @abstractmethod
     def second_moment(self, cells: NDArray[Any]) -> Floats:
         """The mean square of the decoded report given each cell, in closed form.

@@ -162,6 +162,42 @@ def _levelled(inside: float, outside: float, covered: Floats, total: float) -> F
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class OneMore:
+    """A channel with one more input, the last, and one more code, which each other input may send.
+
+    Attributes:
+        channel: of the other inputs.
+        law: (codes,) that of the one more input, the one more code included.
+        chance: how often each other input sends that code.
+
+    >>> inner = Dense(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> OneMore(inner, np.array([0.25, 0.25, 0.5]), 0.2).apply(np.array([1.0, 0.0, 0.0]))
+    array([0.6, 0.2, 0.2])
+    """
+
+    channel: ChannelProducts
+    law: Floats
+    chance: float
+
+    @property
+    def inputs(self) -> int:
+        return self.channel.inputs + 1
+
+    @property
+    def codes(self) -> int:
+        return self.channel.codes + 1
+
+    def apply(self, distribution: Floats) -> Floats:
+        others, last = distribution[:-1], distribution[-1]
+        usual = (1 - self.chance) * self.channel.apply(others)
+        return np.asarray(np.append(usual, self.chance * others.sum()) + last * self.law)
+
+    def adjoint(self, weights: Floats) -> Floats:
+        usual = (1 - self.chance) * self.channel.adjoint(weights[:-1])
+        return np.append(usual + self.chance * weights[-1], self.law @ weights)
+
+
 @dataclass(frozen=True)
 class UniformBins:
     """A channel on the points of a grid, seen from bins: a value is uniform inside its bin.

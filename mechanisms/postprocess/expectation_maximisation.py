@@ -64,6 +64,7 @@ def fit(
     iterations: int = 10_000,
     start: ArrayLike | None = None,
     accelerate: bool = False,
+    apart: int = 0,
 ) -> Fit:
     """Estimate the inputs' distribution from counts of codes by expectation maximisation.
 
@@ -79,6 +80,7 @@ def fit(
         start: (inputs,) where to begin, nonnegative; uniform if None. A probability of 0 stays 0.
         accelerate: whether each iteration is three steps and an extrapolation (SQUAREM), which is
             taken only where the likelihood gains. The limit is the same. Not with `smooth`.
+        apart: how many of the last inputs are no neighbours of the others: never smoothed.
 
     Returns:
         The last iterate, with its log likelihood.
@@ -100,7 +102,7 @@ def fit(
     if smooth and accelerate:
         raise ValueError("smoothing does not climb the likelihood: accelerate needs smooth=False")
     products = channel if isinstance(channel, ChannelProducts) else Dense(np.asarray(channel))
-    climb = _Climb(_counts(counts, products.codes), products, smooth)
+    climb = _Climb(_counts(counts, products.codes), products, smooth, apart)
     point = climb.at(_distribution(start, products.inputs))
     if not point.log_likelihood > -math.inf:
         raise ValueError("some counted codes cannot come from any input that start allows")
@@ -184,8 +186,8 @@ class _Point:
 class _Climb:
     """The likelihood of some counts, and ways up."""
 
-    def __init__(self, counts: Floats, channel: ChannelProducts, smooth: bool) -> None:
-        self.counts, self.channel, self.smooth = counts, channel, smooth
+    def __init__(self, counts: Floats, channel: ChannelProducts, smooth: bool, apart: int) -> None:
+        self.counts, self.channel, self.smooth, self.apart = counts, channel, smooth, apart
         self.seen = counts > 0
 
     def at(self, distribution: Floats) -> _Point:
@@ -199,7 +201,10 @@ class _Climb:
         # Codes that never came have no say, and their prediction may be 0.
         np.divide(self.counts, point.predicted, out=ratio, where=self.seen)
         f = point.distribution * self.channel.adjoint(ratio)
-        return self.at(smoothed(f) if self.smooth else _scaled(f))
+        if self.smooth:
+            bins = f.size - self.apart
+            f = np.append(smoothed(f[:bins]) * f[:bins].sum(), f[bins:])
+        return self.at(_scaled(f))
 
     def leap(self, point: _Point) -> _Point:
         """Two steps, an extrapolation if it climbs higher than they do, and a step."""

@@ -19,6 +19,7 @@ USERS, RUNS, EPSILON = 2001, 2000, 1.0
 ASKED = {
     "histogram": {"column": "value", "domain": "0..4", "out_of_domain": "drop"},
     "mean": {"column": "value", "bounds": "0,4", "cells": 4},
+    "distribution": {"column": "value", "bounds": "0,4", "bins": 8},
     "heavy-hitters": {"column": "value", "max_length": 2, "min_reports": USERS},
 }
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.catalog import build
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from pipelines import cli
 from tests.fakes import canaries
@@ -226,27 +227,37 @@ def test_guarantees_are_those_of_the_mechanism(releases: dict[str, Shape]) -> No
             continue
         chosen = found.statement["mechanism"]
         size = "domain_size" if chosen["name"] in ("grr", "projective") else "cells"
-        bins = found.statement["estimation"]["bins"]
+        bins = found.statement["estimation"]["bins"] + 1  # one more for no number
         if chosen["name"] == "projective":
             assert told["local"]["epsilon"] <= found.asked["epsilon_local"]
             continue
         mechanism = build(
             chosen["name"],
             epsilon=chosen["constants"]["epsilon"],
-            **{size: bins if size == "domain_size" else bins - 1},
+            **{size: bins if size == "domain_size" else bins - 2},
         )
+        mechanism = mechanism if size == "domain_size" else WithUnusable(mechanism)
         bound = shuffled_delta(mechanism, asked["min_reports"], told["release"]["epsilon"])[1]
         assert bound <= asked["delta"] * (1 + 1e-9)
 
 
 def test_rows_and_rejects_are_counted(releases: dict[str, Shape]) -> None:
     told = releases["local"].statement
-    assert told["n"] == USABLE + UNKNOWN
-    assert told["rows_read"] == ROWS
-    assert told["rejects"] == REJECTS
-    assert releases["users"].statement["rejects"] == REJECTS | {"null user": UNKNOWN}
-    assert releases["users"].statement["n"] == USABLE
+    assert told["n"] == told["rows_read"] == ROWS
+    assert told["rejects"] == {}
+    assert releases["users"].statement["rejects"] == {"null user": UNKNOWN}
+    assert releases["users"].statement["n"] == ROWS - UNKNOWN
     assert "clipped" not in json.dumps({k: v for k, v in told.items() if k != "error"})
+
+
+def test_the_share_of_those_without_a_number_is_told_with_its_interval(
+    releases: dict[str, Shape],
+) -> None:
+    for name, found in releases.items():
+        told, whole = found.statement["unusable"], found.statement["n"]
+        true = 0.0 if name in ("integers", "constant") else (ROWS - USABLE - UNKNOWN) / whole
+        assert told["lower"] <= true <= told["upper"], name
+        assert told["lower"] <= told["share"] <= told["upper"]
 
 
 def test_smoothing_says_that_it_is_biased(releases: dict[str, Shape]) -> None:
@@ -289,7 +300,10 @@ def test_a_wrong_request_is_refused_in_one_line(name: str, refused, real: str) -
 
 
 def test_nothing_is_released_of_no_number_at_all(run, real: str, workspace) -> None:
-    outcome = run(request(real, column="none", model="local"))
+    assert run(request(real, column="none", model="local", output="hidden")).code == 0
+    (mean,) = [json.loads((workspace / "hidden/statement.json").read_text())["mean"]]
+    assert (mean["lower"], mean["upper"]) == (LOW, HIGH)
+    outcome = run(request(real, column="none", model="local", unusable="count"))
     assert outcome.code == 1
     assert outcome.err.startswith("hushbeam: withheld: 0 reports came")
     assert not (workspace / "out").exists()

@@ -79,7 +79,8 @@ _PARTIES_PLAN = f"""\
 
 _OTHER_PLAN = f"""\
 {_PARTIES}\
-  - {{name: shape, kind: distribution, model: local, column: number, bounds: "0,125", share: 0.2}}
+  - {{name: shape, kind: distribution, model: local, column: number, bounds: "0,125", share: 0.2,
+     unusable: count}}
   - {{name: often, kind: heavy-hitters, model: local, column: word, alphabet: [abcd],
      max_length: 3, share: 0.5}}
   - {{name: row, kind: vector-mean, model: local, number: ["f0=-1,1", "f1=-1,1"], share: 0.3}}

@@ -76,7 +76,7 @@ class DistributionOfNumbers(Metric):
                 **target_terms(options, options.model, least, options.unit), task=MeanTask()
             )
             bins = options.bins or fitting.default_bins(expected)
-            fitted = fitting.design(target, bins, expected, options.mechanism)
+            fitted = fitting.design(target, bins, expected, options.mechanism, options.hides)
         except ValueError as error:
             raise RequestError(str(error)) from None
         require_proven(options, fitted.design.release)
@@ -107,12 +107,22 @@ class DistributionOfNumbers(Metric):
         return f"share below ± {50 * self.fitted.expected_length:.2g} %"
 
     @property
+    def hiding_cost(self) -> float | None:
+        if not self.options.hides:
+            return None
+        target = self.design.target.asking(MeanTask())
+        expected = _expected_reports(self.options, self.rows_asked)
+        without = fitting.design(target, self.fitted.bins, expected, self.design.name)
+        return self.fitted.expected_length / without.expected_length
+
+    @property
     def line_types(self) -> dict[str, pa.DataType]:
         return {self.options.column: pa.float64()}
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         rounding = coins.rounding(self.fitted.rounding)
-        return NumberEncoder(self.options.column, self.bounds, rounding, fill=self.fill)
+        none = rounding.inputs if self.options.hides else None
+        return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         confidence = self.options.confidence
@@ -126,6 +136,9 @@ class DistributionOfNumbers(Metric):
                 self.probabilities, estimate.known, self.bounds
             ),
         }
+
+    def unusable_share(self, estimate: Distribution) -> dict[str, float]:
+        return result.unusable_share(estimate.known)
 
     @property
     def neighbours(self) -> str:

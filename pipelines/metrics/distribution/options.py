@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import NumberOptions, declared_bounds, left_out, published
+from pipelines.metrics.options import NumberOptions, declared_bounds, published
 from pipelines.options import PROMISE, RESULT, option
 from pipelines.requests import Whole
 
@@ -40,7 +40,6 @@ example:
 """
 
     bounds: str = declared_bounds()
-    unusable: str = left_out("count", "fill=.+")
     mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
     output: str = published("distribution.parquet", "quantiles.parquet")
     bins: Whole | None = option(

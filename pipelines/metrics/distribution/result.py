@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ _COVERS = (
     "randomisation alone."
 )
 
+_QUOTIENT = (
+    " All is of the numbers that can be used: shares, sums of shares and the mean are quotients, "
+    "whose intervals are Fieller's; where nobody may have a number they are all that there is."
+)
+
 
 def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
     """The published bins, in rising order; the first and the last are half as wide as the others.
@@ -41,7 +47,8 @@ def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
         "estimate", "unbiased", "standard_error", "lower", "upper", "cumulative",
         "cumulative_lower", "cumulative_upper",
     )  # fmt: skip
-    columns = {name: getattr(summary, name) for name in names}
+    # Where there is no number, there is a null.
+    columns = {name: pa.array(getattr(summary, name), from_pandas=True) for name in names}
     columns |= {
         "cumulative_lower_sure": summary.sure_lower,
         "cumulative_upper_sure": summary.sure_upper,
@@ -63,6 +70,11 @@ def scaled(values: Floats, bounds: Bounds) -> Floats:
     return np.asarray(np.where(values >= 1, bounds.high, inside))
 
 
+def unusable_share(summary: Summary) -> dict[str, float]:
+    """The share of users who have no number, if that is hidden."""
+    return {} if summary.unusable is None else summary.unusable._asdict()
+
+
 def own_statement(
     summary: Summary, bounds: Bounds, fitted: DistributionDesign, smooth: bool, unit: str
 ) -> dict[str, Any]:
@@ -80,7 +92,7 @@ def own_statement(
         },
         "error": {
             "expected_length_of_cumulative_intervals": fitted.expected_length,
-            "covers": covers(unit),
+            "covers": covers(unit) + _QUOTIENT * fitted.hides,
         },
     }
 
@@ -91,14 +103,16 @@ def covers(unit: str) -> str:
     return _COVERS + drawn
 
 
-def _mean(summary: Summary, bounds: Bounds) -> dict[str, float]:
+def _mean(summary: Summary, bounds: Bounds) -> dict[str, float | None]:
     """The mean in the units of the bounds."""
     mean, half = summary.mean, bounds.half
-    unbiased = bounds.low + (mean.estimate + 1) * half
+    known = math.isfinite(mean.estimate)  # of nobody who can be seen to have a number there is none
+    unbiased = bounds.low + (mean.estimate + 1) * half if known else None
+    middle = bounds.unscale(summary.mean_of_estimate) if unbiased is None else unbiased
     return {
-        "estimate": min(max(unbiased, bounds.low), bounds.high),
+        "estimate": min(max(middle, bounds.low), bounds.high),
         "unbiased": unbiased,
-        "standard_error": mean.standard_error * half,
+        "standard_error": mean.standard_error * half if known else None,
         "lower": float(scaled(np.array(mean.lower), bounds)),
         "upper": float(scaled(np.array(mean.upper), bounds)),
         "of_the_estimated_shares": float(scaled(np.array(summary.mean_of_estimate), bounds)),

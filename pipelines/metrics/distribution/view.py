@@ -57,9 +57,9 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
     )
 
 
-def number(value: float) -> str:
-    """A number to six figures."""
-    return f"{value:.6g}"
+def number(value: float | None) -> str:
+    """A number to six figures, if there is one."""
+    return "unknown" if value is None else f"{value:.6g}"
 
 
 def percent(probability: float) -> str:
@@ -120,9 +120,10 @@ def _quantile(row: Mapping[str, float]) -> str:
     )
 
 
-def _bin(row: Mapping[str, float]) -> str:
+def _bin(row: Mapping[str, Any]) -> str:
     shares = "".join(
-        f"<td>{100 * row[name]:.4f}</td>" for name in ("estimate", "unbiased", "standard_error")
+        f"<td>{'unknown' if row[name] is None else f'{100 * row[name]:.4f}'}</td>"
+        for name in ("estimate", "unbiased", "standard_error")
     )
     limits = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
     sums = (

@@ -7,13 +7,14 @@ import pytest
 from scipy import stats
 
 from mechanisms.catalog import build
-from mechanisms.distribution.limits import NoiseBound, limits
+from mechanisms.distribution.limits import limits
+from mechanisms.distribution.noise import Noise, NoiseBound
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 
-EXACT = NoiseBound(np.zeros(1), np.zeros(1), np.ones(1))
+EXACT = NoiseBound(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 20, 100, 1000])
@@ -36,7 +37,7 @@ def test_the_bound_holds_for_every_population() -> None:
     for scale in (0.05, 1.0, 20.0):
         for _ in range(50):
             shares = rng.dirichlet(np.full(12, scale))
-            allowed = ramps.bound.variance(ramps.targets @ shares, 1)
+            allowed = ramps.noise.bound().variance(ramps.targets @ shares, 1)
             assert np.all(noise @ shares <= allowed * (1 + 1e-9) + 1e-12)
 
 
@@ -44,14 +45,14 @@ def test_the_bound_is_attained_where_one_value_is_held_by_all() -> None:
     """For a single share the bound is the variance itself at both ends."""
     reconstruction = Reconstruction.of(build("grr", epsilon=2.0, domain_size=12))
     noise = reconstruction.noise(reconstruction.shares)
-    bound = NoiseBound.over(noise, np.eye(12), reconstruction.shares)
+    bound = Noise(reconstruction, reconstruction.shares, np.eye(12)).bound()
     assert bound.variance(np.ones(12), 1) == pytest.approx(np.diag(noise))
     assert bound.level == pytest.approx((noise - np.diag(np.diag(noise))).max(axis=1))
 
 
 def test_they_are_where_the_reports_begin_to_contradict() -> None:
     """Inside [0, 1], the limit itself is exactly z standard deviations away, skewness added."""
-    bound = NoiseBound(np.array([3.0]), np.array([0.5]), np.array([7.0]))
+    bound = NoiseBound(np.array([3.0]), np.array([0.5]), np.array([7.0]), np.zeros(1))
     n, z = 2000, normal_quantile(0.9)
     skew = (z * z + 2) / 6 * 7.0 / n
     for estimate in (0.3, 0.5, 0.8):
@@ -62,7 +63,7 @@ def test_they_are_where_the_reports_begin_to_contradict() -> None:
 
 
 def test_nothing_contradicts_an_end_that_the_estimate_has_passed() -> None:
-    bound = NoiseBound(np.full(2, 1e-6), np.zeros(2), np.full(2, 1e-3))
+    bound = NoiseBound(np.full(2, 1e-6), np.zeros(2), np.full(2, 1e-3), np.zeros(2))
     lower, upper = limits(np.array([-0.2, 1.2]), bound, 50, 0.95)
     assert lower[0] == 0
     assert upper[1] == 1
@@ -70,7 +71,7 @@ def test_nothing_contradicts_an_end_that_the_estimate_has_passed() -> None:
 
 
 def test_more_reports_and_less_confidence_are_narrower() -> None:
-    bound = NoiseBound(np.array([2.0]), np.zeros(1), np.array([4.0]))
+    bound = NoiseBound(np.array([2.0]), np.zeros(1), np.array([4.0]), np.zeros(1))
 
     def length(n: int, confidence: float) -> float:
         lower, upper = limits(np.array([0.5]), bound, n, confidence)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from mechanisms.catalog import build
 from mechanisms.distribution.limits import limits
+from mechanisms.distribution.noise import NoiseBound
 from mechanisms.distribution.ramps import Ramps, best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.randomness import SeededRandom
@@ -77,7 +78,7 @@ def test_limits_cover(name: str, population: str) -> None:
     allowed = stats.binom.isf(FALSE_ALARM, RUNS, 0.06)
     narrow = 0
     for average, exact, row in zip((ramps.weights @ counts.T) / N, truth, range(99), strict=False):
-        bound = type(ramps.bound)(*(np.full(RUNS, each[row]) for each in ramps.bound))
+        bound = NoiseBound(*(np.full(RUNS, each[row]) for each in ramps.noise.bound()))
         lower, upper = limits(average, bound, N, 0.95)
         assert np.count_nonzero((lower > exact + 1e-9) | (upper < exact - 1e-9)) <= allowed
         lower, upper = limits(average, bound, N, 0.8)
