@@ -211,6 +211,32 @@ def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan) -> None:
         assert stream.state.backlog(BEGIN * SECOND)["value"].reports == len(everyone) == 360
 
 
+def test_a_user_answers_one_metric_of_a_window_whatever_files_and_restarts(plan) -> None:
+    """Users are divided among local metrics by a public draw, which is another in each window."""
+    plan("user per window", USERS, last=NUMBER)
+    # At an epsilon this small, to divide it would cost more than to divide users.
+    Path("plan.yaml").write_text(
+        Path("plan.yaml").read_text().replace("epsilon: 3.0", "epsilon: 1")
+    )
+    asked = streamed(load("plan.yaml"))
+    assert {m.part.share for m in asked.metrics} == {0.6, 0.4}
+    users, answered = range(1500), []
+    for hour in (0, 1):
+        for k in range(2):  # everybody in both files, and a restart between them
+            land(f"h{hour}-{k}", rows(spread(hour, len(users)), users))
+            with Stream(asked).catch_up() as stream:
+                backlog = stream.state.backlog((BEGIN + hour * HOUR) * SECOND)
+                sent = {name: part.reports for name, part in backlog.items()}
+        assert sum(sent.values()) == len(users)
+        # 900 and 600 are expected; 6.2 standard deviations of a binomial are 118.
+        assert abs(sent["value"] - 900) < 118
+        answered.append(sent)
+    with Stream(asked) as stream:
+        stream.driver.drain()
+    for hour, sent in enumerate(answered):
+        assert {name: n(NAMES[hour], name) for name in sent} == sent
+
+
 def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
     plan()
     land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250), *spread(3, 50)]))
