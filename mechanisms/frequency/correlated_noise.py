@@ -153,6 +153,14 @@ class CorrelatedNoise(IndependentBins):
         balance: Counts = added - taken
         return balance
 
+    @property
+    def lifts(self) -> tuple[int, int]:
+        # As many of the longest clusters as their tables know, all of them on one value; a mask
+        # takes away as often as it adds.
+        clusters = integer_tables.poisson(self.clusters[0]).largest
+        most = clusters * integer_tables.logarithmic(self.noise.decay).largest
+        return -most, 1 + most
+
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         per_report = self.noise.variance / self.honest(self.n)
         return np.zeros_like(np.asarray(frequency, np.float64)) + per_report / n

@@ -101,6 +101,11 @@ class PoissonDummies(IndependentBins):
         law = dummies_accounting.poisson(users * self.other).bin_law
         return replace(law, distance=users * integer_tables.FARTHEST)
 
+    @property
+    def lifts(self) -> tuple[int, int]:
+        # As many dummies as the table of their number knows, all of them on one value.
+        return 0, 1 + integer_tables.poisson(self.dummies).largest
+
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         return np.zeros_like(np.asarray(frequency, np.float64)) + self.other / n
 
@@ -200,6 +205,10 @@ class Aue(IndependentBins):
 
     def bin_law(self, users: int) -> BinLaw:
         return dummies_accounting.binomial(users, self.chance).bin_law
+
+    @property
+    def lifts(self) -> tuple[int, int]:
+        return 0, 2  # the value itself, and its dummy
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         spread = self.chance * (1 - self.chance)

@@ -146,6 +146,11 @@ class PureDump(DummyBatch):
     # ---- collector ---------------------------------------------------------------------------
 
     @property
+    def lifts(self) -> tuple[int, int]:
+        whole, chance = self.numbers
+        return 0, 1 + whole + (chance > 0)
+
+    @property
     def _spread(self) -> float:
         """Variance of one user's dummies in one bin."""
         whole, chance = self.numbers

@@ -110,6 +110,10 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         return self.hashes * (1 - self.density) * self.slope
 
     @property
+    def lifts(self) -> tuple[int, int]:
+        return 0, self.hashes
+
+    @property
     def messages(self) -> float:
         return 1 + self.keep + (self.bits - self.hashes) * self.flip
 

@@ -87,6 +87,27 @@ class FrequencyOracle(Mechanism):
     def contrast(self) -> float:
         """keep - other, the slope the estimator divides by."""
 
+    @property
+    def lifts(self) -> tuple[int, int]:
+        """How often one user's report may support any one value: at least, and at most.
+
+        Of any report that some client may send, whatever it is made of.
+        """
+        return 0, 1
+
+    @property
+    def influence(self) -> float:
+        """By how much one user's report, made up or not, can move a value's estimate; n times that.
+
+        A share s of users who may send what they like moves any one estimate by s times this at
+        most, against anything else that they might have sent; and some report attains it.
+
+        Source: Cao, Jia, Gong, "Data poisoning attacks to local differential privacy protocols",
+            USENIX Security 2021, section 4: the gain of a target is linear in the supports.
+        """
+        fewest, most = self.lifts
+        return (most - fewest) / self.contrast
+
     @abstractmethod
     def support(self, counts: Counts) -> Counts:
         """How often reports support each value.

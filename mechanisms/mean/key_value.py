@@ -193,6 +193,19 @@ class KeyValue(Mechanism):
         """(groups,) the unbiased sum of the values in each group, over the number of users."""
         return np.asarray(self.table(counts) @ self.grid / (np.sum(counts) * self.contrast))
 
+    @property
+    def extreme_reports(self) -> Floats:
+        """(k, 2) what reports add to a group's averages, but for what every report adds alike."""
+        return np.array([[-1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]) / self.contrast
+
+    def averages(self, counts: Counts) -> tuple[Floats, Floats]:
+        """(groups,) what each group's mean is the quotient of: its sum and its share.
+
+        Args:
+            counts: (codes,) from `count`.
+        """
+        return self.sums(counts), self.estimate(counts)
+
     def table(self, counts: Counts) -> Floats:
         """(groups, points) the counts of `count`, a row for each group."""
         return np.asarray(counts, np.float64).reshape(self.groups, self.points)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
+from mechanisms.counts import reporters
 from mechanisms.mean.scalar import ScalarMean, require_alphabet
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.randomness import RandomSource
@@ -78,6 +79,25 @@ class PublicGroups(Mechanism, Generic[Values]):
     def parts(self, counts: Counts) -> Counts:
         """(groups, codes) the counts of each group's own mechanism."""
         return np.asarray(counts).reshape(self.groups, self.mechanism.codes)
+
+    @property
+    def extreme_reports(self) -> Floats:
+        """(k, 2) what reports add to the averages of a group; those of others add nothing."""
+        return np.append(self.mechanism.extreme_reports, [[0.0, 0.0]], axis=0)
+
+    def averages(self, counts: Counts) -> tuple[Floats, Floats]:
+        """(groups,) what each group's mean is the quotient of, over the reports of all groups.
+
+        Args:
+            counts: (codes,) from `count`.
+        """
+        parts, n = self.parts(counts), reporters(counts)
+        pairs = [
+            np.array(self.mechanism.averages(part)) * (part.sum() / n) if part.any() else (0, 0)
+            for part in parts
+        ]
+        sums, presence = np.transpose(pairs)
+        return sums, presence
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         """(groups,) the unbiased mean of each group; NaN where there is no report.

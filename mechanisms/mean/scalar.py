@@ -131,6 +131,28 @@ class ScalarMean(Mechanism):
     def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:
         """`perturb` for a block that fits into a core's cache; the cells are in range."""
 
+    @property
+    def influence(self) -> float:
+        """By how much one user's report, made up or not, can move the mean; n times that.
+
+        Of values in [-1, 1], which honest users move by 2. Some report attains it.
+        """
+        return float(np.ptp(self.decoded))
+
+    @property
+    def extreme_reports(self) -> Floats:
+        """(k, 2) what reports add to the two averages of `averages`: all others lie between."""
+        decoded = self.decoded
+        return np.array([[decoded.min(), 1.0], [decoded.max(), 1.0]])
+
+    def averages(self, counts: Counts) -> tuple[Floats, Floats]:
+        """What the mean is the quotient of: the unbiased sum, and how many have a number, over n.
+
+        Args:
+            counts: (codes,) from `count`.
+        """
+        return self.estimate(counts), np.asarray(1.0)
+
     def constants(self) -> dict[str, float]:
         return super().constants() | {"worst_variance": self.worst_variance}
 

@@ -204,6 +204,22 @@ class WithUnusable(Mechanism):
         weights[-1] -= 1 / self.contrast
         return weights
 
+    @property
+    def extreme_reports(self) -> Floats:
+        """(k, 2) what reports add to `sums` and `presence`: all others lie between."""
+        sums = self.sums[:-1]
+        ends = [sums.min(), sums.max(), 0.0]
+        return np.transpose([ends, self.presence[[0, 0, -1]]])
+
+    def averages(self, counts: Counts) -> tuple[Floats, Floats]:
+        """What the mean is the quotient of, over n.
+
+        Args:
+            counts: (codes,) from `count`.
+        """
+        share = checked_counts(counts, self.codes) / reporters(counts)
+        return np.asarray(share @ self.sums), np.asarray(share @ self.presence)
+
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         """The mean of those who have a number: a quotient of two unbiased estimates, never clipped.
 

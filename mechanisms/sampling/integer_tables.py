@@ -50,6 +50,11 @@ class IntegerTable:
         if not (sum(self.weights) == 1 << BITS and min(self.weights) >= 0):
             raise ValueError("weights must be at least 0 and add up to 2^128")
 
+    @property
+    def largest(self) -> int:
+        """The largest integer that is ever drawn."""
+        return self.first + len(self.weights) - 1
+
     def draw(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
         """Independent integers.
 

@@ -105,6 +105,14 @@ class VectorMean(Mechanism):
         """(d,) or (1,) how far one decoded report can be from its mean, in each coordinate."""
 
     @property
+    def influence(self) -> Floats:
+        """(d,) or (1,) by how much one user's report can move a coordinate at most; n times that.
+
+        Of any report that some client may send, made up or not.
+        """
+        return 2 * (self.reach - self.largest_value)
+
+    @property
     def largest_value(self) -> float:
         """The largest absolute value that a coordinate can have."""
         return 1.0
