@@ -7,6 +7,7 @@ every input j. They exist for every target r if and only if the channel determin
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,6 +109,24 @@ class Reconstruction:
                 return np.full(self.table.T.shape, np.nan)
         weights: Floats = solved / np.where(spread > 0, spread, 1).T
         return weights
+
+    def forged_reach(self, sums: Floats, present: float, share: float) -> float:
+        """How far made-up reports can have moved any sum of the first shares, at most.
+
+        A sum r of shares is a quotient of averages, W / P. Reports that are others change it by the
+        change of W - r P over what P then is.
+
+        Args:
+            sums: (bins,) the unbiased sums of shares, among those who have a value.
+            present: the unbiased share of users who have one.
+            share: of reports that are made up.
+
+        Returns:
+            A difference of two shares; infinite where so many liars can take P to 0.
+        """
+        weights = np.cumsum(self.shares, axis=0) - sums[:, None] * self.presence
+        left = present - share * float(np.ptp(self.presence))
+        return share * float(np.ptp(weights, axis=1).max()) / left if left > 0 else math.inf
 
     def noise(self, weights: Floats) -> Floats:
         """How much weights vary between reports of one input.

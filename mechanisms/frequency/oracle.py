@@ -108,6 +108,11 @@ class FrequencyOracle(Mechanism):
         fewest, most = self.lifts
         return (most - fewest) / self.contrast
 
+    @property
+    def extreme_reports(self) -> Floats:
+        """(2, 2) what a report adds to a value's estimate and to n: all others lie between."""
+        return np.array([[(lift - self.other) / self.contrast, 1.0] for lift in self.lifts])
+
     @abstractmethod
     def support(self, counts: Counts) -> Counts:
         """How often reports support each value.

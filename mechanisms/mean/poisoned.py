@@ -8,15 +8,13 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Floats
 
 HONEST = np.array([[-1.0, 1.0], [1.0, 1.0]])
-"""What an exact count of a value of [-1, 1] adds to a sum and to a number of values, at its ends."""
+"""What values at the ends of [-1, 1] add to a sum, and to a number of values."""
 
 NOBODY = np.zeros((1, 2))
 """What is added by whoever has no value, or one of another group."""
 
 
-def quotient_reach(
-    averages: tuple[ArrayLike, ArrayLike], reports: Floats, share: float
-) -> Floats:
+def quotient_reach(averages: tuple[ArrayLike, ArrayLike], reports: Floats, share: float) -> Floats:
     """How far a quotient may be from what it were had a share of the reports been others.
 
     What liars change of the two averages lies among the mixtures of differences between two

@@ -112,6 +112,14 @@ class VectorMean(Mechanism):
         """
         return 2 * (self.reach - self.largest_value)
 
+    def forged_reach(self, share: float) -> tuple[float, float]:
+        """How far a share of made-up reports can move a coordinate, at most; and a category, by 0.
+
+        Args:
+            share: of the users who make their reports up.
+        """
+        return float(share * np.max(self.influence)), 0.0
+
     @property
     def largest_value(self) -> float:
         """The largest absolute value that a coordinate can have."""

@@ -28,6 +28,7 @@ from mechanisms.channel import (
 )
 from mechanisms.counts import checked_counts
 from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.privacy.divergence import double_up
 from mechanisms.randomness import RandomSource
@@ -230,6 +231,23 @@ class MixedRows(AttributeReports):
         if not self.users(counts):
             raise ValueError("there is no report to estimate from")
         return np.concatenate([np.ravel(x.estimate) for x in self.estimates(counts)])
+
+    def forged_reach(self, share: float) -> tuple[float, float]:
+        """How far a share of made-up reports can move any number, and any share of a category.
+
+        Reports say their attribute, so all liars can be with one, of which as many others report
+        as are expected to.
+
+        Args:
+            share: of the users who make their reports up.
+        """
+        farthest = {True: 0.0, False: 0.0}
+        for mechanism, numeric in zip(self.attributes, self.numeric.tolist(), strict=True):
+            reports = np.append(mechanism.extreme_reports, NOBODY, axis=0)
+            ends = np.array([-1.0 if numeric else 0.0, 1.0])  # of what may have been published
+            reach = quotient_reach((ends / self.scale, 1 / self.scale), reports, share)
+            farthest[numeric] = max(farthest[numeric], float(reach.max()))
+        return farthest[True], farthest[False]
 
     # ---- its error ---------------------------------------------------------------------------
 

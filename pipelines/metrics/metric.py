@@ -25,9 +25,10 @@ from pipelines import release
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
 from pipelines.metrics.permanent import Permanent
+from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import protected
+from pipelines.views.wording import one_of_many, protected
 from transforms.blocks import Generator
 from transforms.conservation import (
     Flow,
@@ -120,6 +121,7 @@ class Metric(ABC):
         name: in its plan, if it is of one.
         permanent: noise that users draw once and for all, if their plan says so.
         part: the units that answer, where those of a plan are divided among its metrics.
+        collects: whether others make the reports, out of its sight.
     """
 
     kind: ClassVar[str]
@@ -134,6 +136,7 @@ class Metric(ABC):
     name: str = ""
     permanent: Permanent | None = None
     part: Part | None = None
+    collects: bool = False
 
     # What is decided before a row is read.
 
@@ -352,8 +355,9 @@ class Metric(ABC):
 
     def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
         """What was asked, what was done, and what it guarantees."""
-        permanent = self.permanent
+        permanent, lies = self.permanent, self.poisoning(estimate)
         words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
+        words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
         exact = not (self.options.hides or self.options.fill)
@@ -362,6 +366,7 @@ class Metric(ABC):
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
             **counted(*self.reported(estimate), tallies, exact),
             "unusable": self.unusable(estimate),
+            "poisoning": lies and lies.statement(),
             "asked": self.request,
             "mechanism": self.mechanism_statement,
             **self.own_statement(estimate),
@@ -393,6 +398,10 @@ class Metric(ABC):
         if self.options.fill is not None:
             return {"treated": f"reported as {self.options.fill}"}
         return {"treated": "left out, and counted as they are"}
+
+    def poisoning(self, estimate: Any) -> Poisoning | None:
+        """What one liar in a hundred can do to it; None if nobody has worked that out."""
+        return None
 
     def unusable_share(self, estimate: Any) -> dict[str, float]:
         """The share of units whose value cannot be used: share, standard_error, lower, upper."""
@@ -511,19 +520,6 @@ class ContentDoFn(beam.DoFn):
             least = int(self._metric.min_reports)
             content = Content({}, {"reports": came, "min_reports": least})
         yield content
-
-
-def one_of_many(unit: str, share: float) -> str:
-    """That a unit answers one metric of a plan.
-
-    Args:
-        unit: whose contribution is protected.
-        share: of them, for this metric.
-    """
-    return (
-        f"Each {unit} was asked for one metric of several, by a public draw that knows no value: "
-        f"{100 * share:.3g} % of them for this one."
-    )
 
 
 def bucket_count(rows: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -188,7 +188,8 @@ class CollectMetric(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
         came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
-        contents = self.metric.collected(Reports(messages, None, came, (passing(messages),)))
+        metric = replace(self.metric, collects=True)
+        contents = metric.collected(Reports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)

@@ -99,6 +99,15 @@ class CentralPlan(ABC):
         """What makes its noise less."""
 
     @property
+    def poisoning(self) -> str:
+        """What a liar can do."""
+        return (
+            "Nobody sees who lies: a row that is made up moves what is summed by no more than an "
+            "honest one may, for all that is summed is cut; what comes of many steps is not "
+            "bounded."
+        )
+
+    @property
     @abstractmethod
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""

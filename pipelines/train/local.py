@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from mechanisms.channel import Guarantee
 from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.learning.predicted_noise import caution
@@ -18,7 +20,7 @@ from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, one_row
-from pipelines.views.wording import meaning
+from pipelines.views.wording import meaning, upward
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
 
@@ -143,6 +145,19 @@ class LocalPlan:
                 line += f" Each answer of those held back stands on {self.curve.least:,} or more."
         least = self.least if self.curve is None else min(self.least, self.curve.least)
         return [*(meaning(guarantee, least) for guarantee in dict.fromkeys(self.guarantees)), line]
+
+    @property
+    def poisoning(self) -> str:
+        """What a liar can do."""
+        mechanism = self.design.mechanism
+        forged = float(np.max(mechanism.influence)) / (2 * mechanism.largest_value)
+        return (
+            "Nobody sees who lies. A row that is made up moves a coordinate of a step's summed "
+            "gradient by no more than an honest one may, on average over the noise; what comes of "
+            "many steps is not bounded. Nobody can make reports up here, for this job made them "
+            "all; where users' devices make them, a report that is made up can weigh as much as "
+            f"{upward(forged, 3):g} honest gradients of the largest size."
+        )
 
     @property
     def neighbours(self) -> str:

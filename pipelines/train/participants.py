@@ -79,6 +79,15 @@ class ParticipantsPlan(CentralPlan):
         ]
 
     @property
+    def poisoning(self) -> str:
+        bound = self.run.selection.bound
+        return (
+            "Nobody sees who lies: with an upload a participant who makes values up moves a weight "
+            f"by no more than {bound:g}, at which uploads are cut; what comes of many is not "
+            "bounded."
+        )
+
+    @property
     def neighbours(self) -> str:
         return (
             f"{one_row(self.options)} is replaced by any other row that can be used, at the same "

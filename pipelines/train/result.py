@@ -117,7 +117,7 @@ def train_statement(
 def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     """What is promised; and before it, that a model is of no use, if it may be so."""
     comparison = trained.comparison
-    words = [*job.plan.promises(), *job.cautions, RAW_ROWS]
+    words = [*job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
     line = verdict(comparison, _measure(job))
     warned = comparison is not None and not comparison.gained
     return [line, *words] if warned else [*words, line]

@@ -74,6 +74,19 @@ def protected(unit: str, hidden: bool, fill: str | None) -> str:
     )
 
 
+def one_of_many(unit: str, share: float) -> str:
+    """That a unit answers one metric of a plan.
+
+    Args:
+        unit: whose contribution is protected.
+        share: of them, for this metric.
+    """
+    return (
+        f"Each {unit} was asked for one metric of several, by a public draw that knows no value: "
+        f"{100 * share:.3g} % of them for this one."
+    )
+
+
 def covered(unit: str) -> str:
     """What standard errors and intervals account for, and what they do not."""
     if unit == "row":

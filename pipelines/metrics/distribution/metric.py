@@ -25,6 +25,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
+from pipelines.metrics.poisoning import Poisoning
 from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -139,6 +140,10 @@ class DistributionOfNumbers(Metric):
 
     def unusable_share(self, estimate: Distribution) -> dict[str, float]:
         return result.unusable_share(estimate.known)
+
+    def poisoning(self, estimate: Distribution) -> Poisoning:
+        decoder = self.estimator.reconstruction if self.collects else None
+        return result.poisoning(self.probabilities, estimate.known, self.bounds, decoder)
 
     @property
     def neighbours(self) -> str:

@@ -12,7 +12,15 @@ import pyarrow as pa
 from mechanisms.channel import Floats
 from mechanisms.distribution.estimator import Summary
 from mechanisms.distribution.fitting import DistributionDesign
+from mechanisms.distribution.quantiles import quantiles
+from mechanisms.distribution.reconstruction import Reconstruction
+from pipelines.metrics.poisoning import LIARS, Poisoning
 from transforms.encoders.bounds import Bounds
+
+_AND_QUANTILES = (
+    ", and the quantile of a probability to one whose probability is by so much lower or higher "
+    "(`quantiles` has them); the estimates follow the unbiased shares, without a bound of their own"
+)
 
 TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
@@ -95,6 +103,41 @@ def own_statement(
             "covers": covers(unit) + _QUOTIENT * fitted.hides,
         },
     }
+
+
+def poisoning(
+    probabilities: Sequence[float],
+    summary: Summary,
+    bounds: Bounds,
+    decoder: Reconstruction | None,
+) -> Poisoning:
+    """How far liars can move cumulative shares, and what that makes of quantiles.
+
+    Args:
+        probabilities: of the published quantiles.
+        summary: what was published.
+        bounds: what numbers were clipped to.
+        decoder: of the reports; None if nobody else can make any.
+    """
+    absent = 0.0 if summary.unusable is None else summary.unusable.unbiased
+    left = 1 - absent - LIARS * (summary.unusable is not None)
+    lies = LIARS / left if left > 0 else math.inf
+    forged: float | None = None
+    if decoder is not None:
+        forged = decoder.forged_reach(np.cumsum(summary.unbiased), 1 - absent, LIARS)
+    moved = lies if forged is None else forged
+    levels = np.clip(np.add(probabilities, [[-moved], [moved]]), 0, 1)
+    lower, upper = (
+        scaled(quantiles(level, summary.estimate, summary.edges), bounds).tolist()
+        for level in levels
+    )
+    return Poisoning(
+        "any unbiased cumulative share",
+        lies,
+        forged,
+        more=_AND_QUANTILES,
+        beside={"quantiles": {"lower": lower, "upper": upper}},
+    )
 
 
 def covers(unit: str) -> str:

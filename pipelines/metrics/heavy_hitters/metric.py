@@ -26,6 +26,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
+from pipelines.metrics.poisoning import Poisoning
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -153,6 +154,9 @@ class HeavyHitters(Metric):
 
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
         return {result.TABLE: result.heavy_hitters_table(estimate.strings)}
+
+    def poisoning(self, estimate: Discovered) -> Poisoning:
+        return result.poisoning(self.plan, self.collects)
 
     @property
     def neighbours(self) -> str:

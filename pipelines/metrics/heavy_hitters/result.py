@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mechanisms.heavy_hitters.discovery import FrequentStrings
 from mechanisms.heavy_hitters.fitting import Plan
+from mechanisms.mean.poisoned import NOBODY, quotient_reach
+from pipelines.metrics.poisoning import LIARS, Poisoning
 
 TABLE = "heavy_hitters.parquet"
 
@@ -38,12 +41,51 @@ _ESTIMATES = (
 )
 
 
+def poisoning(plan: Plan, forgeable: bool) -> Poisoning:
+    """How far liars can move the share of a string, and how many of them make up a string.
+
+    Args:
+        plan: what users run.
+        forgeable: whether others than the job make reports.
+    """
+    protocol, limit = plan.protocol, plan.detection_limit
+    oracle, shares = protocol.oracle, protocol.schedule.group_shares
+    # A string that is judged by one group alone, the smallest of those at the last level: reports
+    # say their group, so all liars can be in it.
+    least = shares[-1] / sum(shares)
+    width = oracle.domain_size
+    reports = np.append(oracle.extreme_reports, NOBODY, axis=0)
+    reports[:2, 0] = (reports[:2, 0] - 1 / width) / (1 - 1 / width)  # others share its bucket
+    moved = max(
+        float(quotient_reach((share * least, least), reports, LIARS)) for share in (0.0, 1.0)
+    )
+    # So many reports for its prefixes as so many holders would make, and none astray.
+    needed = limit * oracle.contrast / (1 - oracle.other)
+    more, also = (
+        f"; {100 * enough:.2g} % can have a string of theirs found" * (limit < math.inf)
+        for enough in (limit, needed)
+    )
+    return Poisoning(
+        "the share of any string",
+        LIARS,
+        moved if forgeable else None,
+        more=more,
+        also=also,
+        beside={"found": {"lies": _known(limit), "forged": _known(needed) if forgeable else None}},
+    )
+
+
+def _known(share: float) -> float | None:
+    """A share as JSON can hold it."""
+    return share if share < math.inf else None
+
+
 def search_statement(plan: Plan, prospect: str, strings: FrequentStrings) -> dict[str, Any]:
     """How strings were searched for, and how many there are."""
     protocol, limit = plan.protocol, plan.detection_limit
     return {
         "prospect": prospect,
-        "detection_limit": None if limit == math.inf else limit,
+        "detection_limit": _known(limit),
         "planned_for": plan.design.target.n,
         "steps": list(protocol.schedule.steps),
         "rows": list(protocol.schedule.rows),

@@ -21,8 +21,15 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.result import TABLE, histogram_error, histogram_table, share_of
+from pipelines.metrics.histogram.result import (
+    POISONED,
+    TABLE,
+    histogram_error,
+    histogram_table,
+    share_of,
+)
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
+from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.terms import best_design, drowned, hiding_cost
 from pipelines.views.wording import many_messages
 from transforms.blocks import Generator
@@ -137,6 +144,13 @@ class Histogram(Metric):
 
     def unusable_share(self, estimate: Frequencies) -> dict[str, float]:
         return share_of(self.mechanism, estimate, self.domain.size, self.options.confidence)
+
+    def poisoning(self, estimate: Frequencies) -> Poisoning:
+        forged = LIARS * self.mechanism.influence if self.collects else None
+        return Poisoning(
+            "any unbiased share", LIARS, forged, more=POISONED.get(estimate.postprocess, ""),
+            unseen=self.mechanism.codes == self.mechanism.inputs,
+        )  # fmt: skip
 
     @property
     def neighbours(self) -> str:

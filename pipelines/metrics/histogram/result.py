@@ -20,6 +20,16 @@ from transforms.encoders.domain import Domain
 
 TABLE = "histogram.parquet"
 
+_CHOSEN = ", and of the published share nothing is bounded, for lies may change how it is chosen"
+POISONED = {
+    # Each coordinate loses one number, which moves no farther than the farthest of them.
+    "pop": ", and the published one by up to twice that",
+    "shrinkage": _CHOSEN,
+    "uniform": _CHOSEN,
+    "empirical-bayes": _CHOSEN,
+}
+"""What post-processing does to the effect of lies, where it does anything."""
+
 
 def histogram_table(
     mechanism: FrequencyOracle, domain: Domain, frequencies: Frequencies, confidence: float

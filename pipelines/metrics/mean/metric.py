@@ -17,6 +17,7 @@ from mechanisms.channel import Counts, Guarantee, Mechanism
 from mechanisms.mean.group_means import GroupMeans, group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.key_value import GroupTask, KeyValue
+from mechanisms.mean.poisoned import HONEST, NOBODY
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask
@@ -44,6 +45,7 @@ from pipelines.metrics.metric import (
     bucket_count,
     table_of,
 )
+from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.statement import published_exactly
 from pipelines.numbers import open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
@@ -280,6 +282,19 @@ class Mean(Metric):
     def _parts(self, counts: Counts) -> Sequence[Counts]:
         """The counts of each mean that is published."""
         return [counts] if self.public is None else list(self.public.parts(counts))
+
+    def poisoning(self, estimate: Averaged) -> Poisoning:
+        client = self.public or self.inner
+        above, below = client.averages(estimate.counted.counts)
+        if self.groups is not None:  # what is in no group has a place of its own, and no label
+            above, below = (part[: self.groups.groups.size] for part in (above, below))
+        absent = self.groups is not None or self.options.hides
+        honest = np.concatenate([HONEST, NOBODY]) if absent else HONEST
+        forgeries = client.extreme_reports if self.collects else None
+        moved = result.poisoning(
+            (above, below), honest, forgeries, estimate.chosen.known, self.scouts is not None
+        )
+        return replace(moved, unseen=self.inner.codes in (2, self.inner.inputs))
 
     @property
     def neighbours(self) -> str:

@@ -9,13 +9,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mechanisms.channel import Counts
+from mechanisms.channel import Counts, Floats
 from mechanisms.mean.group_means import GroupMeans
 from mechanisms.mean.intervals import MeanEstimate
+from mechanisms.mean.poisoned import quotient_reach
+from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.views.selected import LOWER, UPPER
 from transforms.encoders.bounds import Bounds
 
 TABLE = "mean.parquet"
+
+_SCOUTED = ", within bounds that lies in the first round may have chosen"
+_OF_GROUPS = " (that of the group which is moved most; `by_group` has them all)"
 
 
 def mean_table(
@@ -63,6 +68,38 @@ def joint(confidence: float, comparisons: int) -> float:
     0.995
     """
     return 1 - (1 - confidence) / comparisons
+
+
+def poisoning(
+    averages: tuple[Floats, Floats],
+    honest: Floats,
+    forgeries: Floats | None,
+    bounds: Bounds,
+    scouted: bool,
+) -> Poisoning:
+    """How far liars can move means: no farther than the bounds are apart.
+
+    Args:
+        averages: what each mean is the quotient of, as it was published.
+        honest: (k, 2) what values add to them.
+        forgeries: (k, 2) what made-up reports do; None if nobody can make any.
+        bounds: what numbers were clipped to.
+        scouted: whether other reports chose the bounds.
+    """
+
+    def moved(reports: Floats) -> Floats:
+        return bounds.half * np.minimum(quotient_reach(averages, reports, LIARS), 2.0)
+
+    lies, forged = moved(honest), None if forgeries is None else moved(forgeries)
+    grouped = lies.ndim > 0
+    by_group = {"lies": lies.tolist(), "forged": None if forged is None else forged.tolist()}
+    return Poisoning(
+        "the mean of a group" if grouped else "the mean",
+        float(lies.max()),
+        None if forged is None else float(forged.max()),
+        more=_OF_GROUPS * grouped + _SCOUTED * scouted,
+        beside={"by_group": by_group} if grouped else {},
+    )
 
 
 def _simultaneous(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:

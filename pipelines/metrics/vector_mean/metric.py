@@ -32,6 +32,7 @@ from pipelines.metrics.metric import (
     Metric,
     Reports,
 )
+from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
@@ -203,6 +204,9 @@ class AverageRow(Metric):
 
     def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
         return result.tables(self.attributes, estimate)
+
+    def poisoning(self, estimate: result.Estimated) -> Poisoning:
+        return result.poisoning(self.rows, estimate, self.collects, self.options.shrink)
 
     @property
     def neighbours(self) -> str:

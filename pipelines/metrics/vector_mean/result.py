@@ -14,6 +14,8 @@ from mechanisms.vector.base import VectorMean
 from mechanisms.vector.limits import RowEstimate, estimate_row
 from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
+from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.views.wording import upward
 from transforms.collect_counts import Counted
 from transforms.encoders.attributes import Attribute, categorical, numeric
 
@@ -197,6 +199,30 @@ def bounds_statement(attributes: Sequence[Attribute]) -> list[dict[str, Any]]:
                 }
             )  # fmt: skip
     return described
+
+
+def poisoning(
+    rows: VectorMean | MixedRows, estimate: Estimated, forgeable: bool, towards: str
+) -> Poisoning:
+    """How far liars can move a coordinate, in parts of the distance of its bounds.
+
+    Args:
+        rows: what users run.
+        estimate: what is published.
+        forgeable: whether others than the job make reports.
+        towards: what `--shrink` says.
+    """
+    number, category = rows.forged_reach(LIARS)
+    moved = "; shrunk coordinates follow all of them, without a bound of their own"
+    more, also = (
+        f"; an unbiased share of a category by {upward(share, 3):g}" * bool(estimate.shares)
+        + moved * (towards != "none")
+        for share in (LIARS, category)
+    )
+    beside = {"share_of_a_category": category if forgeable else LIARS} if estimate.shares else {}
+    forged = number / 2 if forgeable else None
+    figure, unit = "any unbiased coordinate", " % of the distance of its bounds"
+    return Poisoning(figure, LIARS, forged, 100, unit, more, also, beside=beside)
 
 
 def error_statement(
