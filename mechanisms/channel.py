@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.privacy import honesty
 from mechanisms.randomness import RandomSource
 
 Floats = NDArray[np.float64]
@@ -99,16 +100,11 @@ class Mechanism(ABC):
 
     accounting: ClassVar[str] = (
         "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) "
-        "of the exact channel, tails added; all users are taken to follow the protocol"
+        "of the exact channel, tails added"
     )
 
     several: ClassVar[bool] = False  # whether users may send none, or more than one message
     public_seed: ClassVar[bool] = False  # whether it rests on randomness that all parties share
-
-    @property
-    def accounted(self) -> str:
-        """How a shuffled batch is accounted for, as a statement says it."""
-        return self.accounting
 
     @property
     @abstractmethod
@@ -139,6 +135,15 @@ class Mechanism(ABC):
     def messages(self) -> float:
         """How many messages a user sends on average."""
         return 1.0
+
+    def counted_on(self, n: int, honest_share: float) -> int:
+        """How many users a shuffled batch's accountant is asked about, of n who report.
+
+        Args:
+            n: how many users report.
+            honest_share: of them, who follow the protocol at the least; in (0, 1].
+        """
+        return honesty.crowd(n, honest_share)
 
     def constants(self) -> dict[str, float]:
         """What the user chose and what follows from it, for a statement that can be checked."""

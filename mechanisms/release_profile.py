@@ -91,7 +91,7 @@ def _computed(design: Design[Any], released: Guarantee) -> tuple[_Point, ...]:
     if released.model == "central" or not 0 < released.epsilon <= _LARGEST:
         return ()
     if released.model == "shuffle":
-        return _of_batch(mechanism, design.target.n, _ladder(released))
+        return _of_batch(mechanism, design.counted_on, _ladder(released))
     return _of_channel(mechanism, _ladder(released))
 
 

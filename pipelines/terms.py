@@ -25,6 +25,8 @@ class Losses(Protocol):
     def delta(self) -> float | None: ...
     @property
     def epsilon_local(self) -> float | None: ...
+    @property
+    def honest_share(self) -> float | None: ...
 
 
 class Crowd(Protocol):
@@ -60,7 +62,7 @@ def best_design(
         rows: of the input; 0 if nobody has counted them.
         name: of a mechanism that serves the task, or "auto".
         model: in which it is to hold, if the options leave that open.
-        **more: of the target: `seed`, `honest_share`, `bound`.
+        **more: of the target: `seed`, `bound`.
 
     Raises:
         RequestError: the target is out of reach, or nobody says how many reports there are.
@@ -103,7 +105,17 @@ def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, An
         "n": n,
         "epsilon_local": request.epsilon_local,
         "unit": unit,
+        "honest_share": counted_share(request.honest_share),
     }
+
+
+def counted_share(honest_share: float | None) -> float:
+    """The share of the users that a promise counts on, as requested.
+
+    Args:
+        honest_share: None where one job draws the noise for every row: nobody can fail it.
+    """
+    return 1.0 if honest_share is None else honest_share
 
 
 def least_batch(options: Crowd, rows: int, why: str) -> int:

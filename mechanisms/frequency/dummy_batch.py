@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
 from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.randomness import RandomSource
 
@@ -42,8 +43,8 @@ class DummyBatch(SeveralMessages):
         delta: the probability mass outside it, in (0, 1).
         n: the least number of users of a batch; a larger one is more private.
         domain_size: d, the number of values.
-        honest_share: the share of users, in (0, 1], whose dummies the guarantee counts on, the
-            one who is protected included. Others may send what they like, or nothing.
+        honest_share: the share of the other users, in (0, 1], whose dummies the guarantee counts
+            on. The rest may send what they like, or nothing.
         bound: "exact", or "published" to follow the closed form of the mechanism's paper.
     """
 
@@ -70,17 +71,11 @@ class DummyBatch(SeveralMessages):
                 f"domain_size must be at least 2 and need no more than {_LARGEST_ALPHABET} "
                 f"counters, not {self.domain_size}"
             )
-        if not 0 < self.honest_share <= 1:
-            raise ValueError(f"honest_share must lie in (0, 1], not {self.honest_share}")
+        honesty.require_share(self.honest_share)
         if self.bound not in self.bounds:
             raise ValueError(
                 f"bound must be {' or '.join(self.bounds)} for {type(self).__name__}, "
                 f"not {self.bound}"
-            )
-        if not self.honest(self.n) >= 1:
-            raise ValueError(
-                f"n must be at least {self.least_batch(1)}, so that somebody's dummies count at "
-                f"an honest_share of {self.honest_share}, not {self.n}"
             )
         if not self.dummies >= 0:  # what cannot be met is refused now, not when it is used
             raise ArithmeticError("the number of dummies was not found")
@@ -96,10 +91,11 @@ class DummyBatch(SeveralMessages):
         Raises:
             ValueError: a report is to be private by itself, or the target is out of reach.
         """
-        share, bound = target.honest_share, target.bound
+        (epsilon, delta, _), share = target.batch, target.honest_share
         mechanism = cls(
-            *target.batch, target.task.domain_size, honest_share=share, bound=bound, **more
-        )
+            epsilon, delta, target.n, target.task.domain_size,
+            honest_share=share, bound=target.bound, **more,
+        )  # fmt: skip
         if not mechanism.local.epsilon <= target.cap:
             raise ValueError(
                 "a report among dummies is private in the shuffled batch only: "
@@ -124,16 +120,23 @@ class DummyBatch(SeveralMessages):
 
     def honest(self, n: int) -> int:
         """How many of n users' dummies the guarantee counts on."""
-        # Rounded down: no user is counted on who need not be there.
-        return math.floor(self.honest_share * n)
+        return honesty.crowd(n, self.honest_share)
 
     def least_batch(self, honest: int) -> int:
         """The least number of users of whom so many count."""
-        # Division rounds either way, so the search starts below and ends where `honest` itself
-        # agrees.
-        n = max(1, math.ceil(honest / self.honest_share) - 2)
-        while self.honest(n) < honest:
-            n += 1
+        return honesty.least_users(honest, self.honest_share)
+
+    def counted_on(self, n: int, honest_share: float) -> int:
+        """All of them: the accountant of dummies leaves out by itself who is not counted on.
+
+        Raises:
+            ValueError: it counts on more users than that.
+        """
+        if not self.honest_share <= honest_share:
+            raise ValueError(
+                f"these dummies hide a user if a share of {self.honest_share:g} send theirs, which "
+                f"is more than an honest_share of {honest_share:g}"
+            )
         return n
 
     # ---- the oracle --------------------------------------------------------------------------
@@ -172,19 +175,9 @@ class DummyBatch(SeveralMessages):
     def guarantee(self) -> Guarantee:
         """What a batch of n users guarantees."""
         closed = "the closed form of the mechanism's paper; the exact accountant finds less"
-        how = self.accounted if self.bound == "exact" else f"{closed}; {self._share}"
+        how = self.accounting if self.bound == "exact" else closed
+        how += f"; {honesty.in_words(self.n, self.honest_share)}"
         return Guarantee("shuffle", self.epsilon, self.delta, "report", how)
-
-    @property
-    def accounted(self) -> str:
-        return f"{self.accounting}; {self._share}"
-
-    @property
-    def _share(self) -> str:
-        """Whose dummies are counted on."""
-        return (
-            f"it holds even if only {self.honest(self.n):,} of {self.n:,} users add their dummies"
-        )
 
     def _claimed(self, n: int, delta: float) -> float:
         """The epsilon that is known from how the mechanism was made; more users lose no more."""

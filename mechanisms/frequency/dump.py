@@ -119,9 +119,8 @@ class PureDump(DummyBatch):
         require_loss(epsilon)
         lower, honest = self.crowd(n).lower_delta(epsilon), self.honest(n)
         # Dishonest users may send nothing, but they cannot make the user's own response tell more.
-        upper = self.crowd(max(honest, 1)).local_delta(epsilon)
-        if honest:
-            upper = min(upper, self.crowd(honest).delta(epsilon)[1])
+        counted = self.crowd(honest)
+        upper = min(counted.local_delta(epsilon), counted.delta(epsilon)[1])
         return min(lower, upper), upper
 
     def batch_epsilon(self, n: int, delta: float) -> tuple[float, float]:
@@ -136,10 +135,8 @@ class PureDump(DummyBatch):
         """
         require_batch(n)
         require_delta(delta)
-        honest = self.honest(n)
-        upper = min(self.crowd(max(honest, 1)).local_epsilon, self._claimed(n, delta))
-        if honest:
-            upper = min(upper, self.crowd(honest).upper_epsilon(delta))
+        counted = self.crowd(self.honest(n))
+        upper = min(counted.local_epsilon, self._claimed(n, delta), counted.upper_epsilon(delta))
         lower = self.crowd(n).lower_epsilon(delta, upper)
         return min(lower, upper), upper
 

@@ -52,8 +52,7 @@ class IndependentBins(DummyBatch):
 
     def _counted(self, n: int) -> BinLaw | None:
         """The law that the guarantee for n users rests on."""
-        honest = self.honest(n)
-        return self.hiding_law(honest) if honest else None
+        return self.hiding_law(self.honest(n))
 
     def batch_epsilon(self, n: int, delta: float) -> tuple[float, float]:
         """epsilon of a shuffled batch.
@@ -63,7 +62,7 @@ class IndependentBins(DummyBatch):
             delta: in (0, 1).
 
         Returns:
-            (lower, upper), as in `batch_delta`; infinite if nobody's dummies count.
+            (lower, upper), as in `batch_delta`; infinite where no law is known.
         """
         require_batch(n)
         require_delta(delta)

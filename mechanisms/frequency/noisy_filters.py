@@ -51,7 +51,7 @@ class NoisyFilters(PublicSeed, SeveralMessages):
 
     accounting: ClassVar[str] = (
         "numerical accountant: the clones bound (Feldman, McMillan, Talwar 2021) of one report's "
-        "exact epsilon; all users are taken to follow the protocol"
+        "exact epsilon"
     )
 
     @property

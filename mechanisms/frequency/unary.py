@@ -161,7 +161,7 @@ class Unary(SetReports):
 
     accounting: ClassVar[str] = (
         "numerical accountant: the two bins that one user can change, bounded for any number of "
-        "other holders by the blanket of their bits; all users are taken to follow the protocol"
+        "other holders by the blanket of their bits"
     )
 
     def batch_delta(self, n: int, epsilon: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
 from mechanisms.planner.target import M, Target, Task
 from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.privacy.honesty import in_words
 from mechanisms.registry import Registration
 
 
@@ -74,6 +75,11 @@ class Design(Generic[M]):
         """What one user's messages reveal to whoever sees them before the shuffle."""
         return self._of_unit(self.mechanism.local)
 
+    @property
+    def counted_on(self) -> int:
+        """How many reports of the least batch the promise counts on, as the accountant is asked."""
+        return self.mechanism.counted_on(self.target.n, self.target.honest_share)
+
     @cached_property
     def release(self) -> Guarantee:
         """What the published result reveals."""
@@ -82,11 +88,12 @@ class Design(Generic[M]):
             return self.local
         if target.model == "central":
             return self._of_unit(mechanism.guarantee)
-        lower, upper = shuffled_epsilon(mechanism, target.n, target.delta)
+        lower, upper = shuffled_epsilon(mechanism, self.counted_on, target.delta)
         # The budget was solved for exactly what is promised, and both searches end on the private
         # side: the smaller of two bounds that hold.
         upper = min(upper, target.promised)
-        how = mechanism.accounted + (f"; batches exist that lose {lower:.6g}" if lower else "")
+        how = f"{mechanism.accounting}; {in_words(target.n, target.honest_share)}"
+        how += f"; batches exist that lose {lower:.6g}" if lower else ""
         return Guarantee("shuffle", upper, target.delta, target.unit, how)
 
     def _of_unit(self, guarantee: Guarantee) -> Guarantee:

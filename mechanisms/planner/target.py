@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.privacy.honesty import crowd, require_share
 from mechanisms.registry import Registration
 
 M = TypeVar("M", bound=Mechanism)
@@ -84,7 +85,8 @@ class Target(Generic[T_co]):
         task: what is to be estimated.
         epsilon_local: the most that one user's report may reveal, or None.
         unit: whose value is protected: "row" or "user".
-        honest_share: the share of users whose dummies the guarantee counts on, in (0, 1].
+        honest_share: the share of the users, in (0, 1], who follow the protocol: in the shuffle
+            model the promise counts on no others. By default all, as where one job draws for them.
         bound: "exact", or "published" for the closed form of a system's own paper.
         seed: public randomness of the collection; None if nobody has drawn any.
 
@@ -99,7 +101,7 @@ class Target(Generic[T_co]):
     task: T_co
     epsilon_local: float | None = None
     unit: str = "row"
-    honest_share: float = 0.9
+    honest_share: float = 1.0
     bound: str = "exact"
     seed: int | None = None
 
@@ -119,8 +121,7 @@ class Target(Generic[T_co]):
             self.task.require_delta(self.model, self.delta)
         if self.model == "central" and self.epsilon_local is not None:
             raise ValueError("epsilon_local means nothing in the central model: no report is noisy")
-        if not 0 < self.honest_share <= 1:
-            raise ValueError(f"honest_share must lie in (0, 1], not {self.honest_share}")
+        require_share(self.honest_share)
         if self.bound not in ("exact", "published"):
             raise ValueError(f"bound must be exact or published, not {self.bound}")
 
@@ -154,7 +155,7 @@ class Target(Generic[T_co]):
 
     @property
     def batch(self) -> tuple[float, float, int]:
-        """(epsilon, delta, n) of the shuffled batch.
+        """(epsilon, delta, n) of the batch that hides a report: of the users who are counted on.
 
         Raises:
             ValueError: its epsilon was not named.
@@ -163,7 +164,7 @@ class Target(Generic[T_co]):
             raise ValueError(
                 "epsilon is missing: these reports are private in a shuffled batch only"
             )
-        return self.epsilon, self.delta, self.n
+        return self.epsilon, self.delta, crowd(self.n, self.honest_share)
 
     def asking(self, task: _T, **changes: Any) -> Target[_T]:
         """The same of another task, with other changes."""

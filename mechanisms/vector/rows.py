@@ -18,8 +18,7 @@ _SLACK = 1e-9  # by which rounding may make a row longer than the radius
 
 ACCOUNTING = (
     "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) of "
-    "what a user reports, whichever coordinates differ, tails added; all users are taken to follow "
-    "the protocol"
+    "what a user reports, whichever coordinates differ, tails added"
 )
 """How shuffled batches of rows are accounted for, as a statement says it."""
 

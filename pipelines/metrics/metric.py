@@ -28,7 +28,7 @@ from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import one_of_many, protected
+from pipelines.views.wording import counting_on, one_of_many, protected
 from transforms.blocks import Generator
 from transforms.conservation import (
     Flow,
@@ -207,6 +207,11 @@ class Metric(ABC):
         )
 
     @property
+    def honest_share(self) -> float | None:
+        """The share of the users that the promise counts on; None if it counts on none."""
+        return self.design.target.honest_share if self.model == "shuffle" else None
+
+    @property
     def asked(self) -> float:
         """The share of the units that answer."""
         return 1.0 if self.part is None else self.part.share
@@ -358,6 +363,8 @@ class Metric(ABC):
         permanent, lies = self.permanent, self.poisoning(estimate)
         words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
         words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
+        if self.model == "shuffle" and permanent is None:
+            words.insert(0, counting_on(self.options.honest_share, self.unit))
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
         exact = not (self.options.hides or self.options.fill)
@@ -427,6 +434,7 @@ class Metric(ABC):
         return words | {
             "unit": self.unit,
             "model": self.model,
+            "honest_share": self.honest_share,
             "delta": self.design.target.delta,
             "min_reports": self.min_reports,
         }

@@ -14,6 +14,9 @@ LOCAL_OR_SHUFFLE = (
     "delta)-private, at a far smaller error"
 )
 
+CLIENTS_SHARE = 0.9
+"""The share of users that a promise counts on where clients draw the noise, if nobody says."""
+
 _WHERE = {"input", "output", "user_column"}  # and not what
 
 
@@ -73,6 +76,12 @@ class MetricOptions(BaseModel):
         "shuffle model: the most that one report may reveal to the shuffler; without --epsilon it "
         "is what each report spends",
         None, group=PROMISE, metavar="E",
+    )  # fmt: skip
+    honest_share: float | None = option(
+        "shuffle model: the share of the users who follow the protocol; the promise counts on no "
+        "others, whatever they send (default: 1 where one job draws the noise for every row; "
+        f"{CLIENTS_SHARE} where clients draw it)",
+        None, group=PROMISE, metavar="H", gt=0, le=1,
     )  # fmt: skip
     min_reports: Count | None = option(
         "withhold the release if fewer reports come (default: 99 % of the rows in the "

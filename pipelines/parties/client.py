@@ -167,7 +167,7 @@ def _held_against(
         RequestError: a column is not what the plan says, or its type would change the mechanism.
     """
     job = parted.job
-    seen = resolve(job.plan, job.window, telemetry)
+    seen = resolve(job.plan, job.window, telemetry, clients=True)
     for place in places:
         # Reports of another mechanism would carry the plan's fingerprint and be decoded as
         # nonsense.

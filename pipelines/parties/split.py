@@ -92,7 +92,7 @@ def split(plan: Plan, window: str) -> Split:
     """
     for request in plan.metrics:
         _require_least_batch(plan, request, window)
-    parts = Split(unread_job(plan, window))
+    parts = Split(unread_job(plan, window, clients=True))
     for metric in parts.metrics:
         if metric.undivided is not None:
             raise RequestError(_whole(metric.name, metric.undivided))

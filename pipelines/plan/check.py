@@ -6,11 +6,11 @@ import json
 
 from rich.table import Table
 
-from pipelines.errors import DONE, WITHHELD
+from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
-from pipelines.plan.job import PlanJob, unread_job, window_of
+from pipelines.plan.job import PlanJob, clients_job, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
@@ -19,6 +19,7 @@ from pipelines.views.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks
+_AGREED = ": clients, shuffler and collector must agree on it"
 
 
 def check(path: str, as_json: bool = False, window: str | None = None) -> int:
@@ -38,24 +39,27 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     plan = load(path)
     if window is not None or not plan.windowed:
         window = window_of(plan, window)
-    job = unread_job(plan, window or _PLACEHOLDER)
+    # Permanent noise is no job's to draw.
+    job = unread_job(plan, window or _PLACEHOLDER, clients=plan.permanent is not None)
+    divided, about_clients = _about_clients(job)
+    agreed = _AGREED * (divided is not job and divided.design == job.design)
     screen = Screen()
     refused, about_windows = _about_windows(job)
     if as_json:
         screen.print(
-            json.dumps(described(job, window, refused), indent=2, ensure_ascii=False),
+            json.dumps(described(divided, window, refused), indent=2, ensure_ascii=False),
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
         return WITHHELD if refused else DONE
     for text in (
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
-        f"resolved to design {job.design.hex()}: clients, shuffler and collector must agree on it",
+        f"resolved to design {job.design.hex()}{agreed}",
     ):
         screen.print(text, highlight=False, markup=False, soft_wrap=True)
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    for line in [*_about_units(job), *job.cautions, *about_windows]:
+    for line in [*about_clients, *_about_units(job), *job.cautions, *about_windows]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
 
@@ -86,6 +90,30 @@ def _hiding(metric: Metric) -> str:
     if cost is None:
         return ""
     return f"\n{100 * max(cost - 1, 0):.2g} % of it hides what is missing"
+
+
+def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:
+    """The window as clients serve it, or as it is if they cannot; and what is other there."""
+    try:
+        divided = clients_job(job)
+    except RequestError as error:
+        return job, [f"not where each user's own client draws the noise: {error}"]
+    if divided is None:
+        return job, []
+    if divided.design == job.design:
+        return divided, []
+    lines = [
+        f"where each user's own client draws the noise, resolved to design {divided.design.hex()}"
+        f"{_AGREED}; there"
+    ]
+    for metric in divided.metrics:
+        if metric.honest_share is not None:
+            lines.append(
+                f"  {metric.name}: {metric.design.name}, {metric.expected_error}, one report "
+                f"{metric.guarantees[1].epsilon:.4g}; {100 * metric.honest_share:.10g} % of the "
+                "users are counted on"
+            )
+    return divided, lines
 
 
 def _about_units(job: PlanJob) -> list[str]:

@@ -14,7 +14,7 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
     """A plan with the mechanisms of its metrics.
 
     Args:
-        job: the plan, prepared without a look at any file.
+        job: the plan, prepared without a look at any file; as clients serve it, if they can.
         window: that reports are to be of; None if nobody named one.
         refused: why a run would be refused, if it would.
 
@@ -58,6 +58,7 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
         "resolved": design_of(job.plan, job.window, metric),
         **_declared(metric),
         "min_reports": int(metric.min_reports),
+        "honest_share": metric.honest_share,
         "asked": metric.asked,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": {

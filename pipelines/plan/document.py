@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from pipelines.metrics import registry
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import CLIENTS_SHARE, MetricOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
@@ -151,6 +151,9 @@ class Plan(_Part):
         model: of metrics that name none.
         min_reports: of metrics that name none.
         epsilon_local: of metrics that name none.
+        honest_share: of metrics that name none: the share of the users whom the shuffle model's
+            promise counts on; by default all in a run over a log, and nine tenths where clients
+            draw the noise.
         noise: fresh in every window; or permanent, drawn once and for all by each user's client,
             for each value that the user ever reports.
         distinct_values: the most different values of a metric that a user ever reports, as its
@@ -175,6 +178,7 @@ class Plan(_Part):
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: int | None = Field(None, ge=1)
     epsilon_local: Epsilon | None = None
+    honest_share: float | None = Field(None, gt=0, le=1)
     noise: Literal["fresh", "permanent"] = "fresh"
     distinct_values: int | None = Field(None, ge=1, le=1_000_000)
     schedule: str | None = None
@@ -257,7 +261,12 @@ class Plan(_Part):
         return shares | dict.fromkeys(group, math.fsum(shares[name] for name in group))
 
     def options(
-        self, metric: MetricRequest, window: str, scale: float = 1.0, divided: bool = False
+        self,
+        metric: MetricRequest,
+        window: str,
+        scale: float = 1.0,
+        divided: bool = False,
+        clients: bool = False,
     ) -> MetricOptions:
         """What a request to the metric's own command would say.
 
@@ -266,6 +275,7 @@ class Plan(_Part):
             window: the part of the time.
             scale: by how much its epsilon is larger than its share, for losses do not add up.
             divided: whether units are divided among the metrics of the local model.
+            clients: whether each user's own client draws the noise, and not one job for all.
 
         Raises:
             ValidationError: the metric's kind does not understand it.
@@ -275,6 +285,7 @@ class Plan(_Part):
             "model": self.model,
             "min_reports": self.min_reports,
             "epsilon_local": self.epsilon_local,
+            "honest_share": self.honest_share or (CLIENTS_SHARE if clients else None),
         }
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0

@@ -211,6 +211,28 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
 
 
-def unread_job(plan: Plan, window: str) -> PlanJob:
-    """The same without a look at any file: for checks, shufflers and collectors."""
-    return PlanJob(plan, window, inputs.UNREAD, resolve(plan, window, inputs.UNREAD))
+def unread_job(plan: Plan, window: str, clients: bool = False) -> PlanJob:
+    """The same without a look at any file: for checks, shufflers and collectors.
+
+    Args:
+        plan: what is collected.
+        window: the part of the time.
+        clients: whether each user's own client draws the noise, and not one job for all.
+    """
+    return PlanJob(plan, window, inputs.UNREAD, resolve(plan, window, inputs.UNREAD, clients))
+
+
+def clients_job(job: PlanJob) -> PlanJob | None:
+    """A window as users' own clients serve it, of whom not all are counted on; None if none can.
+
+    Args:
+        job: the window, prepared without a look at any file.
+
+    Raises:
+        RequestError: what so many of them hide does not do for a metric.
+    """
+    for metric in job.metrics:
+        # What divides a plan among parties: see `parties.split`.
+        if metric.undivided is not None or getattr(metric.options, "min_reports", None) is None:
+            return None
+    return unread_job(job.plan, job.window, clients=True)

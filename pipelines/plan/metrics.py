@@ -25,13 +25,16 @@ from transforms.encoders.part import Part
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-def resolve(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Metric, ...]:
+def resolve(
+    plan: Plan, window: str, telemetry: Telemetry, clients: bool = False
+) -> tuple[Metric, ...]:
     """All metrics of a plan.
 
     Args:
         plan: what is collected.
         window: the part of the time.
         telemetry: the window's files, opened once; `inputs.UNREAD` where there are none to see.
+        clients: whether each user's own client draws the noise, and not one job for all.
 
     Raises:
         RequestError: a metric cannot be served as the plan says; the metric is named,
@@ -43,7 +46,7 @@ def resolve(plan: Plan, window: str, telemetry: Telemetry) -> tuple[Metric, ...]
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
         return tuple(
             _resolved(
-                plan, place, plan.options(request, window, scale, divided), source,
+                plan, place, plan.options(request, window, scale, divided, clients), source,
                 parts.get(request.name),
             )
             for place, request in enumerate(plan.metrics)

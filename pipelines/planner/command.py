@@ -44,7 +44,6 @@ class PlanOptions(PlanRequest):
 
     domain_size: int = Field(ge=2, le=1 << 28)
     max_messages: float = Field(1.0, ge=1)
-    honest_share: float = Field(0.9, gt=0, le=1)
     for_error: float | None = Field(None, gt=0, lt=1)
     zipf: float = Field(1.1, ge=0, le=10)
 
@@ -65,6 +64,11 @@ def add_to(commands: Any) -> None:
         "--reports", "--users", metavar="N", help="how many reports to expect at the least"
     )
     parser.add_argument("--epsilon-local", metavar="E", help="the most that one report may reveal")
+    parser.add_argument(
+        "--honest-share", metavar="H",
+        help="shuffle model: the share of the users who follow the protocol, 1 where one job draws "
+        "for all of them; the promise counts on no others (default: 0.9)",
+    )  # fmt: skip
     _add_histogram(parser.add_argument_group("histograms of values"))
     rows.add_to(parser)
     parser.set_defaults(command=run)
@@ -76,10 +80,6 @@ def _add_histogram(parser: Any) -> None:
     parser.add_argument(
         "--max-messages", metavar="M",
         help="how many messages a user may send on average (default: 1)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--honest-share", metavar="H",
-        help="the share of users whose dummies are counted on (default: 0.9)",
     )  # fmt: skip
     parser.add_argument(
         "--for-error", metavar="E",
@@ -161,7 +161,6 @@ def _target(options: PlanOptions) -> Target[FrequencyTask]:
     return Target(
         **terms,
         task=FrequencyTask(options.domain_size, options.max_messages),
-        honest_share=options.honest_share,
     )
 
 

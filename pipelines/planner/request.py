@@ -12,6 +12,7 @@ from rich.table import Table
 
 from mechanisms.planner.design import Design
 from pipelines.errors import RequestError
+from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.requests import Whole
 from pipelines.terms import target_terms
 from pipelines.views.wording import one_line, upward
@@ -27,6 +28,7 @@ class PlanRequest(BaseModel):
     delta: float | None = Field(None, ge=0, lt=1)
     reports: Whole | None = Field(None, ge=1, le=1 << 40)
     epsilon_local: float | None = Field(None, gt=0)
+    honest_share: float = Field(CLIENTS_SHARE, gt=0, le=1)
 
     def terms(self, reports: int | None = None) -> dict[str, Any]:
         """What targets have in common.

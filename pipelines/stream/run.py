@@ -61,7 +61,7 @@ def run(
         raise RequestError("--every: a number of seconds greater than 0, and less than a day")
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
-    plan, screen = streamed(load(path)), Screen()
+    plan, screen = streamed(load(path), clients=subscription is not None), Screen()
     if subscription is None and plan.plan.permanent is not None:
         raise RequestError(
             f"{plan.plan.where('noise')}noise: permanent noise is drawn by each user's own client: "

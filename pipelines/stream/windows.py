@@ -84,8 +84,12 @@ class Streamed:
         return tuple(metric.published_in(f"{output}/{metric.name}") for metric in self.metrics)
 
 
-def streamed(plan: Plan) -> Streamed:
+def streamed(plan: Plan, clients: bool = False) -> Streamed:
     """A plan, held against what a stream can serve.
+
+    Args:
+        plan: what is collected.
+        clients: whether what comes in are reports of users' own clients, and not rows.
 
     Raises:
         RequestError: the plan says nothing of a stream, or a metric cannot be served as one.
@@ -96,7 +100,7 @@ def streamed(plan: Plan) -> Streamed:
         raise RequestError(
             f"output: each window has a release of its own: name a folder with {WINDOW}"
         )
-    metrics = unread_job(plan, SEED).metrics
+    metrics = unread_job(plan, SEED, clients).metrics
     _require_streamable(metrics)
     return Streamed(plan, plan.stream, metrics)
 

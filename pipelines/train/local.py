@@ -20,7 +20,7 @@ from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, one_row
-from pipelines.views.wording import meaning, upward
+from pipelines.views.wording import counting_on, meaning, upward
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
 
@@ -138,7 +138,8 @@ class LocalPlan:
             line += f" {IN_WORDS}"
         if self.options.shuffled:
             line += f" The promises hold in each step that was used, for it has {self.least:,} "
-            line += "reports or more; smaller ones were skipped."
+            line += "reports or more; smaller ones were skipped. "
+            line += counting_on(self.options.honest_share, self.options.unit)
             if self.opening is not None:
                 line += " So does the opening, on the same terms."
             if self.curve is not None:

@@ -19,6 +19,7 @@ from mechanisms.planner.target import Target, default_delta
 from mechanisms.vector.base import CubeMean, VectorMean
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
+from pipelines.terms import counted_share
 from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
 from pipelines.train.options import TrainOptions
 
@@ -158,6 +159,7 @@ def _target(options: TrainOptions, least: int, dimension: int) -> Target[VectorT
         task=VectorTask(dimension),
         epsilon_local=options.epsilon_local,
         unit=options.unit,
+        honest_share=counted_share(options.honest_share),
         seed=0,  # of mechanisms that rest on one, which no step asks for anew
     )
 

@@ -18,7 +18,9 @@ _LOCAL, _CURATOR, _AMONG = "--method local", "--method dp-sgd", "--method dssgd"
 
 # Which options only some methods know.
 _OWN = {
-    "local": ("model", "epsilon_local", "steps", "mechanism", "hold_back", "clip"),
+    "local": (
+        "model", "epsilon_local", "honest_share", "steps", "mechanism", "hold_back", "clip",
+    ),
     "dp-sgd": ("lot", "epochs", "clip"),
     "dssgd": (
         "participants", "upload_share", "download_share", "selection", "exchange", "bound",

@@ -87,6 +87,25 @@ def one_of_many(unit: str, share: float) -> str:
     )
 
 
+def counting_on(honest_share: float | None, unit: str) -> str:
+    """Who is counted on by what a shuffler adds, in everyday words.
+
+    Args:
+        honest_share: of the users; None where one job draws the noise for every row.
+        unit: whose contribution is protected.
+    """
+    if honest_share is None:
+        return (
+            "What the shuffler adds to the promise counts on nobody else: this job drew the noise "
+            f"for every {unit}."
+        )
+    share = f"{100 * honest_share:.10g} % of the" if honest_share < 1 else "all"
+    return (
+        f"What the shuffler adds to the promise counts on {share} users following the protocol; "
+        "the others may send what they like, and tell whom they like."
+    )
+
+
 def covered(unit: str) -> str:
     """What standard errors and intervals account for, and what they do not."""
     if unit == "row":

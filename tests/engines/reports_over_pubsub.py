@@ -105,7 +105,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Streamed:
     monkeypatch.chdir(tmp_path)
     Path("domain.txt").write_text("red\ngreen\nblue\n")
     Path("plan.yaml").write_text(PLAN)
-    return streamed(load("plan.yaml"))
+    return streamed(load("plan.yaml"), clients=True)
 
 
 def reports(plan: Streamed, size: int, seed: int, fingerprint: bytes | None = None) -> WireReports:

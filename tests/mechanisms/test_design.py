@@ -90,7 +90,7 @@ def test_a_batch_promises_what_it_was_solved_for_unless_by_a_published_bound():
     ):
         found = Design(target, "grr", mechanism).release
         assert found.epsilon == upper
-        assert found.how.startswith(mechanism.accounted)
+        assert found.how.startswith(mechanism.accounting)
         assert found.how.endswith(f"batches exist that lose {lower:.6g}")
 
 

@@ -58,12 +58,12 @@ MUTANTS = (
     ),
     Mutant(
         "everybody-counts-as-honest",
-        "The dummies of users who may have stayed away are counted on.",
-        "mechanisms/frequency/dummy_batch.py",
-        "return math.floor(self.honest_share * n)",
+        "The reports of users who may not follow the protocol are counted on.",
+        "mechanisms/privacy/honesty.py",
+        "return math.floor(honest_share * (n - 1)) + 1",
         "return n",
-        ("tests/mechanisms/frequency/test_dummies.py",),
-        known_by="dropouts",
+        ("tests/mechanisms/privacy/test_honesty.py",),
+        known_by="counted",
     ),
     Mutant(
         "the-true-message-first",

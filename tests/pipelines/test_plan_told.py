@@ -93,7 +93,8 @@ def test_programs_read_the_very_mechanisms(
     path = written(tmp_path, 1.0, 2000)
     assert check(path, as_json=True, window="2026-11-20") == 0
     told = json.loads(capsys.readouterr().out)
-    plan, job = load(path), job_of(tmp_path, 1.0, 2000)
+    plan = load(path)
+    job = unread_job(plan, "2026-11-20", clients=True)
     assert told["window"] == {
         "name": "2026-11-20",
         "fingerprint": mark_of_reports(plan, "2026-11-20", job.metrics).hex(),

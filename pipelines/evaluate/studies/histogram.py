@@ -70,7 +70,12 @@ class HistogramOptions(EpsilonOptions):
         1.0, metavar="M", ge=1,
     )  # fmt: skip
     honest_share: float = option(
-        "of the users, whose dummies a guarantee counts on", 0.9, metavar="SHARE", gt=0, le=1
+        "of the users, who follow the protocol: a guarantee in the shuffle model counts on no "
+        "others; papers count on all",
+        1.0,
+        metavar="SHARE",
+        gt=0,
+        le=1,
     )
 
 
@@ -119,7 +124,7 @@ def _true_epsilon(design: Design[FrequencyOracle]) -> float:
     """What a release costs by the exact accountant, whatever a paper's bound says."""
     target = design.target
     if target.bound == "published":
-        return shuffled_epsilon(design.mechanism, target.n, target.delta)[1]
+        return shuffled_epsilon(design.mechanism, design.counted_on, target.delta)[1]
     return design.release.epsilon
 
 

@@ -76,7 +76,7 @@ class Histogram(Metric):
         task = FrequencyTask(cells, options.max_messages)
         least, design = best_design(
             options, task, telemetry.rows, options.mechanism, _model(options),
-            honest_share=options.honest_share, bound=options.bound, seed=source.public_seed(),
+            bound=options.bound, seed=source.public_seed(),
         )  # fmt: skip
         if objection := too_large(design.mechanism):
             raise RequestError(
@@ -160,8 +160,6 @@ class Histogram(Metric):
     def request(self) -> dict[str, Any]:
         return super().request | {
             "domain": f"{self.domain.declared:,} declared values",
-            # Of dummies alone: everybody's randomised response is counted on.
-            "honest_share": getattr(self.mechanism, "honest_share", None),
             "postprocess": self.postprocess,
         }
 

@@ -51,11 +51,6 @@ example, with the files of the repository:
         "users hide their values among dummies",
         1.0, group=PROMISE, metavar="M", ge=1,
     )  # fmt: skip
-    honest_share: float = option(
-        "the share of users whose dummies the guarantee counts on: what the others leave out "
-        "weakens nothing",
-        0.9, group=PROMISE, metavar="H", gt=0, le=1,
-    )  # fmt: skip
     bound: Literal["exact", "published"] = option(
         "published: choose parameters by the closed form of the system's own paper, to reproduce "
         "it; the statement tells the exact loss",

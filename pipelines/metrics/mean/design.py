@@ -20,7 +20,7 @@ from mechanisms.planner.target import Target, default_delta
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.terms import target_terms
+from pipelines.terms import counted_share, target_terms
 from transforms.encoders.domain import Domain
 from transforms.encoders.numbers import GroupColumn
 
@@ -110,5 +110,6 @@ def two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
         task=FrequencyTask(bins() + options.hides),
         epsilon_local=options.epsilon_local,
         unit=options.unit,
+        honest_share=counted_share(options.honest_share),
     )
     return least, Scouts(search(target), scouts, BoundsRule(_OUTSIDE))

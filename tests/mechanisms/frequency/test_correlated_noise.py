@@ -52,7 +52,9 @@ def test_more_users_are_more_private() -> None:
     losses = [LARGE.batch_epsilon(n, 1e-6) for n in (500_000, 600_000, 900_000)]
     assert [loss[1] for loss in losses] == sorted((loss[1] for loss in losses), reverse=True)
     assert all(low < high for low, high in losses)
-    assert LARGE.batch_delta(1, 1.0)[1] == 1.0  # of one user, floor(0.9) count
+    assert (
+        0.9999 < LARGE.batch_delta(1, 1.0)[1] < 1
+    )  # one's own share of noise hides next to nothing
     assert LARGE.batch_epsilon(1, 1e-6)[1] == math.inf
 
 
@@ -178,7 +180,6 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("delta", lambda: CorrelatedNoise(0.5, 0.0, 1000, 10)),
     ("delta must be at least", lambda: CorrelatedNoise(0.5, 1e-22, 10**6, 10)),
     ("n must", lambda: CorrelatedNoise(0.5, 1e-6, 0, 10)),
-    ("at least 2", lambda: CorrelatedNoise(0.5, 1e-6, 1, 10)),
     ("at least 1,9", lambda: CorrelatedNoise(0.5, 1e-6, 10, 20_000_000)),
     ("domain_size", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 1)),
     ("domain_size", lambda: CorrelatedNoise(0.5, 1e-6, 1000, 10.5)),

@@ -78,8 +78,9 @@ def test_more_users_are_more_private(mechanism: DummyBatch) -> None:
     n = mechanism.n
     losses = [mechanism.batch_epsilon(size, 1e-6)[1] for size in (n // 2, n, 3 * n)]
     assert losses == sorted(losses, reverse=True)
-    alone = mechanism.batch_delta(1, 1.0)[1]  # of one user, floor(0.9) count
-    assert alone == (1.0 if not isinstance(mechanism, MixDump) else pytest.approx(0.83, abs=0.01))
+    alone = mechanism.batch_delta(1, 1.0)[1]  # a user's own dummies hide next to nothing
+    low, high = (0.97, 1.0) if not isinstance(mechanism, MixDump) else (0.82, 0.84)
+    assert low < alone < high
     assert mechanism.batch_epsilon(1, 1e-6)[1] == mechanism.local.epsilon
 
 
@@ -315,7 +316,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
         for name, fields in [
             *(("epsilon", {"epsilon": bad}) for bad in NO_EPSILON),
             *(("delta", {"delta": bad}) for bad in (0, 1, -1, math.nan)),
-            *(("n must", {"n": bad}) for bad in (0, 1.5, -3, None, 1)),
+            *(("n must", {"n": bad}) for bad in (0, 1.5, -3, None)),
             *(("domain_size", {"domain_size": bad}) for bad in (1, 10.5, "10", None, 1 << 40)),
             *(("honest_share", {"honest_share": bad}) for bad in (0, 1.1, math.nan)),
             ("bound", {"bound": "best"}),

@@ -145,7 +145,7 @@ def test_nobody_waits_for_beam_nor_for_pictures_before_there_are_any(workspace) 
 BEGUN = {
     "histogram": (
         "--systems grr@local laplace --data zipf:1000,5,1 --epsilons 0.5 1 --repetitions 2",
-        ["--seed 1", "--honest-share 1", "--deltas 1e-7", "--max-messages 2"],
+        ["--seed 1", "--honest-share 0.9", "--deltas 1e-7", "--max-messages 2"],
     ),
     "heavy-hitters": (
         "--systems pem@local --epsilons 6 --top 5 --data zipf:2000,5,1.2 --repetitions 2 "

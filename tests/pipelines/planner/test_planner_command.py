@@ -19,7 +19,11 @@ def plan(capsys, *words: str) -> tuple[int, str, str]:
 
 def test_compares_the_catalogue_and_marks_the_best(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-    code, out, _ = plan(capsys, "--epsilon", "0.5", "--reports", "602325", "--domain-size", "915")
+    words = ("--epsilon", "0.5", "--reports", "602325", "--domain-size", "915")
+    code, out, _ = plan(capsys, *words)
+    assert code == 0
+    assert "only 542,092 of 602,325 users follow the protocol" in " ".join(out.split())
+    code, out, _ = plan(capsys, *words, "--honest-share", "1")
     assert code == 0
     assert re.search(r"best\s+grr", out)
     for name in ("olh", "srr", "hadamard"):
@@ -46,10 +50,14 @@ def test_local_model_and_cap(capsys, monkeypatch):
     ("given", "said"),
     [
         (
-            ["--reports", "1e6", "--delta", "1e-6"],
+            ["--reports", "1e6", "--delta", "1e-6", "--honest-share", "1"],
             r"least epsilon for a standard error of 0.0001: 0\.056",
         ),
-        (["--epsilon", "1"], r"fewest reports for a standard error of 0.0001: 82,9"),
+        (
+            ["--epsilon", "1", "--honest-share", "1"],
+            r"fewest reports for a standard error of 0.0001: 82,9",
+        ),
+        (["--epsilon", "1"], r"fewest reports for a standard error of 0.0001: 87,0"),
     ],
 )
 def test_turned_round(capsys, given, said):
