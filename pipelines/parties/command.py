@@ -26,7 +26,7 @@ decoded; sealed reports are not even read.
 
 _COLLECT = """\
 Publish a window of a plan from its shuffled reports: the release, and the entry in the ledger, that
-`hushbeam run` would have made of the same messages.
+`hushbeam run` would have made of the same messages if it counted on as many users.
 """
 
 _KEYS = """\

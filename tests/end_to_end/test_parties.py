@@ -43,6 +43,7 @@ input: {log}
 output: {output}
 epsilon: {epsilon}
 min_reports: 1500
+honest_share: 0.9
 metrics:
   - name: which
     kind: histogram
