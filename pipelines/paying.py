@@ -13,6 +13,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, reason
 from pipelines.ledger.entries import Budget
+from pipelines.paths import beside
 
 if TYPE_CHECKING:
     from pipelines.ledger.entries import Entry
@@ -173,7 +174,7 @@ def _spend(payment: Payment, price: Price, earlier: Sequence[Entry]) -> Spend:
     try:
         return Spend(
             f"{price.command}-{own[:8]}", 1, own, "alone", earlier[-1].scope if earlier else "user",
-            budget, (price.loss,), price.output, (price.command,),
+            budget, (price.loss,), beside("", price.output), (price.command,),
             () if price.profile is None else (price.profile,), files=price.files,
             population=payment.population,
         )  # fmt: skip

@@ -75,7 +75,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).parent.mkdir()
         pq.write_table(_log(rows), folder / f"{name}.parquet")
     flights = (ROOT / "examples" / "flights.yaml").read_text()
-    whole = re.sub(r"(ledger|budget): .*\n", "", flights)
+    whole = re.sub(r"(ledger|budget): .*\n", "", flights).replace(": ../", ": ")
+    whole = re.sub(r": (flights.parquet|airports.txt)", r": examples/\1", whole)
     (folder / "plan.yaml").write_text(whole)
     shutil.copy(ROOT / "examples" / "flights.parquet", folder / "day.parquet")
     return folder

@@ -156,14 +156,6 @@ class Metric(ABC):
             RequestError: something is wrong with the request or the input.
         """
 
-    @staticmethod
-    def declared_files(options: Any) -> tuple[str, ...]:
-        """The files of declared values that options name, perhaps among other words.
-
-        What is in them is part of what reports mean, and so of a plan's fingerprint.
-        """
-        return ()
-
     @property
     def designs(self) -> tuple[Design[Any], ...]:
         """Those of which a user takes part in one; the first is the release's own."""

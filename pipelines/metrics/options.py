@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.options import PROMISE, RESULT, option
 from pipelines.requests import Confidence, Count, Delta, Epsilon
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LOCAL_OR_SHUFFLE = (
     "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "
@@ -43,6 +47,8 @@ class MetricOptions(BaseModel):
         withheld: what the exit code 1 of the command means.
         failed: what its exit code 3 means beside a run that failed, after a comma.
         local_delta: whether a report that nobody shuffles may have a delta.
+        files: the options that name files of declared values; where several, each behind COLUMN=.
+            A range of integers may stand in the place of any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -55,6 +61,7 @@ class MetricOptions(BaseModel):
     withheld: ClassVar[str] = "too few reports"
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
+    files: ClassVar[tuple[str, ...]] = ()
 
     input: tuple[str, ...] = option(
         "Parquet files or globs, local or gs://", metavar="FILE", min_length=1
@@ -115,9 +122,40 @@ class MetricOptions(BaseModel):
         return self.unusable.partition("=")[2] or None
 
     @property
+    def declared_files(self) -> tuple[str, ...]:
+        """The files of declared values, and ranges in their place.
+
+        What is in them is part of what reports mean, and so of a plan's fingerprint.
+        """
+        return tuple(path for name in self.files for _, path in _named(getattr(self, name)))
+
+    def placed(self, place: Callable[[str], str]) -> Self:
+        """The same with other paths of files.
+
+        Args:
+            place: takes a file, or a range, as it was written to where it is.
+        """
+        update: dict[str, Any] = {}
+        for name in self.files:
+            value = getattr(self, name)
+            words = tuple(f"{column}{place(path)}" for column, path in _named(value))
+            update[name] = words if isinstance(value, tuple) else next(iter(words), None)
+        return self.model_copy(update=update)
+
+    @property
     def meaning(self) -> dict[str, Any]:
         """What reports mean that answer this, in JSON: a plan's fingerprint covers it."""
         return self.model_dump(mode="json", exclude=_WHERE)
+
+
+def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
+    """(what stands before it, a file or a range) of each that an option names."""
+    if isinstance(value, str):
+        yield "", value
+        return
+    for text in value or ():
+        column, equals, path = text.partition("=")
+        yield f"{column}{equals}", path
 
 
 def left_out(*ways: str) -> Any:

@@ -16,14 +16,17 @@ from pydantic import (
     model_validator,
 )
 
+from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, MetricOptions
 from pipelines.metrics.permanent import Permanent
+from pipelines.paths import beside
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Delta, Epsilon
 from pipelines.views.wording import upward
+from transforms.encoders.domain import integer_range
 
 WINDOW = "{window}"
 
@@ -187,6 +190,7 @@ class Plan(_Part):
     metrics: tuple[MetricRequest, ...] = Field(min_length=1, max_length=1000)
 
     _places: SourceLines | None = PrivateAttr(None)
+    _folder: str = PrivateAttr("")
 
     @field_validator("input", mode="before")
     @classmethod
@@ -205,10 +209,42 @@ class Plan(_Part):
         require_consistent(self, WINDOW)
         return self
 
-    def placed(self, places: SourceLines) -> Plan:
-        """The same plan, which knows where in its file it stands."""
-        self._places = places
-        return self
+    def placed(self, places: SourceLines, folder: str) -> Plan:
+        """The same plan, which knows where it stands: its paths are absolute, or of a bucket.
+
+        Args:
+            places: the lines of its file.
+            folder: of that file; relative paths are relative to it.
+        """
+        self._places, self._folder = places, folder
+        update: dict[str, Any] = {
+            "input": tuple(self.place(pattern) for pattern in self.input),
+            "output": self.place(self.output),
+        }
+        if self.ledger is not None:
+            update["ledger"] = self.place(self.ledger)
+        if self.stream is not None:
+            state = self.place(self.stream.state)
+            if "://" in state:
+                raise RequestError(
+                    f"{self.where('stream', 'state')}stream.state: it is a folder on this machine; "
+                    "in a plan that is in a bucket, name it by its absolute path"
+                )
+            update["stream"] = self.stream.model_copy(update={"state": state})
+        return self.model_copy(update=update)
+
+    def place(self, path: str) -> str:
+        """Where a path leads that the plan names; a range of integers is none, and stays.
+
+        Raises:
+            RequestError: it leaves the bucket that the plan is in.
+        """
+        if integer_range(path) is not None:
+            return path
+        try:
+            return beside(self._folder, path)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
 
     def where(self, *place: int | str) -> str:
         """How a refusal begins: the file and the line, or nothing of a plan without a file.

@@ -11,6 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.paths import folder_of
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
 from pipelines.plan.source_lines import Place, SourceLines
@@ -44,7 +45,7 @@ def load(path: str) -> Plan:
             plan.options(metric, "")
         except ValidationError as error:
             raise _wrong(places, error, ("metrics", index)) from None
-    return plan.placed(places)
+    return plan.placed(places, folder_of(path))
 
 
 def _wrong(places: SourceLines, error: ValidationError, around: Place) -> RequestError:

@@ -70,7 +70,7 @@ def _resolved(
         rows = int(telemetry.rows * part.share)
         source = source._replace(telemetry=replace(telemetry, rows=rows))
     try:
-        metric = find(request.kind).resolve(options, source)
+        metric = find(request.kind).resolve(options.placed(plan.place), source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
@@ -136,12 +136,11 @@ def mark(plan: Plan) -> bytes:
 
 def _said(plan: Plan, metric: MetricRequest) -> dict[str, Any]:
     """What one metric asks, with digests of the files that it names."""
-    kind = find(metric.kind)
     try:
         options = plan.options(metric, "")
     except ValidationError:
         raise RequestError(f"metric {metric.name}: its kind does not understand it") from None
-    digests = [_digest(file) for file in kind.declared_files(options)]
+    digests = [_digest(file) for file in options.placed(plan.place).declared_files]
     return {"name": metric.name, "kind": metric.kind, "asked": options.meaning, "declared": digests}
 
 

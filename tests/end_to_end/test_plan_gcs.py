@@ -15,10 +15,11 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from pipelines import release
 from pipelines.claims import Claim, TakenError
-from pipelines.errors import FailedError
+from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
+from pipelines.plan.loading import load
 from tests.fakes import canaries
 from tests.fakes.cloud_storage import BUCKET, emulated
 
@@ -103,9 +104,10 @@ def test_input_output_and_ledger_are_objects(run: Run, log: str) -> None:
 def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
     # Dataflow's own road as far as it goes without Dataflow: options, graph, staging, template.
     text = (ROOT / "examples" / "flights.yaml").read_text()
-    text = text.replace("examples/", f"{ROOT}/examples/")
-    text = text.replace("output: flights-release", f"output: gs://{BUCKET}/out")
-    text = text.replace("ledger: flights-ledger.sqlite", f"ledger: {LEDGER}")
+    for file in ("flights.parquet", "airports.txt"):
+        text = text.replace(f": {file}", f": {ROOT}/examples/{file}")
+    text = text.replace("output: ../flights-release", f"output: gs://{BUCKET}/out")
+    text = text.replace("ledger: ../flights-ledger.sqlite", f"ledger: {LEDGER}")
     put(PLAN, text.encode())
     outcome = run([
         "run", PLAN, "--runner=DataflowRunner", "--project=project", "--region=europe-west1",
@@ -154,6 +156,9 @@ HOURS = ("2026-11-20T1300", "2026-11-20T1400")
 def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
     put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
     put(PLAN, STREAM.encode())
+    with pytest.raises(RequestError, match="line 10: stream.state: it is a folder on this machine"):
+        load(PLAN)
+    put(PLAN, STREAM.replace("state: state", f"state: {Path('state').absolute()}").encode())
     begins = datetime(2026, 11, 20, 13, tzinfo=timezone.utc)
     for k in range(3):  # the second of three objects has rows of both windows
         at = [begins + timedelta(minutes=35 * k + (i % 50)) for i in range(400)]

@@ -46,9 +46,10 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
 def plan(tmp_path: Path) -> Path:
     """The example, with a budget that covers its release once."""
     text = (ROOT / "examples" / "flights.yaml").read_text()
-    text = text.replace("examples/", f"{ROOT}/examples/")
-    text = text.replace("output: flights-release", f"output: {tmp_path}/release")
-    text = text.replace("ledger: flights-ledger.sqlite", f"ledger: {tmp_path}/ledger.sqlite")
+    for file in ("flights.parquet", "airports.txt"):
+        text = text.replace(f": {file}", f": {ROOT}/examples/{file}")
+    text = text.replace("output: ../flights-release", f"output: {tmp_path}/release")
+    text = text.replace("ledger: ../flights-ledger.sqlite", f"ledger: {tmp_path}/ledger.sqlite")
     path = tmp_path / "flights.yaml"
     path.write_text(text.replace("budget: {epsilon: 10, delta", "budget: {epsilon: 1, delta"))
     return path

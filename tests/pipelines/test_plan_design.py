@@ -112,7 +112,7 @@ def test_the_same_window_is_not_randomised_again_by_another_planner(
     choose("hadamard")
     outcome = run(["run", "plan.yaml"])
     assert (outcome.code, outcome.err) == (0, "")
-    assert "released before, and not made again: out\n" in outcome.out
+    assert f"released before, and not made again: {Path('out').absolute()}\n" in outcome.out
     assert Path("out/statement.json").read_bytes() == statement
     design = json.loads(statement)["plan"]["design"]
     if more:  # what it was is kept

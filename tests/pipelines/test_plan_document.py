@@ -63,8 +63,8 @@ def test_what_nobody_claims_is_shared_by_the_silent(tmp_path: Path) -> None:
     assert plan.shares == {"city": 0.5, "delay": 0.25, "price": 0.25}
     options = plan.options(plan.metrics[1], "2026-11-20")
     assert (options.epsilon, options.min_reports, options.model) == (0.25, 1000, "shuffle")
-    assert options.input == ("logs/2026-11-20/*.parquet",)
-    assert options.output == "out/2026-11-20/delay"
+    assert options.input == (str(tmp_path / "logs/2026-11-20/*.parquet"),)
+    assert options.output == str(tmp_path / "out/2026-11-20/delay")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_windows_have_seeds_of_their_own(tmp_path: Path) -> None:
 
 def test_a_window_is_needed_exactly_where_it_is_used(tmp_path: Path) -> None:
     plan = load(written(tmp_path))
-    assert output_of(plan, window_of(plan, "2026-11-20")) == "out/2026-11-20"
+    assert output_of(plan, window_of(plan, "2026-11-20")) == str(tmp_path / "out/2026-11-20")
     for wrong in (None, "", "../x", "a b", "x" * 65):
         with pytest.raises(RequestError, match="--window"):
             window_of(plan, wrong)

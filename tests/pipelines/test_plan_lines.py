@@ -66,7 +66,7 @@ def written(folder: Path, old: str = "", new: str = "") -> str:
     ("old", "new", "line", "told"),
     [
         ("domain: 1..50", "domain: 50..1", 12, "metric city: domain: 50..1 is empty"),
-        ("domain: 1..50", "domain: no.txt", 12, "metric city: domain: no.txt is neither"),
+        ("domain: 1..50", "domain: no.txt", 12, "metric city: domain: {folder}/no.txt is neither"),
         ("mechanism: grr", "mechanism: gr", 13, "metric city: unknown mechanism 'gr'"),
         ("oracle: hadamard", "oracle: laplace", 18, "metric word: "),
         (f"{BOUNDS}mechanism", 'bounds: "60,0"\n    mechanism', 22, "metric fare: bounds"),
@@ -85,6 +85,7 @@ def test_what_a_metric_asks_in_vain_is_refused_with_its_line(
     path = written(tmp_path, old, new)
     with pytest.raises(RequestError) as refusal:
         unread_job(load(path), "2026-11-20")
+    told = told.replace("{folder}", str(tmp_path))
     assert str(refusal.value).startswith(f"{path}, line {line}: {told}"), refusal.value
     assert "\n" not in str(refusal.value)
     assert " --" not in str(refusal.value)

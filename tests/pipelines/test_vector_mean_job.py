@@ -199,7 +199,7 @@ def test_files_that_a_request_names():
     asked = VectorMeanOptions(
         input=("x",), output="y", category=("c=c.txt", "k=0..2"), shrink="prior", prior="p.txt"
     )
-    assert AverageRow.declared_files(asked) == ("c.txt", "0..2", "p.txt")
+    assert asked.declared_files == ("c.txt", "0..2", "p.txt")
 
 
 def test_a_prior_is_read(job, tmp_path):

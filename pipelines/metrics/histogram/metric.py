@@ -88,10 +88,6 @@ class Histogram(Metric):
             domain=domain, fill=fill, design=design,
         )  # fmt: skip
 
-    @staticmethod
-    def declared_files(options: HistogramOptions) -> tuple[str, ...]:
-        return (options.domain,)
-
     @property
     def postprocess(self) -> str:
         """What is done with the estimates: as asked, or as the system does."""

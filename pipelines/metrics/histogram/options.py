@@ -14,6 +14,7 @@ class HistogramOptions(MetricOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.histogram.metric:Histogram"
+    files: ClassVar[tuple[str, ...]] = ("domain",)
     brief: ClassVar[str] = "how often each value of a declared domain occurs"
     description: ClassVar[str] = (
         "How often each value of a declared domain occurs in a telemetry log."

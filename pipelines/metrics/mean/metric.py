@@ -149,10 +149,6 @@ class Mean(Metric):
         require_proven(options, metric.guarantees[0])
         return metric
 
-    @staticmethod
-    def declared_files(options: MeanOptions) -> tuple[str, ...]:
-        return () if options.groups is None else (options.groups,)
-
     @property
     def designs(self) -> tuple[Design[Any], ...]:
         return (self.design,) if self.scouts is None else (self.design, self.scouts.design)

@@ -31,6 +31,7 @@ class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
+    files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (

@@ -90,12 +90,6 @@ class AverageRow(Metric):
             attributes=attributes, design=design, prior=prior,
         )  # fmt: skip
 
-    @staticmethod
-    def declared_files(options: VectorMeanOptions) -> tuple[str, ...]:
-        categories = (text.partition("=")[2] for text in options.category)
-        prior = () if options.prior is None else (options.prior,)
-        return (*categories, *prior)
-
     @property
     def rows(self) -> VectorMean | MixedRows:
         """What whole rows go through."""

@@ -14,6 +14,7 @@ class VectorMeanOptions(RowOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
+    files: ClassVar[tuple[str, ...]] = ("category", "prior")
     brief: ClassVar[str] = (
         "the average of many numbers at once: of columns, or of a column of lists"
     )
