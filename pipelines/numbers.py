@@ -6,7 +6,7 @@ import math
 
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics.options import NumberOptions
+from pipelines.metrics.options import MetricOptions, NumberOptions
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import is_numeric
 
@@ -38,7 +38,7 @@ def read_bounds(text: str | None) -> Bounds:
     return Bounds(*ends)
 
 
-def read_fill(options: NumberOptions) -> float | None:
+def read_fill(options: MetricOptions) -> float | None:
     """The number in the place of those that cannot be used, if one was named.
 
     Raises:

@@ -127,6 +127,11 @@ class ScalarMean(Mechanism):
             float64 of the same shape.
         """
 
+    @property
+    def moments(self) -> Floats:
+        """(inputs,) the mean square of `sums`, given each input."""
+        return self.second_moment(np.arange(self.inputs))
+
     @abstractmethod
     def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:
         """`perturb` for a block that fits into a core's cache; the cells are in range."""

@@ -163,9 +163,10 @@ class WithUnusable(Mechanism):
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
         cell = int(self._checked([cell])[0])
         law = self.law
+        weights, total = self.mechanism.weights(min(cell, self.unusable - 1))
         if cell == self.unusable:
-            return np.array([*law.codes, law.unusable], object), _WORD
-        weights, total = self.mechanism.weights(cell)
+            # In the units of the others: rows of several such inputs share one denominator.
+            return np.array([*law.codes, law.unusable], object) * total, total * _WORD
         table = weights.astype(object) * (_WORD - law.chance)
         return np.append(table, total * law.chance), total * _WORD
 

@@ -9,8 +9,10 @@ import numpy as np
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.with_unusable import WithUnusable
+from mechanisms.vector.quotients import Quotients
 
-Attribute = ScalarMean | FrequencyOracle
+Attribute = ScalarMean | WithUnusable | FrequencyOracle
 
 
 class AttributeEstimate(NamedTuple):
@@ -42,6 +44,9 @@ def attribute_estimate(mechanism: Attribute, counts: Counts, users: float) -> At
         users drawn with replacement, which is too large if anything.
     """
     n = int(np.sum(counts))
+    if isinstance(mechanism, WithUnusable):
+        own = Quotients.of([mechanism], [counts])
+        return AttributeEstimate(n, own.means[0], own.variances[0])
     shape = () if isinstance(mechanism, ScalarMean) else (mechanism.domain_size,)
     unknown = np.full(shape, np.nan)
     if n == 0:

@@ -175,23 +175,28 @@ class CubeMean(VectorMean):
     def cells(self) -> int: ...
 
     @property
+    def places(self) -> int:
+        """How many cells a coordinate takes."""
+        return self.cells + 1
+
+    @property
     def inputs(self) -> int:
-        return int((self.cells + 1) ** self.dimension)
+        return int(self.places**self.dimension)
 
     def number(self, cells: ArrayLike) -> int:
         """The input number of a row of cells.
 
         Args:
-            cells: (dimension,) integers in 0 .. N.
+            cells: (dimension,) integers in 0 .. places - 1.
         """
-        number, base = 0, self.cells + 1
+        number, base = 0, self.places
         for cell in reversed(self._checked_rows(np.asarray(cells)[None])[0].tolist()):
             number = number * base + cell
         return number
 
     def uniform(self, cell: int) -> int:
         """The input number of the row all of whose cells are alike."""
-        return cell * ((self.inputs - 1) // self.cells)
+        return cell * ((self.inputs - 1) // (self.places - 1))
 
     def row(self, number: int) -> NDArray[np.int64]:
         """(dimension,) the row of cells of an input number.
@@ -201,12 +206,12 @@ class CubeMean(VectorMean):
         """
         if not 0 <= number < self.inputs:
             raise ValueError("1 of 1 cells lie outside the inputs")
-        alike, rest = divmod(number, (self.inputs - 1) // self.cells)
+        alike, rest = divmod(number, (self.inputs - 1) // (self.places - 1))
         if not rest:  # not worth many divisions of a long integer
             return np.full(self.dimension, alike)
         digits = []
         for _ in range(self.dimension):
-            number, digit = divmod(number, self.cells + 1)
+            number, digit = divmod(number, self.places)
             digits.append(digit)
         return np.array(digits)
 
@@ -241,7 +246,7 @@ class CubeMean(VectorMean):
             )
         if array.size and array.dtype.kind not in "iu":
             raise ValueError(f"cells must be integers, not {array.dtype}")
-        if array.size and not (0 <= array.min() and array.max() <= self.cells):
-            outside = np.count_nonzero((array < 0) | (array > self.cells))
-            raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.cells}")
+        if array.size and not (0 <= array.min() and array.max() < self.places):
+            outside = np.count_nonzero((array < 0) | (array >= self.places))
+            raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.places - 1}")
         return array

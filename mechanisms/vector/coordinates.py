@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import distinct
 
@@ -39,7 +40,7 @@ def together(one: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.multiply.outer(one, more)).ravel()
 
 
-def largest_scaled(mechanism: ScalarMean, scale: float) -> float:
+def largest_scaled(mechanism: ScalarMean | WithUnusable, scale: float) -> float:
     """The largest variance of a decoded report that is sent with chance 1 / scale, and scaled up.
 
     Args:
@@ -47,7 +48,8 @@ def largest_scaled(mechanism: ScalarMean, scale: float) -> float:
         scale: at least 1.
 
     Returns:
-        The most that scale (variance(x) + x^2) - x^2 comes to, in squared units of the value.
+        The most that scale (variance(x) + x^2) - x^2 comes to, in squared units of the value; of
+        what hides absence, where everybody has a number and their mean is 0.
     """
-    moments = scale * mechanism.second_moment(np.arange(mechanism.inputs))
-    return Grid(mechanism.cells).largest_variance(moments)
+    grid = Grid(mechanism.cells)
+    return grid.largest_variance(scale * mechanism.moments[: grid.points.size])

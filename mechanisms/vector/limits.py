@@ -15,8 +15,9 @@ import numpy as np
 from mechanisms.channel import Counts, Floats
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.vector.base import VectorMean
+from mechanisms.vector.quotients import JUDGED_FROM, Quotients, UnusableShares
+from mechanisms.vector.usable_coordinates import UsableCoordinates
 
-JUDGED_FROM = 100  # reports of a coordinate whose spread is trusted: to a tenth, roughly
 _NORMAL_FROM = 10.0  # squares of the farthest that one report can be off, in the variance of a sum
 
 
@@ -32,6 +33,8 @@ class RowEstimate(NamedTuple):
         together: (d,) the same, of intervals that cover all coordinates at once.
         judged: (d,) the variance of `unbiased` that the reports show, however few they are: rough
             in each coordinate, and not too large on average over many, as the worst case is.
+        unusable: (d,) shares of users who have no number there; None if that is not hidden.
+        quotients: behind it, where it is.
     """
 
     n: int
@@ -41,6 +44,26 @@ class RowEstimate(NamedTuple):
     alone: Floats
     together: Floats
     judged: Floats
+    unusable: UnusableShares | None = None
+    quotients: Quotients | None = None
+
+    @classmethod
+    def of_usable(
+        cls, found: Quotients, n: int, confidence: float, comparisons: int
+    ) -> RowEstimate:
+        """The means of those who have a number.
+
+        Args:
+            found: what reports say of each coordinate.
+            n: how many users reported.
+            confidence: of each interval, and of all of the wider ones together, in (0, 1).
+            comparisons: how many of these there are.
+        """
+        alone, together = (found.half_widths(confidence, shared) for shared in (1, comparisons))
+        return cls(
+            n, found.reports, found.means, found.errors, alone, together, found.variances,
+            found.unusable(confidence), found,
+        )  # fmt: skip
 
 
 def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: float) -> RowEstimate:
@@ -66,6 +89,9 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     """
     if not n > 1:
         raise ValueError("at least two reports are needed to judge an error")
+    if isinstance(mechanism, UsableCoordinates):
+        found = mechanism.quotients(counts)
+        return RowEstimate.of_usable(found, n, confidence, mechanism.dimension)
     reports = mechanism.reporters(counts, n)
     worst = mechanism.worst_variance / n
     shown = mechanism.estimated_variance(counts)

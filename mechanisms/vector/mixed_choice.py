@@ -12,9 +12,11 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.rules import most_shuffled
 from mechanisms.planner.target import Target
 from mechanisms.registry import register
+from mechanisms.vector.attribute_estimates import Attribute
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.shuffled_rows import ROUGH
@@ -41,6 +43,7 @@ def mixed_rows(
     sizes: Sequence[int | None],
     cells: int = _FINEST,
     sampled: int | None = None,
+    hides: bool = False,
 ) -> MixedRows:
     """The mechanism for rows whose attributes are numbers and categories.
 
@@ -51,6 +54,7 @@ def mixed_rows(
         sampled: k, how many attributes a user reports; by default the one of 1, epsilon / 2.1 and
             epsilon / 2.5 (rounded) at which the product of all attributes' variances is least,
             which does not depend on the units that they are measured in.
+        hides: whether attributes may have no value, which is as private as one.
 
     Returns:
         Numbers through the optimal mean, or through the hybrid mechanism where epsilon / k is out
@@ -73,11 +77,11 @@ def mixed_rows(
         require_integer("sampled", sampled)
         if not 1 <= sampled <= len(sizes):
             raise ValueError(f"sampled must lie in 1 .. {len(sizes)}, not {sampled}")
-        return _built(epsilon, sizes, cells, sampled)
+        return _built(epsilon, sizes, cells, sampled, hides)
     # One attribute is always tried: with little epsilon, more of them only share it out.
     near = {1, *(r(epsilon / share) for share in _SHARES for r in (math.floor, math.ceil))}
     tried = sorted({max(1, min(len(sizes), k)) for k in near})
-    built = [_built(epsilon, sizes, cells, k) for k in tried]
+    built = [_built(epsilon, sizes, cells, k, hides) for k in tried]
     return min(built, key=_log_error)
 
 
@@ -87,7 +91,7 @@ def best_shuffled(target: Target[AttributeTask]) -> MixedRows:
     cells = grid(target.model, len(sizes))
 
     def reporting(sampled: int) -> Callable[[float], MixedRows]:
-        return lambda epsilon: mixed_rows(epsilon, sizes, cells, sampled)
+        return lambda epsilon: mixed_rows(epsilon, sizes, cells, sampled, target.task.hides)
 
     # What a batch hides of k attributes hardly depends on k: one of them ranks all.
     spent = most_shuffled(target, reporting(1), tolerance=ROUGH)
@@ -102,15 +106,20 @@ def _log_error(rows: MixedRows) -> float:
     return rows.log_error
 
 
-def _built(epsilon: float, sizes: Sequence[int | None], cells: int, sampled: int) -> MixedRows:
+def _built(
+    epsilon: float, sizes: Sequence[int | None], cells: int, sampled: int, hides: bool
+) -> MixedRows:
     """The mechanisms for a given k."""
     share = equal_share(epsilon, sampled)
-    oracles = {size: oracle(share, size) for size in set(sizes) if size is not None}
+    oracles = {size: oracle(share, size + hides) for size in set(sizes) if size is not None}
     numbers = sum(size is None for size in sizes)
     room = LARGEST_ALPHABET - sum(oracles[size].codes for size in sizes if size is not None)
-    number = _number(share, cells, room // numbers) if numbers else None
+    number: Attribute | None = None
+    if numbers:
+        usual = _number(share, cells, room // numbers - hides)
+        number = WithUnusable(usual) if hides else usual
     chosen = (number if size is None else oracles[size] for size in sizes)
-    return MixedRows(epsilon, sampled, tuple(x for x in chosen if x is not None))
+    return MixedRows(epsilon, sampled, tuple(x for x in chosen if x is not None), hides)
 
 
 def _number(epsilon: float, cells: int, room: int) -> ScalarMean:

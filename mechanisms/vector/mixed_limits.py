@@ -12,12 +12,14 @@ import numpy as np
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.choice import AUTO, publish
 from mechanisms.postprocess.intervals import intervals, normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.vector.attribute_estimates import AttributeEstimate
-from mechanisms.vector.limits import JUDGED_FROM, RowEstimate, half_widths
+from mechanisms.vector.limits import RowEstimate, half_widths
 from mechanisms.vector.mixed_rows import MixedRows
+from mechanisms.vector.quotients import JUDGED_FROM, Quotients
 
 
 class Shares(NamedTuple):
@@ -57,10 +59,17 @@ def estimate_mixed(
     """
     estimates = list(zip(mechanism.attributes, mechanism.estimates(counts), strict=True))
     numbers = [(m, estimate) for m, estimate in estimates if isinstance(m, ScalarMean)]
+    hidden = [x for x in zip(mechanism.attributes, mechanism.parts(counts), strict=True)
+              if isinstance(x[0], WithUnusable)]  # fmt: skip
     others = [(m, estimate) for m, estimate in estimates if isinstance(m, FrequencyOracle)]
     # All that is published at once shares one risk, numbers and categories alike.
-    comparisons = len(numbers) + sum(oracle.domain_size for oracle, _ in others)
-    row = _row(numbers, n, confidence, comparisons)
+    comparisons = len(numbers) + len(hidden) + sum(oracle.domain_size for oracle, _ in others)
+    if hidden:
+        randomisers, parts = zip(*hidden, strict=True)
+        found = Quotients.of(randomisers, parts, mechanism.scale)
+        row = RowEstimate.of_usable(found, n, confidence, comparisons)
+    else:
+        row = _row(numbers, n, confidence, comparisons)
     return row, [_shares(*other, confidence, comparisons) for other in others]
 
 

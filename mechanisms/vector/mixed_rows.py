@@ -30,6 +30,7 @@ from mechanisms.counts import checked_counts
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
+from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.divergence import double_up
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
@@ -49,6 +50,7 @@ class MixedRows(AttributeReports):
         epsilon: privacy loss of all messages of a user together, in nats.
         sampled: k, how many attributes a user reports, uniformly without replacement.
         attributes: what randomises each of them; it may spend epsilon / k.
+        hides: whether each one's last cell stands for no value.
 
     Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and analyzing multidimensional
         data with local differential privacy", ICDE 2019, Algorithm 4 and section IV-C. The paper
@@ -65,6 +67,7 @@ class MixedRows(AttributeReports):
     epsilon: float
     sampled: int
     attributes: tuple[Attribute, ...]
+    hides: bool = False
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -103,7 +106,7 @@ class MixedRows(AttributeReports):
     @cached_property
     def numeric(self) -> NDArray[np.bool_]:
         """(attributes,) which attributes are numbers."""
-        return np.array([isinstance(x, ScalarMean) for x in self.attributes])
+        return np.array([isinstance(x, (ScalarMean, WithUnusable)) for x in self.attributes])
 
     @cached_property
     def _inputs(self) -> NDArray[np.int64]:
@@ -143,7 +146,8 @@ class MixedRows(AttributeReports):
         """The whole client, for rows that are at hand as a block; only what is sent is rounded.
 
         Args:
-            numbers: (n, w) values in [-1, 1] of the w attributes that are numbers, in order.
+            numbers: (n, w) values in [-1, 1] of the w attributes that are numbers, in order; where
+                absence is hidden, NaN for none.
             categories: (n, c) indices of values of the c others, in order.
             rng: the generator of this process.
 
@@ -155,7 +159,8 @@ class MixedRows(AttributeReports):
                 message never holds them.
         """
         cells = cells_in_range(categories, self._inputs[~self.numeric])
-        values = rows_in_cube(numbers, int(self.numeric.sum()))
+        missing = np.isnan(numbers) if self.hides else np.zeros((1, 1), np.bool_)
+        values = rows_in_cube(np.where(missing, 0.0, numbers), int(self.numeric.sum()))
         if len(cells) != len(values):
             raise ValueError(f"there are {len(values)} rows of numbers and {len(cells)} of others")
         places = np.cumsum(self.numeric) - 1  # of attributes among the numbers
@@ -163,8 +168,11 @@ class MixedRows(AttributeReports):
         def encoded(
             mechanism: Attribute, users: NDArray[np.int64], which: NDArray[np.int64]
         ) -> NDArray[Any]:
-            if isinstance(mechanism, ScalarMean):
-                return mechanism.encode(values[users, places[which]], rng)
+            if isinstance(mechanism, (ScalarMean, WithUnusable)):
+                found = mechanism.rounding.encode(values[users, places[which]], rng)
+                if self.hides:
+                    found[missing[users, places[which]]] = mechanism.inputs - 1
+                return found
             others: NDArray[Any] = cells[users, which - places[which] - 1]
             return others
 
@@ -269,7 +277,7 @@ class MixedRows(AttributeReports):
 
     def _expected(self, mechanism: Attribute) -> float:
         """n times the variance of one attribute, the choice of who reports it included."""
-        if isinstance(mechanism, ScalarMean):
+        if isinstance(mechanism, (ScalarMean, WithUnusable)):
             return largest_scaled(mechanism, self.scale)
         even = 1 / mechanism.domain_size  # the most that f (1 - f) averages is at even shares
         return self.scale * mechanism.average_variance(1) + (self.scale - 1) * even * (1 - even)

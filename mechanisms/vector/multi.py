@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from mechanisms.channel import require_epsilon, require_integer
 from mechanisms.mean.hybrid import hm
@@ -14,6 +15,7 @@ from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.shuffled_rows import best_sampled
 from mechanisms.vector.task import VectorTask, grid
+from mechanisms.vector.usable_coordinates import UsableCoordinates
 
 _BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the most of it
 _PUBLISHED_SHARE = 2.5  # and the paper's, where Multi-HM has several good ones
@@ -21,10 +23,11 @@ _LARGEST_SHARE = 8.0  # the largest epsilon for which `Optimal` is made
 _FINEST = 1024  # cells, where there is room
 
 
-def _rows(target: Target[VectorTask]) -> dict[str, int]:
+def _rows(target: Target[VectorTask]) -> dict[str, Any]:
     """What a target says of rows."""
     dimension = target.task.dimension
-    return {"dimension": dimension, "cells": grid(target.model, dimension)}
+    cells = grid(target.model, dimension)
+    return {"dimension": dimension, "cells": cells, "hides": target.task.hides}
 
 
 def _optimal_alone(target: Target[VectorTask]) -> SampledCoordinates:
@@ -61,7 +64,11 @@ def _hybrid_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
     rules={"local": _optimal_alone, "shuffle": _optimal_in_batch},
 )
 def multi_optimal(
-    epsilon: float, dimension: int, cells: int = _FINEST, sampled: int | None = None
+    epsilon: float,
+    dimension: int,
+    cells: int = _FINEST,
+    sampled: int | None = None,
+    hides: bool = False,
 ) -> SampledCoordinates:
     """Coordinates through the scalar mechanism of least worst-case variance.
 
@@ -71,6 +78,7 @@ def multi_optimal(
         cells: how many cells [-1, 1] is cut into; the number of codes does not depend on it.
         sampled: k; by default the better of the two around epsilon / 2.1, where what a coordinate
             costs is worth most.
+        hides: whether coordinates may have no number, which is as private as one.
 
     Returns:
         The mechanism.
@@ -92,8 +100,8 @@ def multi_optimal(
     for k in tried:
         _require_sampled(k, dimension)
     built = [
-        SampledCoordinates(epsilon, dimension, k, Optimal(equal_share(epsilon, k), cells))
-        for k in sorted(tried)
+        _hiding(SampledCoordinates(epsilon, dimension, k, Optimal(share, cells)), hides)
+        for k, share in ((k, equal_share(epsilon, k)) for k in sorted(tried))
     ]
     return min(built, key=lambda mechanism: mechanism.worst_variance)
 
@@ -113,7 +121,11 @@ def multi_optimal(
     rules={"shuffle": _hybrid_in_batch},
 )
 def multi_hm(
-    epsilon: float, dimension: int, cells: int | None = None, sampled: int | None = None
+    epsilon: float,
+    dimension: int,
+    cells: int | None = None,
+    sampled: int | None = None,
+    hides: bool = False,
 ) -> SampledCoordinates:
     """Multi-HM: coordinates through the hybrid mechanism.
 
@@ -123,6 +135,7 @@ def multi_hm(
         cells: how many cells [-1, 1] is cut into; by default 1024, or as many as leave a table
             that a collector can count in.
         sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
+        hides: whether coordinates may have no number, which is as private as one.
 
     Returns:
         The mechanism.
@@ -146,7 +159,13 @@ def multi_hm(
     )
     _require_sampled(k, dimension)
     cells = _finest_grid(dimension) if cells is None else cells
-    return SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
+    rows = SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
+    return _hiding(rows, hides)
+
+
+def _hiding(rows: SampledCoordinates, hides: bool) -> SampledCoordinates:
+    """The same, with absence as one more input if it is to be hidden."""
+    return UsableCoordinates.hiding(rows) if hides else rows
 
 
 def _finest_grid(dimension: int) -> int:

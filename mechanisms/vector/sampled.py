@@ -99,6 +99,11 @@ class SampledCoordinates(CubeMean):
         return self.mechanism.cells
 
     @property
+    def rounding(self) -> ScalarMean:
+        """What takes the number in a coordinate to cells."""
+        return self.mechanism.rounding
+
+    @property
     def codes(self) -> int:
         return self.dimension * self.mechanism.codes
 
@@ -160,7 +165,7 @@ class SampledCoordinates(CubeMean):
         numbers = np.asarray(values)
         if numbers.shape != np.shape(coordinates):
             raise ValueError("values must be of the shape of coordinates")
-        return self._sent(coordinates, self.mechanism.encode(numbers.reshape(-1), rng), rng)
+        return self._sent(coordinates, self.rounding.encode(numbers.reshape(-1), rng), rng)
 
     def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
         """The whole client, for rows that are at hand as a block; only what is sent is rounded.

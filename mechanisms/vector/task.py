@@ -24,6 +24,7 @@ class VectorTask(Task[VectorMean]):
     Attributes:
         dimension: d, how many numbers a row has.
         radius: a length that no row exceeds (public, on the scale of [-1, 1]), or None.
+        hides: whether coordinates may have no number, which is as private as one.
 
     Raises:
         ValueError: one of them is out of range.
@@ -31,6 +32,7 @@ class VectorTask(Task[VectorMean]):
 
     dimension: int
     radius: float | None = None
+    hides: bool = False
 
     name: ClassVar[str] = "vector"
 
@@ -50,9 +52,14 @@ class VectorTask(Task[VectorMean]):
 
     def offers(self, target: Target[Any]) -> Mapping[str, Any]:
         cells = grid(target.model, self.dimension)
-        return {"dimension": self.dimension, "radius": self.radius, "cells": cells}
+        return {
+            "dimension": self.dimension, "radius": self.radius, "cells": cells,
+            "hides": self.hides or None,
+        }  # fmt: skip
 
     def admits(self, registration: Registration) -> bool:
+        if self.hides:  # who reports whole rows has no place for what single numbers lack
+            return "hides" in registration.parameters
         # Of rows in a cube PrivUnit's clients would compare each with some hundred random lines.
         return self.radius is not None or "radius" not in registration.parameters
 
@@ -63,9 +70,11 @@ class AttributeTask(Task[MixedRows]):
 
     Attributes:
         sizes: of each attribute how many values it has, or None for a number.
+        hides: whether attributes may have no value, which is as private as one.
     """
 
     sizes: tuple[int | None, ...]
+    hides: bool = False
 
     name: ClassVar[str] = "attributes"
 
@@ -77,7 +86,8 @@ class AttributeTask(Task[MixedRows]):
         return math.exp(mechanism.log_error / len(self.sizes)) / n
 
     def offers(self, target: Target[Any]) -> Mapping[str, Any]:
-        return {"sizes": self.sizes, "cells": grid(target.model, len(self.sizes))}
+        cells = grid(target.model, len(self.sizes))
+        return {"sizes": self.sizes, "cells": cells, "hides": self.hides or None}
 
 
 def grid(model: str, dimension: int) -> int:

@@ -402,7 +402,7 @@ class Metric(ABC):
         """What one liar in a hundred can do to it; None if nobody has worked that out."""
         return None
 
-    def unusable_share(self, estimate: Any) -> dict[str, float]:
+    def unusable_share(self, estimate: Any) -> dict[str, Any]:
         """The share of units whose value cannot be used: share, standard_error, lower, upper."""
         return {}
 

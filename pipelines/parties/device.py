@@ -54,11 +54,11 @@ class PermanentChoice:
 
     Attributes:
         client: whose; its mechanism chooses coordinates.
-        mechanism: rounds the number in one of them.
+        rounding: takes the number in one of them to a cell.
     """
 
     client: MemoisedClient
-    mechanism: PermanentRounding
+    rounding: PermanentRounding
 
     @property
     def dimension(self) -> int:
@@ -87,7 +87,7 @@ class PermanentCoins(Coins):
 
     def choice(self, usual: Any) -> PermanentChoice:
         """By one choice for all of the user's rows."""
-        return PermanentChoice(self.memoised(usual), self.rounding(usual.mechanism))
+        return PermanentChoice(self.memoised(usual), self.rounding(usual.rounding))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ ASKED = {
     "histogram": {"column": "value", "domain": "0..4", "out_of_domain": "drop"},
     "mean": {"column": "value", "bounds": "0,4", "cells": 4},
     "distribution": {"column": "value", "bounds": "0,4", "bins": 8},
+    "vector-mean": {"number": ("value=0,4",)},
     "heavy-hitters": {"column": "value", "max_length": 2, "min_reports": USERS},
 }
 

@@ -177,7 +177,7 @@ CASES: tuple[Case, ...] = (
         "--epsilon 4",)),
     Case("vector-mean-list", (
         f"vector-mean {_LOG} --vector vector=4:-1,1 --radius 0.9 --mechanism privunit "
-        "--model local --epsilon 3",)),
+        "--model local --epsilon 3 --unusable count",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-dp-sgd", (

@@ -58,7 +58,7 @@ def table(times: int = 1) -> pa.Table:
     return pa.table({name: values * times for name, values in COLUMNS.items()})
 
 
-@pytest.mark.parametrize(("place", "usable"), [(0, 5), (1, 5), (2, 5), (3, 3)])
+@pytest.mark.parametrize(("place", "usable"), [(0, 5), (1, 5), (2, 5), (3, 5)])
 def test_values_become_reports_and_others_are_counted(parted, place, usable) -> None:
     reports, counted = ClientReports(parted, place, open_rng=open_rng).report([table(), table()])
     assert len(reports) == 2 * usable

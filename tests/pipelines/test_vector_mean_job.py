@@ -149,7 +149,7 @@ def test_few_coordinates_are_picked(job):
 
 @pytest.mark.parametrize("name", ["meanest", "laplace_vector", "multi_rphm"])
 def test_whole_rows_travel_where_more_is_needed(job, name):
-    made = job(vector=("v=3:-5,5",), mechanism=name, user_column="u")
+    made = job(vector=("v=3:-5,5",), mechanism=name, user_column="u", unusable="count")
     assert made.sampled is made.picked is None
     assert made.columns == {"v", "u"}
     assert made.guarantees[0].unit == "user"
@@ -157,12 +157,15 @@ def test_whole_rows_travel_where_more_is_needed(job, name):
 
 def test_projections_come_with_a_warning(job):
     asked = {"vector": ("v=3:0,1",)}
-    assert "intervals do not cover it" in job(**asked, mechanism="multi_rphm").cautions[0]
+    assert (
+        "intervals do not cover it"
+        in job(**asked, mechanism="multi_rphm", unusable="count").cautions[0]
+    )
     assert job(**asked).cautions == []
 
 
 def test_rows_in_a_ball(job):
-    made = job(vector=("v=3:-5,5",), mechanism="privunit", radius=0.5)
+    made = job(vector=("v=3:-5,5",), mechanism="privunit", radius=0.5, unusable="count")
     assert made.radius == made.mechanism.radius == 0.5
     assert made.picked is None
 
@@ -172,9 +175,9 @@ def test_a_shuffled_batch_hides_more(job):
     released, local = made.guarantees
     assert (released.model, released.delta) == ("shuffle", 1e-6)
     assert released.epsilon < 1.0 < local.epsilon <= 2.0
-    assert made.min_reports == made.design.target.n == 1800
+    assert made.min_reports == made.design.target.n == 1980
     shuffler = made.shuffler
-    assert (shuffler.min_reports, shuffler.codes) == (1800, made.mechanism.codes)
+    assert (shuffler.min_reports, shuffler.codes) == (1980, made.mechanism.codes)
 
 
 def test_rows_with_categories(job, tmp_path):
@@ -187,7 +190,7 @@ def test_rows_with_categories(job, tmp_path):
 
 
 def test_what_to_expect_is_told(job):
-    made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500)
+    made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500, unusable="count")
     worst = made.mechanism.worst_variance
     assert made.design.name == "meanest"
     assert made.bits == 3 * made.design.bits
@@ -237,6 +240,9 @@ def test_a_prior_that_is_none_is_refused(job, tmp_path, text, expected):
         ({"category": ("k=0..2",), "radius": 1.0}, "leave --mechanism at auto, and out --radius"),
         ({"user_column": "f0"}, "--user-column: 'f0' holds double"),
         ({"user_column": "u", "model": "shuffle"}, "--min-reports is missing"),
+        ({"mechanism": "meanest"}, "cannot hide that a number is missing; use --unusable fill="),
+        ({"category": ("k=0..2",), "unusable": "fill=1"}, "no number can stand in the place"),
+        ({"unusable": "fill=a"}, "name a finite number"),
         ({"mechanism": "magic"}, "unknown mechanism 'magic'; there are: multi_optimal"),
         ({"epsilon": None}, "epsilon is missing"),
         ({"delta": 1e-6}, "delta must be 0 in the local model"),

@@ -21,7 +21,14 @@ from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Rounding, scaled
 from transforms.encoders.encoder import BATCH, Rows
 from transforms.encoders.numbers import LARGEST_CELL
-from transforms.encoders.rows import columns_of, looked_up, read_numbers
+from transforms.encoders.rows import (
+    LEFT_OUT,
+    Absence,
+    columns_of,
+    looked_up,
+    read_numbers,
+    unusable_at,
+)
 
 
 class Choice(Protocol):
@@ -32,7 +39,7 @@ class Choice(Protocol):
         """How many coordinates a row has."""
 
     @property
-    def mechanism(self) -> Rounding:
+    def rounding(self) -> Rounding:
         """What rounds the number in one of them."""
 
     def choose(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
@@ -41,11 +48,13 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class CoordinateEncoder:
-    """Each row to cells (n, k) of the coordinates that were drawn: coordinate * inputs + cell.
+    """Each row to cells (n, k) of the coordinates that were drawn: coordinate * places + cell.
 
     Attributes:
         attributes: what a row consists of; numbers alone.
         choice: which of them are reported.
+        absence: what stands in the place of numbers that cannot be used; a cell of its own is the
+            last one of a coordinate.
 
     Raises:
         ValueError: rows have other numbers than are chosen from, or 32 bits do not hold a cell.
@@ -53,6 +62,7 @@ class CoordinateEncoder:
 
     attributes: tuple[Attribute, ...]
     choice: Choice
+    absence: Absence = LEFT_OUT
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
 
@@ -62,11 +72,16 @@ class CoordinateEncoder:
             raise ValueError(
                 f"rows have {numbers} numbers, and coordinates are chosen of {choice.dimension}"
             )
-        if not choice.dimension * choice.mechanism.inputs <= LARGEST_CELL:
+        if not choice.dimension * self.places <= LARGEST_CELL:
             raise ValueError(
-                f"{choice.dimension} coordinates of {choice.mechanism.inputs} cells each are more "
+                f"{choice.dimension} coordinates of {self.places} cells each are more "
                 f"than {LARGEST_CELL}; use fewer cells"
             )
+
+    @property
+    def places(self) -> int:
+        """How many cells a coordinate has."""
+        return self.choice.rounding.inputs + self.absence.hides
 
     @property
     def columns(self) -> frozenset[str]:
@@ -76,27 +91,33 @@ class CoordinateEncoder:
         coordinates = self.choice.choose(batch.num_rows, rng)
         numbers = rows.of(self._picked(batch, rows, coordinates)).reshape(-1)
         coordinates = rows.of(coordinates)
-        rounding, flat = self.choice.mechanism, coordinates.reshape(-1)
-        cells = coordinates.astype(np.uint32) * np.uint32(rounding.inputs)
+        flat, missing = coordinates.reshape(-1), np.isnan(numbers)
         low, high = self._limits
-        cells += rounding.encode(scaled(numbers, low[flat], high[flat]), rng).reshape(cells.shape)
-        return CellBlock(cells, None)
+        # Rounded all the same where there is none: what is drawn tells nobody who has a number.
+        usual = scaled(np.where(missing, low[flat], numbers), low[flat], high[flat])
+        inner = self.choice.rounding.encode(usual, rng)
+        inner = np.where(missing, np.uint32(self.places - 1), inner)
+        cells = coordinates.astype(np.uint32) * np.uint32(self.places)
+        return CellBlock(cells + inner.reshape(cells.shape), None)
 
     def _picked(
         self, batch: pa.RecordBatch, rows: Rows, coordinates: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """(n, k) the numbers that stand in given coordinates."""
+        """(n, k) the numbers that stand in given coordinates; NaN for none, if that is hidden."""
         flat, k = coordinates.reshape(-1), coordinates.shape[1]
         # Sorted by coordinate, each attribute is looked up once for all who report it; of narrow
         # integers the sort is a radix sort.
         order = np.argsort(flat.astype(np.min_scalar_type(self.choice.dimension)), kind="stable")
         ordered = flat[order]
         numbers = np.empty(flat.size)
-        for start, attribute, spans in read_numbers(self.attributes, batch, rows):
+        for start, attribute, spans in read_numbers(self.attributes, batch, rows, self.absence):
             first, last = np.searchsorted(ordered, [start, start + attribute.width])
             words = order[first:last]
-            numbers[words] = looked_up(spans, spans.starts[words // k] + flat[words] - start)
-        return numbers.reshape(coordinates.shape)
+            places = spans.starts[words // k] + flat[words] - start
+            numbers[words] = looked_up(spans, places)
+            if not self.absence.leaves_out:
+                numbers[words[unusable_at(spans, attribute, words // k, places)]] = np.nan
+        return self.absence.filled(numbers).reshape(coordinates.shape)
 
     @cached_property
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,21 +32,47 @@ SHORTENED = "longer than the radius, shortened"
 _NUMBERS = 1 << 22  # of rows encoded at a time, where all are copied
 
 
+class Absence(NamedTuple):
+    """What stands in the place of a value that cannot be used.
+
+    Attributes:
+        hides: whether that is a cell of its own.
+        fill: the number in its place, or None; without either, the row is left out and counted.
+    """
+
+    hides: bool = False
+    fill: float | None = None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether nothing does."""
+        return not self.hides and self.fill is None
+
+    def filled(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers, those that cannot be used (NaN) replaced if that was asked for."""
+        return numbers if self.fill is None else np.where(np.isnan(numbers), self.fill, numbers)
+
+
+LEFT_OUT = Absence()
+
+
 @dataclass(frozen=True)
 class RowEncoder:
     """Each row to all its numbers, scaled, and all its categories; nothing is drawn.
 
-    A row is used as a whole or not at all.
+    A row is used as a whole or not at all, unless something stands in the place of what it lacks.
 
     Attributes:
         attributes: what a row consists of.
         radius: rows that measure more, once they are scaled to [-1, 1], are shortened to it; None
             leaves all as they are. How many there are is noted and not published: like the number
             of clipped values it would tell of single rows.
+        absence: what that is.
     """
 
     attributes: tuple[Attribute, ...]
     radius: float | None = None
+    absence: Absence = LEFT_OUT
     kind: ClassVar = RowBlock
 
     @property
@@ -59,8 +85,11 @@ class RowEncoder:
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
         numbers = np.empty((batch.num_rows, width(self.attributes)), np.float32)
-        for start, attribute, spans in read_numbers(self.attributes, batch, rows):
-            scaled = attribute.bounds.scale(_dense(spans, attribute.width))
+        for start, attribute, spans in read_numbers(self.attributes, batch, rows, self.absence):
+            dense = _dense(spans, attribute.width)
+            if not self.absence.leaves_out:
+                dense = self.absence.filled(np.where(_unusable(spans, attribute), np.nan, dense))
+            scaled = attribute.bounds.scale(dense)
             numbers[:, start : start + attribute.width] = scaled
         categories = self._categories(batch, rows)
         return RowBlock(self._within(rows.of(numbers), rows), rows.of(categories), None)
@@ -71,6 +100,8 @@ class RowEncoder:
         categories = np.empty((batch.num_rows, len(columns)), np.int32)
         for index, attribute in enumerate(columns):
             indices = attribute.domain.encode(plain(batch.column(attribute.column)))
+            if self.absence.hides:
+                indices[indices < 0] = attribute.size
             rows.reject(NULL_VALUE, indices == -1)
             rows.reject(OUTSIDE_DOMAIN, indices == -2)
             categories[:, index] = indices
@@ -93,17 +124,18 @@ def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:
 
 
 def read_numbers(
-    attributes: tuple[Attribute, ...], batch: pa.RecordBatch, rows: Rows
+    attributes: tuple[Attribute, ...], batch: pa.RecordBatch, rows: Rows, absence: Absence
 ) -> Iterator[tuple[int, Number | NumberList, Spans]]:
     """Each numeric attribute: where its numbers begin in a row, itself, and what it holds.
 
-    Rows with holes are rejected on the way, whether or not the hole would have been reported. One
-    attribute at a time is in memory.
+    Rows with holes are rejected on the way, whether or not the hole would have been reported, where
+    nothing stands in the place of what they lack. One attribute at a time is in memory.
     """
     start = 0
     for attribute in numeric(attributes):
         spans = attribute.spans(batch.column(attribute.column))
-        _reject(spans, attribute, rows)
+        if absence.leaves_out:
+            _reject(spans, attribute, rows)
         yield start, attribute, spans
         start += attribute.width
 
@@ -118,6 +150,40 @@ def _reject(spans: Spans, attribute: Number | NumberList, rows: Rows) -> None:
     if not _all_finite(spans.values):
         rows.reject(NOT_A_NUMBER, _holding(spans, np.isnan(spans.values)))
         rows.reject(INFINITE, _holding(spans, np.isinf(spans.values)))
+
+
+def _unusable(spans: Spans, attribute: Number | NumberList) -> NDArray[np.bool_]:
+    """(n, width) which numbers of rows cannot be used; of a list of another length none can."""
+    places = spans.starts[:, None] + np.arange(attribute.width)
+    return unusable_at(spans, attribute, np.arange(len(spans.starts))[:, None], places)
+
+
+def unusable_at(
+    spans: Spans,
+    attribute: Number | NumberList,
+    rows: NDArray[np.int64],
+    indices: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Which numbers cannot be used.
+
+    Args:
+        spans: rows of numbers.
+        attribute: what they are.
+        rows: whose numbers, of a shape that goes with `indices`.
+        indices: into `spans.values`, of any shape.
+    """
+    bad = spans.lengths != attribute.width
+    if spans.missing is not None:
+        bad = bad | spans.missing
+    found = np.broadcast_to(bad[rows], indices.shape).copy()
+    if spans.values.size:
+        # Of rows of another length any number is looked at, and none is used.
+        inside = np.minimum(indices, spans.values.size - 1)
+        if spans.holes is not None:
+            found |= spans.holes[inside]
+        if not _all_finite(spans.values):
+            found |= ~np.isfinite(spans.values[inside])
+    return found
 
 
 def _all_finite(values: NDArray[Any]) -> bool:

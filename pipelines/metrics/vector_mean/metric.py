@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -34,15 +34,17 @@ from pipelines.metrics.metric import (
 )
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.vector_mean import result, view
+from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
+from pipelines.numbers import read_fill
 from pipelines.row_attributes import read_attributes
-from pipelines.terms import best_design
+from pipelines.terms import best_design, hiding_cost
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
-from transforms.encoders.rows import RowEncoder
+from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -83,6 +85,7 @@ class AverageRow(Metric):
         telemetry = source.open(options)
         attributes = read_attributes(options.number, options.vector, options.category, telemetry)
         _require_numbers(options, attributes)
+        require_absence(options, attributes)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
         least, design = _design(options, telemetry.rows, attributes)
         return cls(
@@ -133,6 +136,18 @@ class AverageRow(Metric):
         return radius
 
     @property
+    def absence(self) -> Absence:
+        """What stands in the place of values that cannot be used."""
+        return Absence(self.options.hides, read_fill(self.options))
+
+    @property
+    def hiding_cost(self) -> float | None:
+        if not self.options.hides:
+            return None
+        task: Any = self.design.target.task
+        return hiding_cost(self.design, replace(task, hides=False))
+
+    @property
     def worst_variance(self) -> float:
         """The largest variance of a number of one decoded report, on the scale of [-1, 1]."""
         if isinstance(self.rows, MixedRows):
@@ -171,8 +186,8 @@ class AverageRow(Metric):
     def encoder(self, coins: Coins = FRESH) -> RowEncoder | CoordinateEncoder:
         # Where a user reports few coordinates, only these are taken from the tables.
         if self.sampled is None:
-            return RowEncoder(self.attributes, self.radius)
-        return CoordinateEncoder(self.attributes, coins.choice(self.sampled))
+            return RowEncoder(self.attributes, self.radius, self.absence)
+        return CoordinateEncoder(self.attributes, coins.choice(self.sampled), self.absence)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
         return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
@@ -201,6 +216,9 @@ class AverageRow(Metric):
 
     def poisoning(self, estimate: result.Estimated) -> Poisoning:
         return result.poisoning(self.rows, estimate, self.collects, self.options.shrink)
+
+    def unusable_share(self, estimate: result.Estimated) -> dict[str, Any]:
+        return result.unusable_shares(self.attributes, estimate)
 
     @property
     def neighbours(self) -> str:
@@ -263,7 +281,7 @@ def _design(
     categories = categorical(attributes)
     if categories:
         sizes = (*[None] * width(attributes), *(category.size for category in categories))
-        return best_design(options, AttributeTask(sizes), rows)
-    task = VectorTask(width(attributes), options.radius)
+        return best_design(options, AttributeTask(sizes, options.hides), rows)
+    task = VectorTask(width(attributes), options.radius, options.hides)
     # One public seed for all collections: errors that come from it do not average out over them.
     return best_design(options, task, rows, options.mechanism, seed=0)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import RowOptions, left_out, published
+from pipelines.metrics.options import RowOptions, published
 from pipelines.options import PROMISE, RESULT, option
 
 
@@ -42,7 +42,6 @@ examples:
         + ", ".join(of_task("vector")),
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
-    unusable: str = left_out("count")
     output: str = published("vector-mean.parquet")
     shrink: Literal["none", "zero", "grand-mean", "prior"] = option(
         "a second estimate, moved towards the middle of the bounds, the mean of all coordinates or "

@@ -96,8 +96,10 @@ def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Tab
 
     Columns: coordinate, estimate (the unbiased one, moved inside the bounds), standard_error, lower
     and upper of its interval, lower_of_all and upper_of_all of intervals that cover all coordinates
-    at once, unbiased, shrunk (by James and Stein, then moved inside the bounds; if asked for), and
-    n, how many reports speak for it.
+    at once, unbiased, shrunk (by James and Stein, then moved inside the bounds; if asked for), the
+    share of users without that number with its error and interval (unusable,
+    unusable_standard_error, unusable_lower, unusable_upper; where absence is hidden), and n, how
+    many reports speak for it.
     """
     row, scale = estimate.row, Scale.of(attributes)
     middle, scaled = np.clip(row.unbiased, -1, 1), scale.inside
@@ -112,6 +114,12 @@ def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Tab
     }
     if estimate.shrunk is not None:
         columns["shrunk"] = scaled(estimate.shrunk.estimate)
+    if row.unusable is not None:
+        share, _, error, lower, upper = row.unusable
+        columns |= {
+            "unusable": share, "unusable_standard_error": error, "unusable_lower": lower,
+            "unusable_upper": upper,
+        }  # fmt: skip
     labels = [label for number in numeric(attributes) for label in number.labels()]
     return pa.table({"coordinate": labels} | _nullable(columns) | {"n": row.reports})
 
@@ -126,19 +134,42 @@ def frequency_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.
     parts = []
     for attribute, shares in zip(categorical(attributes), estimate.shares, strict=True):
         columns = {
-            "estimate": shares.estimate,
-            "standard_error": shares.standard_error,
-            "lower": shares.alone[0],
-            "upper": shares.alone[1],
-            "lower_of_all": shares.together[0],
-            "upper_of_all": shares.together[1],
-            "unbiased": shares.unbiased,
+            name: column[: attribute.size]  # behind them, the share of those who have none
+            for name, column in _columns(shares).items()
         }
         values = attribute.domain.labels().cast(pa.string())
         head = {"attribute": [attribute.column] * len(values), "value": values}
         reports = np.full(len(values), shares.reports)
         parts.append(pa.table(head | _nullable(columns) | {"n": reports}))
     return pa.concat_tables(parts)
+
+
+def _columns(shares: Shares) -> dict[str, NDArray[np.float64]]:
+    """What is published of the shares of one category."""
+    return {
+        "estimate": shares.estimate,
+        "standard_error": shares.standard_error,
+        "lower": shares.alone[0],
+        "upper": shares.alone[1],
+        "lower_of_all": shares.together[0],
+        "upper_of_all": shares.together[1],
+        "unbiased": shares.unbiased,
+    }
+
+
+def unusable_shares(attributes: Sequence[Attribute], estimate: Estimated) -> dict[str, Any]:
+    """Where the shares of users without a number are, and those without a category."""
+    described: dict[str, Any] = {"numbers": f"in the columns `unusable` of {TABLE}"}
+    for attribute, shares in zip(categorical(attributes), estimate.shares, strict=True):
+        last = {name: float(column[-1]) for name, column in _columns(shares).items()}
+        described.setdefault("categories", {})[attribute.column] = {
+            "share": last["estimate"],
+            **{
+                name: last[name] if np.isfinite(last[name]) else None
+                for name in ("unbiased", "standard_error", "lower", "upper")
+            },
+        }
+    return described
 
 
 def _nullable(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, pa.Array]:
@@ -213,6 +244,9 @@ def poisoning(
         towards: what `--shrink` says.
     """
     number, category = rows.forged_reach(LIARS)
+    lies = LIARS
+    if (found := estimate.row.quotients) is not None:
+        lies, number = found.lies_reach(LIARS) / 2, found.forged_reach(LIARS)
     moved = "; shrunk coordinates follow all of them, without a bound of their own"
     more, also = (
         f"; an unbiased share of a category by {upward(share, 3):g}" * bool(estimate.shares)
@@ -222,7 +256,7 @@ def poisoning(
     beside = {"share_of_a_category": category if forgeable else LIARS} if estimate.shares else {}
     forged = number / 2 if forgeable else None
     figure, unit = "any unbiased coordinate", " % of the distance of its bounds"
-    return Poisoning(figure, LIARS, forged, 100, unit, more, also, beside=beside)
+    return Poisoning(figure, lies, forged, 100, unit, more, also, beside=beside)
 
 
 def error_statement(
