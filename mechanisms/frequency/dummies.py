@@ -210,6 +210,9 @@ class Aue(IndependentBins):
     def lifts(self) -> tuple[int, int]:
         return 0, 2  # the value itself, and its dummy
 
+    def flood(self, targets: int) -> int:
+        return targets + 1
+
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         spread = self.chance * (1 - self.chance)
         return np.zeros_like(np.asarray(frequency, np.float64)) + spread / n

@@ -17,7 +17,7 @@ from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsi
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
-from mechanisms.randomness import RandomSource
+from mechanisms.randomness import RandomSource, SeededRandom
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -221,6 +221,27 @@ class DummyBatch(SeveralMessages):
     def _truth(self, values: NDArray[np.integer], rng: RandomSource) -> NDArray[np.int64]:
         """The code of each user's own message."""
         return values.astype(np.int64)
+
+    # ---- liars, simulated --------------------------------------------------------------------
+
+    def flood(self, targets: int) -> int:
+        """The most messages that one client may send which all name one of so many values."""
+        return self.lifts[1]
+
+    def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:
+        """As `FrequencyOracle.forged`: as many messages as any client may send, on targets alone.
+
+        Nobody can tell after the shuffle how many messages were one user's.
+        """
+        even = np.full(targets.size, 1 / targets.size)
+        counts = np.zeros(self.codes, np.int64)
+        counts[targets] = rng.generator().multinomial(users * self.flood(targets.size), even)
+        return counts
+
+    def scattered(self, users: int, rng: SeededRandom) -> Counts:
+        even = np.full(self.codes, 1 / self.codes)
+        sent = round(self.messages * users)  # as many as honest users would
+        return np.asarray(rng.generator().multinomial(sent, even), np.int64)
 
     # ---- what a report is --------------------------------------------------------------------
 

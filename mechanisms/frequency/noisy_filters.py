@@ -172,6 +172,28 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         bits = generator.binomial(on, 1 - self.flip) + generator.binomial(off, self.flip)
         return np.concatenate([bits.ravel(), reported])
 
+    def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:
+        """As `FrequencyOracle.forged`: all bits of all targets, and others up to the usual number.
+
+        Cohorts are drawn evenly, as honest users draw them.
+        """
+        source, fair = rng.generator(), np.full(self.cohorts, 1 / self.cohorts)
+        reported = source.multinomial(users, fair)
+        bits = np.zeros((self.cohorts, self.bits), np.int64)
+        for cohort, some in enumerate(reported.tolist()):
+            own = np.unique(self.filters.positions(cohort, targets))
+            padding = max(round(self.messages) - 1 - own.size, 0)
+            chance = min(padding / max(self.bits - own.size, 1), 1.0)
+            bits[cohort] = source.binomial(some, chance, self.bits)
+            bits[cohort, own] = some
+        return np.concatenate([bits.ravel(), reported])
+
+    def scattered(self, users: int, rng: SeededRandom) -> Counts:
+        source, fair = rng.generator(), np.full(self.cohorts, 1 / self.cohorts)
+        reported = source.multinomial(users, fair)
+        bits = source.binomial(reported[:, None], 0.5, (self.cohorts, self.bits))
+        return np.concatenate([bits.ravel(), reported])
+
     # ---- the exact channel -------------------------------------------------------------------
 
     def report_law(self, cell: int) -> Mapping[Report, Fraction]:

@@ -6,13 +6,14 @@ from abc import abstractmethod
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Mechanism
 from mechanisms.counts import reporters
 from mechanisms.randomness import RandomSource, SeededRandom
 
 _BLOCK = 1 << 20  # simulated users at a time
+_MOST_FORGED = 1 << 26  # codes times targets that a forger looks through
 
 SMALL: tuple[dict[str, float], ...] = tuple(
     {"epsilon": epsilon, "domain_size": size}
@@ -226,3 +227,46 @@ class FrequencyOracle(Mechanism):
         for start in range(0, cells.size, _BLOCK):
             counts += self.count(self.perturb(cells[start : start + _BLOCK], rng))
         return counts
+
+    # ---- liars, simulated --------------------------------------------------------------------
+
+    def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:
+        """The collector's state after the reports of users who push some values up.
+
+        Each sends a report that supports as many of the values as any report of a client does, and
+        any of those alike.
+
+        Args:
+            targets: distinct values.
+            users: how many.
+            rng: repeatable randomness.
+
+        Raises:
+            ValueError: there are too many codes to look through.
+
+        Source: Cao, Jia, Gong, "Data poisoning attacks to local differential privacy protocols",
+            USENIX Security 2021: the maximal gain attack (MGA), for one message a user.
+        """
+        if not self.codes * targets.size <= _MOST_FORGED:
+            raise ValueError(
+                f"{self.codes:,} codes and {targets.size} targets are too many to look through"
+            )
+        supported = np.zeros(self.codes, np.int64)
+        for target in targets.tolist():
+            weights, _ = self.weights(target)
+            supported += weights == weights.max()  # a code that supports its holder is likelier
+        best = np.flatnonzero(supported == supported.max())
+        chosen = best[rng.generator().integers(best.size, size=users)]
+        return np.bincount(chosen, minlength=self.codes).astype(np.int64)
+
+    def scattered(self, users: int, rng: SeededRandom) -> Counts:
+        """The collector's state after uniform random reports, whatever anybody holds.
+
+        Args:
+            users: how many send one.
+            rng: repeatable randomness.
+
+        Source: as `forged`; the random perturbed-value attack (RPA).
+        """
+        even = np.full(self.codes, 1 / self.codes)
+        return np.asarray(rng.generator().multinomial(users, even), np.int64)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Kinds, Messages
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.randomness import RandomSource
+from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.sparse_bits import Indices
 
 Memberships = Mapping[tuple[bool, bool], int]
@@ -58,6 +58,35 @@ class SetReports(SeveralMessages):
     def support(self, counts: Counts) -> Counts:
         """The counts themselves: every message supports the value that it names."""
         return np.asarray(counts, np.int64)
+
+    @property
+    def largest_set(self) -> int:
+        """The most values that any set holds."""
+        return self.domain_size
+
+    def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:
+        """As `FrequencyOracle.forged`: all targets, and others up to the usual number of values.
+
+        Source: as there, for optimised unary encoding: so that the number of a report's values
+            does not give it away.
+        """
+        counts, source = np.zeros(self.domain_size, np.int64), rng.generator()
+        held = min(targets.size, self.largest_set)
+        # Liars agree on who takes which, where a set does not hold them all.
+        each, left = divmod(users * held, targets.size)
+        counts[targets] = each + (np.arange(targets.size) < left)
+        others = np.delete(np.arange(self.domain_size), targets)
+        padding = max(round(self.messages) - held, 0)
+        if others.size:
+            chance = min(padding / others.size, 1.0)
+            counts[others] = source.binomial(users, chance, others.size)
+        return counts
+
+    def scattered(self, users: int, rng: SeededRandom) -> Counts:
+        # Of all sets that may be sent, each value is in as many.
+        chance = 0.5 if self.largest_set == self.domain_size else self.messages / self.domain_size
+        drawn = rng.generator().binomial(users, chance, self.domain_size)
+        return np.asarray(drawn, np.int64)
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """Two inputs' exact laws of what tells them apart, for any domain size.

@@ -143,6 +143,10 @@ class SubsetSelection(SetReports):
         return float(self.subset_size)
 
     @property
+    def largest_set(self) -> int:
+        return self.subset_size
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
             "local",

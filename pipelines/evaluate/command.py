@@ -14,6 +14,7 @@ not see this folder either.
 
 _STUDIES = {
     "histogram": "errors of histograms",
+    "poisoning": "what liars do to histograms, and what can be done about it",
     "heavy-hitters": "what searches for undeclared strings find",
     "mean": "errors of means, and what one report gives away",
     "vector-mean": "errors of many means at once, predicted and measured",

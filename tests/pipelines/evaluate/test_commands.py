@@ -20,14 +20,14 @@ from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES
 from pipelines.evaluate.studies import dp_sgd, mean, vector_mean
-from pipelines.evaluate.systems import gradients, histograms, means, rows
+from pipelines.evaluate.systems import gradients, histograms, liars, means, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
 from pipelines.options import flag
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "heavy-hitters", "mean", "vector-mean", "train"]
+STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "vector-mean", "train"]
 MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, Command] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
 
 NAMES = {
     "histogram": [*histograms.SYSTEMS, *histograms.SETS, "normal:N,D"],
+    "poisoning": [*histograms.SYSTEMS, *liars.ATTACKS, "normal:N,D"],
     "heavy-hitters": fitting.SYSTEMS,
     "mean": [*means.MEANS, *means.PUBLISHED, *mean.SETS, "nm-em", "nm-ems"],
     "vector-mean": [
@@ -147,6 +148,11 @@ BEGUN = {
         "--systems grr@local laplace --data zipf:1000,5,1 --epsilons 0.5 1 --repetitions 2",
         ["--seed 1", "--honest-share 0.9", "--deltas 1e-7", "--max-messages 2"],
     ),
+    "poisoning": (
+        "--systems grr@local oue@local --data zipf:1000,5,1 --epsilons 0.5 1 --repetitions 2 "
+        "--attacks none input target",
+        ["--liars 0.1", "--targets 2", "--attacks input"],
+    ),
     "heavy-hitters": (
         "--systems pem@local --epsilons 6 --top 5 --data zipf:2000,5,1.2 --repetitions 2 "
         "--alphabet digits abcdef --max-length 4",
@@ -209,6 +215,7 @@ def overruled(words: list[str], changed: list[str]) -> list[str]:
 
 GOOD = {
     "histogram": "--systems sh --data zipf:1000,20,1 --epsilons 1",
+    "poisoning": "--systems grr@local --data zipf:1000,20,1 --epsilons 1",
     "heavy-hitters": "--epsilons 1 --data zipf:1000,10",
     "mean": "--systems pm --epsilons 1 --data uniform:100 --ns 10",
     "vector-mean": "--systems multi_hm --epsilons 1 --data gauss:50,6,0.3,0.25 --ns 10",
@@ -234,6 +241,9 @@ GOOD = {
         ("histogram", "--bound tight", "invalid choice"),
         ("histogram", "--output log.txt/out", "--output: cannot write"),
         ("histogram", "--banana", "unknown: --banana"),
+        ("poisoning", "--attacks magic", "or 'target', not 'magic'"),
+        ("poisoning", "--liars 1", "--liars must be a number less than 1"),
+        ("poisoning", "--targets 0", "--targets must be a number of at least 1"),
         ("heavy-hitters", "--alphabet é", "--alphabet: an alphabet is made of ASCII"),
         ("heavy-hitters", "--top 0", "--top must be a number of at least 1"),
         ("heavy-hitters", "--max-length 1000", "--max-length must be a number of at most 256"),
