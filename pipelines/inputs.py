@@ -19,7 +19,7 @@ from pipelines.errors import RequestError, reason
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
 
-_LARGEST_DOMAIN_FILE = 1 << 28  # bytes
+LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
 
@@ -227,13 +227,13 @@ def _domain_lines(path: str) -> tuple[str, ...]:
     """The lines of a domain file, each a value of its own."""
     try:
         with FileSystems.open(path) as stream:
-            raw = stream.read(_LARGEST_DOMAIN_FILE + 1)
+            raw = stream.read(LARGEST_DOMAIN_FILE + 1)
     except (OSError, BeamIOError, ValueError):
         raise RequestError(
             f"--domain: {path} is neither LOW..HIGH nor a file that can be read"
         ) from None
-    if len(raw) > _LARGEST_DOMAIN_FILE:
-        raise RequestError(f"--domain: {path} is larger than {_LARGEST_DOMAIN_FILE >> 20} MiB")
+    if len(raw) > LARGEST_DOMAIN_FILE:
+        raise RequestError(f"--domain: {path} is larger than {LARGEST_DOMAIN_FILE >> 20} MiB")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""What a path means, wherever the command was typed: a plan's are beside the plan's own file.
+"""What a path means, wherever the command was typed, and what makes a name outlive a power cut.
 
-A path that meant another place in another folder would begin a second ledger with a full budget,
-or tell that a release which stands was never made.
+A plan's paths are beside the plan's own file: one that meant another place in another folder would
+begin a second ledger with a full budget, or tell that a release which stands was never made.
 """
 
 from __future__ import annotations
@@ -45,3 +45,26 @@ def beside(folder: str, path: str) -> str:
     if posixpath.normpath(name or ".").startswith(".."):
         raise ValueError(f"{path} leaves the bucket of {folder}")
     return f"{scheme}://{bucket}{inside.rstrip('/')}"
+
+
+def flush(path: str) -> None:
+    """Make a file's content, or the names in a folder, outlive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: str) -> list[str]:
+    """Make a folder and those around it.
+
+    Returns:
+        The folders whose names have changed by it, to be flushed once more has been put there: the
+        folder itself, and upwards to the one that was there before.
+    """
+    changed = [folder]
+    while not os.path.lexists(changed[-1]):
+        changed.append(os.path.dirname(changed[-1]))
+    os.makedirs(folder, exist_ok=True)
+    return changed

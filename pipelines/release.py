@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
+from pipelines.paths import flush, make_folders
 from transforms.progress import tally
 
 # Readers take a folder without a statement for no release, so it is written last.
@@ -144,12 +145,14 @@ def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -
     _require_mine(folder)
     target = os.path.realpath(folder)  # behind a link, it is the folder itself that is replaced
     parent, name = os.path.split(target)
-    os.makedirs(parent, exist_ok=True)
+    changed = make_folders(parent)
     partial = tempfile.mkdtemp(prefix=_partial(name), dir=parent)
     try:
         for file, data in content.items():
             _write_through(os.path.join(partial, file), data)
         os.chmod(partial, 0o755)  # mkdtemp keeps others out; a release is to be read
+        for inside, _, _ in os.walk(partial):
+            flush(inside)
         try:
             os.rename(partial, target)  # fails if someone put files there meanwhile
         except OSError:
@@ -158,6 +161,9 @@ def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+    # What the ledger will call published must not be gone after a power cut.
+    for outside in changed:
+        flush(outside)
 
 
 def _write_through(path: str, data: bytes) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.ledger.entries import VERSION, Entry, damaged, decoded, newer
 from pipelines.ledger.store import Snapshot
+from pipelines.paths import flush
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
 _HEADER = 100  # bytes
@@ -80,7 +81,7 @@ class SqliteStore:
                 return False
             finally:
                 os.unlink(partial)
-            _flush_folder(folder)
+            flush(folder)
         except OSError as error:
             raise RequestError(f"--ledger: cannot begin {self.where}: {reason(error)}") from None
         return True
@@ -200,20 +201,7 @@ def _fill(path: str) -> None:
     umask = os.umask(0)
     os.umask(umask)
     os.chmod(path, 0o666 & ~umask)  # mkstemp keeps others out, who may share the budget
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _flush_folder(folder: str) -> None:
-    """Make a new name in a folder outlive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush(path)
 
 
 def _quoted(path: str) -> str:

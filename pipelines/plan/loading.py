@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,22 @@ from pipelines.plan.source_lines import Place, SourceLines
 from pipelines.requests import must
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
+
+# What YAML 1.1 takes for a number or a truth, and YAML 1.2 and most readers for something else.
+_AMBIGUOUS = re.compile(
+    r"(?i:on|off|yes|no)|[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|[-+]?0[\d_]+(\.\d*)?"
+    r"|[-+]?0[box][\da-fA-F_]+|[-+]?\d[\d_]*_[\d_.]*"
+)
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's scalars: a date is a text; what two versions read differently is refused."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (so PyYAML names and reads it)
+        first: [rule for rule in rules if rule[0] != f"{_TAG}timestamp"]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def load(path: str) -> Plan:
@@ -74,7 +91,7 @@ def _read(path: str) -> str:
 def _composed(path: str, text: str) -> yaml.Node | None:
     """The document as nodes, which know their lines."""
     try:
-        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
         return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -86,7 +103,7 @@ def _composed(path: str, text: str) -> yaml.Node | None:
 
 def _built(path: str, root: yaml.Node) -> Any:
     """The document as lists, mappings and scalars."""
-    loader = yaml.SafeLoader("")
+    loader = _Loader("")
     try:
         return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
@@ -112,11 +129,22 @@ def _mappings(path: str, root: yaml.Node) -> Iterator[yaml.MappingNode]:
                 f"{path}, line {line}: plans have no aliases (& and *); write it out"
             )
         seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            _require_plain(path, node)
         if isinstance(node, yaml.MappingNode):
             yield node
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
+
+
+def _require_plain(path: str, node: yaml.ScalarNode) -> None:
+    """Refuse what is a number to one reader of YAML and a text to another."""
+    if node.style is None and _AMBIGUOUS.fullmatch(node.value):
+        raise RequestError(
+            f"{path}, line {node.start_mark.line + 1}: {node.value} is a number or a truth to some "
+            'readers of YAML, and not to others; quote a text ("yes"), write a number plainly (10)'
+        )
 
 
 def _require_distinct(path: str, mapping: yaml.MappingNode) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
-from pipelines.inputs import Source, Telemetry
+from pipelines.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.registry import find
@@ -148,9 +148,14 @@ def _digest(file: str) -> str | None:
     """What a file holds; None if it is none, as with ranges of integers."""
     try:
         with FileSystems.open(file) as stream:
-            return hashlib.sha256(stream.read()).hexdigest()
+            content = stream.read(LARGEST_DOMAIN_FILE + 1)  # some files never end
     except (OSError, BeamIOError, ValueError):
         return None
+    if len(content) > LARGEST_DOMAIN_FILE:
+        raise RequestError(
+            f"{file} is larger than {LARGEST_DOMAIN_FILE >> 20} MiB: no declared values"
+        )
+    return hashlib.sha256(content).hexdigest()
 
 
 def public_seed(plan: Plan, window: str) -> int:

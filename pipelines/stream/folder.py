@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import RequestError
+from pipelines.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.intake import Note
 
@@ -52,11 +53,7 @@ def locked(folder: Path) -> int:
     return lock
 
 
-def flush(folder: str) -> None:
+def flush_all(folder: str) -> None:
     """Make what is in a folder outlive a power cut."""
     for path in [*(p for p in Path(folder).iterdir() if p.is_file()), Path(folder)]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush(str(path))

@@ -11,8 +11,9 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 
+from pipelines.paths import flush
 from pipelines.stream import intake
-from pipelines.stream.folder import flush, joined, kept
+from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
 from transforms.once_per_window import merge
@@ -74,7 +75,7 @@ class State(Memory):
         name = f"batch-{number}"
         # Files first, then the name, then the database: a cut at any point leaves a batch whole or
         # not begun.
-        flush(folder)
+        flush_all(folder)
         os.rename(folder, self.folder / name)
         flush(str(self.folder))
         mine = kept(notes, name)
@@ -199,7 +200,7 @@ class State(Memory):
         for start in (start for start in starts if len(seen.get(start, [])) > self._most_digests):
             name = f"digests-{number}-{start}"
             size = merge(seen[start], str(self.folder / name))
-            flush(str(self.folder))
+            flush_all(str(self.folder))
             with self.change() as database:
                 gone = (start, intake.DIGESTS)
                 database.execute("DELETE FROM notes WHERE start = ? AND kind = ?", gone)

@@ -156,7 +156,7 @@ HOURS = ("2026-11-20T1300", "2026-11-20T1400")
 def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
     put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
     put(PLAN, STREAM.encode())
-    with pytest.raises(RequestError, match="line 10: stream.state: it is a folder on this machine"):
+    with pytest.raises(RequestError, match="it is a folder on this machine"):
         load(PLAN)
     put(PLAN, STREAM.replace("state: state", f"state: {Path('state').absolute()}").encode())
     begins = datetime(2026, 11, 20, 13, tzinfo=timezone.utc)

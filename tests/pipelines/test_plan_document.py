@@ -287,3 +287,35 @@ def test_what_promises_nothing_has_no_price(
     monkeypatch.setattr(PlanJob, "losses", alike)
     with pytest.raises(RequestError, match=r"^ledger: a release without a guarantee has no price"):
         check(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "written_so",
+    ["010", "1:30", "on", "Yes", "NO", "0x1F", "0b11", "1_000", "-0o17", "1:30.5"],
+)
+def test_what_readers_of_yaml_disagree_on_is_refused_with_its_line(
+    tmp_path: Path, written_so: str
+) -> None:
+    for old in ("version: 2", "merge_small: false"):
+        text = PLAN.replace(old, f"{old.partition(':')[0]}: {written_so}")
+        if text == PLAN:
+            text = PLAN.replace("version: 2", f"version: 2\nmerge_small: {written_so}")
+        with pytest.raises(RequestError, match=r"line [23]: .* some readers of YAML"):
+            load(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-11-20", "1e3", "0.5", "yes please", "0", "12", "true", "y", "n"]
+)
+def test_what_all_readers_of_yaml_agree_on_is_read(tmp_path: Path, value: str) -> None:
+    text = PLAN.replace("version: 2", f"version: 2\nschedule: {value}")
+    with pytest.raises(RequestError) as refusal:
+        load(written(tmp_path, text))
+    assert "readers of YAML" not in str(refusal.value)
+    assert "line 3: schedule" in str(refusal.value)
+
+
+def test_a_file_of_declared_values_that_never_ends_ends_at_a_limit(tmp_path: Path) -> None:
+    plan = load(written(tmp_path, PLAN.replace("domain: 1..50", "domain: /dev/zero")))
+    with pytest.raises(RequestError, match=r"/dev/zero is larger than 256 MiB"):
+        mark(plan)

@@ -120,7 +120,9 @@ def test_no_failed_write_leaves_anything(tmp_path: Path, monkeypatch: pytest.Mon
                 break
             except (OSError, RequestError):
                 pass
-        assert list(tmp_path.iterdir()) == []
+        # Once it has its name it stands whole: a ledger finds it, and counts it.
+        assert list(tmp_path.iterdir()) in ([], [tmp_path / "out"])
+        assert release.holds_release(str(tmp_path / "out")) == (tmp_path / "out").exists()
         failed += 1
     assert failed >= 10  # three files, opened and synced, and the folder around them
     assert release.holds_release(str(tmp_path / "out"))
@@ -276,3 +278,31 @@ def attempt(name: str) -> bool:
     except TakenError:
         return False
     return True
+
+
+def test_what_is_published_outlives_a_power_cut(tmp_path: Path, monkeypatch) -> None:
+    """Every file and folder is flushed before the rename, and every changed name after it."""
+    target = tmp_path / "a" / "b" / "out"
+    happened: list[tuple[str, str]] = []
+    really_sync, really_rename = os.fsync, os.rename
+
+    def fsync(descriptor: int) -> None:
+        happened.append(("flushed", os.readlink(f"/proc/self/fd/{descriptor}")))
+        really_sync(descriptor)
+
+    def rename(source: str, goal: str) -> None:
+        happened.append(("renamed", source))
+        really_rename(source, goal)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    release.publish(str(target), {"t.parquet": b"1", "city/t.parquet": b"2"}, {"release_id": "x"})
+    kinds = [kind for kind, _ in happened]
+    (at,) = (place for place, kind in enumerate(kinds) if kind == "renamed")
+    partial = happened[at][1]
+    before, after = ([path for _, path in part] for part in (happened[:at], happened[at + 1 :]))
+    inside = ["", "/city", "/t.parquet", "/city/t.parquet", "/statement.json"]
+    assert sorted(before) == sorted(partial + name for name in inside)
+    # A folder's own flush comes after those of what is in it.
+    assert before.index(partial) > before.index(f"{partial}/statement.json")
+    assert after == [str(target.parent), str(target.parent.parent), str(tmp_path)]
