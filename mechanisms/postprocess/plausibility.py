@@ -3,8 +3,10 @@
 Poisoned reports follow no row of the channel. What n honest clients send is a sum of independent
 draws, each from some row, so the count of any set of codes lies, in the order of distributions,
 between Binomial(n, least probability of the set in any row) and Binomial(n, greatest). Counts far
-outside are nobody's population. The test sees what is crude, such as reports that all support one
-value; reports that imitate a population of the attacker's choice it cannot tell from one.
+outside are nobody's population. What honest clients draw without a look at their value, such as the
+hash function or the level of a tree, has one law whatever they hold: whoever chooses it for what it
+supports shows at once. Reports that imitate a population of the attacker's choice the test cannot
+tell from one; for k-ary response that is all there is to imitate.
 
 Source: Cheu, Smith, Ullman, "Manipulation attacks in local differential privacy", IEEE S&P 2021,
 on what can be forged. Stochastic dominance of sums of independent trials: Shaked, Shanthikumar,
@@ -28,9 +30,10 @@ _ROUNDING = 1e-9  # relative: probabilities are exact rationals, rounded to doub
 def chance(mechanism: Mechanism, counts: Counts) -> float:
     """How likely counts as far out as these are, at the very most.
 
-    Of each value it looks at how many reports support it, where reports support values; else, of
-    channels small enough, at each code and at each run of codes from the first. All that is
-    looked at is paid for (union bound).
+    Of hashed reports it looks at how many support each value, and how many there are of each hash
+    function and of each code; of those of a tree's levels, at how many each level has; else, of
+    channels small enough, at each code and at each run of codes from the first. All that is looked
+    at is paid for (union bound).
 
     Args:
         mechanism: what the clients were to run.
@@ -50,18 +53,34 @@ def chance(mechanism: Mechanism, counts: Counts) -> float:
     counts = np.asarray(counts)
     match mechanism:
         case Levels():
-            return _least([chance(mechanism.oracle, row) for row in mechanism.divided(counts)])
+            rows, drawn = mechanism.divided(counts), np.array(mechanism.shares)
+            law = drawn / drawn.sum()
+            sizes = _tail(rows.sum(axis=1), int(counts.sum()), law, law)
+            return _least([sizes, *(chance(mechanism.oracle, row) for row in rows)])
         case PublicGroups():
             return _least([chance(mechanism.mechanism, row) for row in mechanism.parts(counts)])
         case LinearHash():
-            low, high = np.array(mechanism.other), np.array(mechanism.keep)
-            return _tail(mechanism.support(counts), int(counts.sum()), low, high)
+            return _hashed(mechanism, counts)
     size = mechanism.inputs * mechanism.codes
     if mechanism.messages != 1 or not size <= _LARGEST_CHANNEL:
         return 1.0
     low, high = _extremes(mechanism)
     seen = np.concatenate([counts, np.cumsum(counts)])
     return _tail(seen, int(counts.sum()), low, high)
+
+
+def _hashed(mechanism: LinearHash, counts: Counts) -> float:
+    """How likely the supports of values, the hash functions and the codes are at the very most."""
+    ends = [(mechanism.support(counts), mechanism.other, mechanism.keep)]
+    if mechanism.digits > 1 and mechanism.codes <= _LARGEST_CHANNEL:
+        each = 1 / mechanism.points  # a function is drawn whatever the value
+        drawn = counts.reshape(mechanism.points, -1).sum(axis=1)
+        miss = (1 - mechanism.keep) / (mechanism.hash_range - 1)
+        ends += [(drawn, each, each), (counts, each * miss, each * mechanism.keep)]
+    seen, low, high = zip(*ends, strict=True)
+    sizes = [part.size for part in seen]
+    laws = np.repeat(low, sizes), np.repeat(high, sizes)
+    return _tail(np.concatenate(seen), int(counts.sum()), *laws)
 
 
 def _least(chances: list[float]) -> float:

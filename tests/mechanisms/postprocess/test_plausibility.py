@@ -38,6 +38,9 @@ def test_honest_clients_are_not_doubted_whatever_they_hold(name: str) -> None:
     for size in (1, 40, 5000):
         populations = [np.zeros(size, int), np.full(size, last), np.arange(size) % (last + 1)]
         for cells in populations * 6:
+            if isinstance(mechanism, Levels):  # whose clients draw their level before they look
+                groups = mechanism.draw(size, rng)
+                cells = groups * mechanism.oracle.inputs + cells % mechanism.oracle.inputs
             counts = mechanism.count(mechanism.perturb(cells, rng))
             assert chance(mechanism, counts) >= FALSE_ALARM
 
@@ -63,6 +66,25 @@ def test_hashes_that_all_support_one_value_are_doubted() -> None:
     forged[np.flatnonzero(counts)[supporting == 1]] = 8
     assert forged.max() < 10 * forged[forged > 0].mean()
     assert chance(mechanism, forged) < FALSE_ALARM
+
+
+def test_hashes_that_are_chosen_for_what_they_support_are_doubted() -> None:
+    """Three liars in a hundred, for ten values: no value's support is out of reach, but the hashes."""
+    mechanism, rng = MECHANISMS["olh"], SeededRandom(9)
+    honest = mechanism.count(mechanism.perturb(np.arange(97_000) % 300, rng))
+    forged = mechanism.forged(np.arange(10), 3000, rng)
+    assert chance(mechanism, honest) >= FALSE_ALARM
+    assert chance(mechanism, honest + forged) < FALSE_ALARM
+
+
+def test_liars_who_crowd_a_level_are_doubted() -> None:
+    mechanism, rng = MECHANISMS["levels"], SeededRandom(10)
+    assert isinstance(mechanism, Levels)
+    cells = mechanism.draw(40_000, rng) * 16 + np.arange(40_000) % 16
+    honest = mechanism.count(mechanism.perturb(cells, rng))
+    crowd = mechanism.count(mechanism.perturb(np.arange(2000) % 16, rng))  # of the first level
+    assert chance(mechanism, honest) >= FALSE_ALARM
+    assert chance(mechanism, honest + crowd) < FALSE_ALARM
 
 
 def test_a_push_spread_over_many_codes_is_doubted() -> None:
