@@ -63,7 +63,7 @@ bench: $(READY)  ## measure, side by side with the peers
 # because nothing else here needs it.
 lock:  ## pin again what pyproject.toml asks for (needs uv)
 	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test \
-	  --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock pyproject.toml
 
 clean:  ## remove all that make made
@@ -87,5 +87,5 @@ $(LOCKED): requirements.lock
 	  { echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing the pinned packages into $(VENV) (a minute or two, once)"
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	@touch $@
