@@ -103,11 +103,11 @@ def run_beam(
         FailedError: the job failed elsewhere, or was cancelled.
         Exception: it failed here, with whatever its steps raised.
     """
+    reset()  # first of all: what an earlier run has counted explains nothing of this one
     try:
         pipeline = beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
         raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
-    reset()
     pipeline | job
     with progress(screen, rows) as follow:
         result = _submitted(pipeline)

@@ -306,3 +306,20 @@ def test_what_is_published_outlives_a_power_cut(tmp_path: Path, monkeypatch) -> 
     # A folder's own flush comes after those of what is in it.
     assert before.index(partial) > before.index(f"{partial}/statement.json")
     assert after == [str(target.parent), str(target.parent.parent), str(tmp_path)]
+
+
+def test_in_a_store_a_claim_that_stays_is_no_failure(monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "delete", _unanswered)
+        release.publish(BUCKET, FILES, STATEMENT)
+    assert release.holds_release(BUCKET)
+    release.publish(BUCKET, FILES, STATEMENT)  # whoever tries again takes it down
+    assert sorted(MemoryFileSystem.objects) == sorted(
+        f"{BUCKET}/{name}" for name in [*FILES, "statement.json"]
+    )
+    with pytest.raises(RequestError, match="already holds a release"):
+        release.require_vacant(BUCKET)
+
+
+def _unanswered(*_: object) -> None:
+    raise OSError(5, "the store does not answer")

@@ -10,10 +10,12 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
 from rich.console import Console
 
+from pipelines.claims import TAKEN
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.requests import request
 from pipelines.run import beam_options, run_beam
+from transforms.progress import LOST, live, tally
 
 ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
 
@@ -203,3 +205,11 @@ def _run_as_beam_does() -> None:
     pipeline = beam.Pipeline(options=beam_options([]))
     pipeline | _chain()
     pipeline.run()
+
+
+@pytest.mark.parametrize("name", [TAKEN, LOST])
+def test_what_an_earlier_run_counted_explains_nothing(name: str) -> None:
+    tally(name, 1)
+    with pytest.raises(RequestError, match="Unexpected pipeline runner: Walker"):
+        run_beam(beam.Create([1]), beam_options(["--runner", "Walker"]), Console(), 1)
+    assert live() == {}

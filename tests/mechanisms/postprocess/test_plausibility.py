@@ -69,7 +69,7 @@ def test_hashes_that_all_support_one_value_are_doubted() -> None:
 
 
 def test_hashes_that_are_chosen_for_what_they_support_are_doubted() -> None:
-    """Three liars in a hundred, for ten values: no value's support is out of reach, but the hashes."""
+    """Three liars in a hundred, for ten values: no support is out of reach, but the hashes are."""
     mechanism, rng = MECHANISMS["olh"], SeededRandom(9)
     honest = mechanism.count(mechanism.perturb(np.arange(97_000) % 300, rng))
     forged = mechanism.forged(np.arange(10), 3000, rng)
