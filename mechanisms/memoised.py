@@ -35,9 +35,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import PermanentRandom, Words
 from mechanisms.wire import fingerprint as plans
 from mechanisms.wire.design import described
-from mechanisms.wire.report import MOST_METRICS
-
-SECRET = 32  # bytes
+from mechanisms.wire.identity import require_sender
 
 # Two uses of one secret must never meet in one stream. The number changes with whatever makes an
 # old secret give other messages: then every user's value is randomised, and paid for, once more.
@@ -83,15 +81,7 @@ class MemoisedClient:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        if not len(self.secret) == SECRET:
-            raise ValueError(f"secret must have {SECRET} bytes, not {len(self.secret)}")
-        if not len(self.fingerprint) == plans.SIZE:
-            raise ValueError(
-                f"fingerprint must have {plans.SIZE} bytes, not {len(self.fingerprint)}"
-            )
-        require_integer("metric", self.metric)
-        if not 0 <= self.metric < MOST_METRICS:
-            raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {self.metric}")
+        require_sender(self.secret, self.fingerprint, self.metric)
 
     def report(self, cells: ArrayLike) -> Messages:
         """The messages of some cells: equal cells get equal messages, today and next year.

@@ -20,6 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.channel import require_integer
 from mechanisms.wire import fingerprint as plans
 from mechanisms.wire.report import MOST_METRICS
 
@@ -28,6 +29,26 @@ SECRET = 32  # bytes
 # Other words for other uses of one secret: no two of its keys may ever meet.
 _OF_DEVICE, _OF_USERS = b"hushbeam id of a device 1", b"hushbeam ids of users 1"
 _DIGESTS, _DRAW = b"hushbeam user digests 1", b"hushbeam draw of a metric 1"
+
+
+def require_sender(secret: bytes, fingerprint: bytes, metric: int) -> None:
+    """Refuse what cannot be a sender's secret, or what that is used for.
+
+    Args:
+        secret: 32 bytes.
+        fingerprint: of a plan, 16 bytes.
+        metric: its place in the plan.
+
+    Raises:
+        ValueError: one of them is of another length, or out of range. The message holds none.
+    """
+    if not len(secret) == SECRET:
+        raise ValueError(f"secret must have {SECRET} bytes, not {len(secret)}")
+    if not len(fingerprint) == plans.SIZE:
+        raise ValueError(f"fingerprint must have {plans.SIZE} bytes, not {len(fingerprint)}")
+    require_integer("metric", metric)
+    if not 0 <= metric < MOST_METRICS:
+        raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {metric}")
 
 
 @dataclass(frozen=True)
@@ -51,14 +72,7 @@ class ReportIds:
     window: str
 
     def __post_init__(self) -> None:
-        if not len(self.secret) == SECRET:
-            raise ValueError(f"secret must have {SECRET} bytes, not {len(self.secret)}")
-        if not len(self.fingerprint) == plans.SIZE:
-            raise ValueError(
-                f"fingerprint must have {plans.SIZE} bytes, not {len(self.fingerprint)}"
-            )
-        if not 0 <= self.metric < MOST_METRICS:
-            raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {self.metric}")
+        require_sender(self.secret, self.fingerprint, self.metric)
 
     @property
     def user_key(self) -> int:
