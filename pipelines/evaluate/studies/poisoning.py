@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms import planner
+from mechanisms.channel import Counts
 from mechanisms.frequency.task import FrequencyTask
+from mechanisms.frequency.unary import Unary
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.choice import publish
@@ -25,7 +27,8 @@ from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS
-from pipelines.evaluate.systems.liars import ATTACKS, AttackedSystem, lines
+from pipelines.evaluate.systems.liars import ATTACKS, AttackedSystem, Targets, lines
+from pipelines.evaluate.systems.whole_reports import sifted
 from pipelines.options import option
 from pipelines.requests import Whole
 
@@ -53,6 +56,9 @@ COLUMNS = pa.schema(
         ("gain_bound", pa.float64()),  # what a statement says of this share of liars
         ("mse", pa.float64()),  # mean squared error of a share as released
         ("mse_recovered", pa.float64()),  # the same after LDPRecover
+        ("gain_sifted", pa.float64()),  # from whole reports of trusted sizes; null where none tells
+        ("mse_sifted", pa.float64()),  # the same
+        ("honest_left_out", pa.float64()),  # the share of honest reports that this costs
         ("warned", pa.bool_()),  # whether a collector's test of the counts would warn
         ("seconds", pa.float64()),  # CPU time of the simulated release
     ]
@@ -63,9 +69,9 @@ class PoisoningOptions(EpsilonOptions):
     """What a person wants attacked."""
 
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
-    attacks: Annotated[tuple[Literal["none", "random", "input", "target"], ...], Once] = option(
-        "what liars do; see below", ("target",), metavar="ATTACK", min_length=1
-    )
+    attacks: Annotated[
+        tuple[Literal["none", "random", "input", "target", "adaptive"], ...], Once
+    ] = option("what liars do; see below", ("target",), metavar="ATTACK", min_length=1)
     liars: float = option("their share of the users", 0.05, metavar="SHARE", gt=0, lt=1)
     targets: Whole = option("values that they push up, drawn at random", 1, metavar="K", ge=1)
 
@@ -88,7 +94,7 @@ def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulat
     truth, liars = population.histogram / n, round(options.liars * n)
 
     def release(rng: SeededRandom) -> dict[str, float]:
-        counts, targets = line.poisoned(
+        counts, targets, honest = line.poisoned(
             mechanism, population.histogram, liars, options.targets, rng
         )
         unbiased, own = mechanism.release(counts, rng, n)
@@ -103,7 +109,19 @@ def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulat
             "mse": float(np.mean((released - truth) ** 2)),
             "mse_recovered": float(np.mean((recovered - truth) ** 2)),
             "warned": chance(mechanism, counts) < DOUBTED,
+            **_sifted(honest, targets, rng),
         }
+
+    def _sifted(honest: Counts, targets: Targets, rng: SeededRandom) -> dict[str, float]:
+        """What whoever sees reports whole makes of their sizes."""
+        if not (isinstance(mechanism, Unary) and line.model == "local"):
+            return {}
+        try:
+            shares, lost = sifted(mechanism, honest, line.attack, targets, liars, rng)
+        except ValueError:
+            return {}
+        gain, error = (shares - truth)[targets].mean(), np.mean((shares - truth) ** 2)
+        return {"gain_sifted": float(gain), "mse_sifted": float(error), "honest_left_out": lost}
 
     attacked = line.attack != "none"
     known = {
@@ -148,6 +166,7 @@ attacks ({", ".join(ATTACKS)}), of Cao, Jia, Gong (USENIX Security 2021):
   input    each liar states a target, and reports it as honest users do (RIA)
   target   each liar sends a report that supports as many targets as any does (MGA), of the usual
            size, or of the most messages that any client may send
+  adaptive the same, of unary reports whose sizes are drawn as honest ones come
 
 data:
   normal:N,D       N values of a normal law in D equal bins over four standard deviations either way

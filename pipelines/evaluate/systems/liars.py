@@ -47,9 +47,11 @@ ATTACKS: Mapping[str, Reports] = {
     "random": _random,
     "input": _input,
     "target": _target,
+    "adaptive": _target,  # which differs in single reports alone
 }
 """Name -> what liars send; the names of Cao, Jia, Gong (USENIX Security 2021) are, but for none:
-random perturbed-value attack (RPA), random item attack (RIA), maximal gain attack (MGA)."""
+random perturbed-value attack (RPA), random item attack (RIA), maximal gain attack (MGA); and one
+whose reports are as large as honest ones (Li, Li, Wang, Sun, 2025: adaptive pattern attack)."""
 
 
 class Poisoned(NamedTuple):
@@ -58,10 +60,12 @@ class Poisoned(NamedTuple):
     Attributes:
         counts: (codes,).
         targets: the values that liars push up.
+        honest: (d,) how many honest users hold each value.
     """
 
     counts: Counts
     targets: Targets
+    honest: Counts
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,11 @@ class AttackedSystem(Line):
         source = rng.generator()
         targets = np.sort(source.choice(histogram.size, size, replace=False)).astype(np.int64)
         if self.attack == "none":
-            return Poisoned(oracle.simulate(histogram, rng), targets)
+            return Poisoned(oracle.simulate(histogram, rng), targets, histogram)
         lying = source.multivariate_hypergeometric(histogram, liars, method="marginals")
-        honest = oracle.simulate(histogram - lying, rng)
-        return Poisoned(honest + ATTACKS[self.attack](oracle, targets, liars, rng), targets)
+        honest = histogram - lying
+        counts = oracle.simulate(honest, rng) + ATTACKS[self.attack](oracle, targets, liars, rng)
+        return Poisoned(counts, targets, honest)
 
 
 def lines(names: Sequence[str], attacks: Sequence[str]) -> list[AttackedSystem]:

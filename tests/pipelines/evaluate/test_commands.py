@@ -241,7 +241,7 @@ GOOD = {
         ("histogram", "--bound tight", "invalid choice"),
         ("histogram", "--output log.txt/out", "--output: cannot write"),
         ("histogram", "--banana", "unknown: --banana"),
-        ("poisoning", "--attacks magic", "or 'target', not 'magic'"),
+        ("poisoning", "--attacks magic", "not 'magic'"),
         ("poisoning", "--liars 1", "--liars must be a number less than 1"),
         ("poisoning", "--targets 0", "--targets must be a number of at least 1"),
         ("heavy-hitters", "--alphabet é", "--alphabet: an alphabet is made of ASCII"),

@@ -35,3 +35,19 @@ def test_gains_are_those_of_the_closed_forms(run, unseen, workspace, system: str
     assert gains["target"] > gains["input"] + 0.05  # what no lie about a value comes to
     assert attacks["none"]["liars"] == attacks["none"]["gain_bound"] == 0
     assert attacks["target"]["gain_bound"] == pytest.approx(LIARS / mechanism.contrast)
+
+
+def test_sizes_give_padded_reports_away_and_adaptive_ones_not(run, unseen, workspace) -> None:
+    """A target's standard error is 0.0043, of 200,000: 0.027 is 6.2 of them; 5 % gain 0.2."""
+    asked = ["--systems", "oue@local", "--attacks", "none", "input", "target", "adaptive"]
+    words = ["--epsilons", "1", "--repetitions", "1", "--jobs", "1", "--data", "zipf:200000,20,1"]
+    outcome = run(["evaluate", "poisoning", *asked, *words, "--targets", "2", "--output", "out"])
+    assert outcome.code == 0, outcome.said
+    found = {row["attack"]: row for row in pq.read_table("out/results.parquet").to_pylist()}
+    assert abs(found["none"]["gain_sifted"]) < 0.027
+    assert abs(found["target"]["gain_sifted"]) < 0.027
+    assert 0.03 < found["target"]["honest_left_out"] < 0.3
+    for blind in ("input", "adaptive"):
+        assert abs(found[blind]["gain_sifted"] - found[blind]["gain"]) < 0.04
+        assert found[blind]["honest_left_out"] < 0.3
+    assert found["adaptive"]["gain_sifted"] > 0.1
