@@ -40,7 +40,7 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
         {"kind": "histogram", "column": "value", "domain": str(domain)},
         {"kind": "heavy-hitters", "column": "value", "max_length": 4},
         {"kind": "mean", "column": "real", "bounds": "0,10"},
-        {"kind": "distribution", "column": "real", "bounds": "0,10", "unusable": "count"},
+        {"kind": "distribution", "column": "real", "bounds": "0,10"},
     ]
     plan = Plan(
         collection="device", version=1, input="x", output="y", epsilon=16, model="local",
