@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.learning.absent import filled
 
 
 class Error(NamedTuple):
@@ -58,7 +59,7 @@ class Baseline:
                 beyond; or classes 0 .. classes - 1.
         """
         if self.classes is None:
-            clipped: Floats = np.clip(np.asarray(targets, np.float64), -1, 1)
+            clipped: Floats = np.clip(filled(np.asarray(targets, np.float64)), -1, 1)
             return np.column_stack([(clipped + 1) / 2, clipped**2])
         asked: NDArray[Any] = np.arange(1, self.classes)
         return np.asarray(np.asarray(targets)[:, None] == asked, np.float64)

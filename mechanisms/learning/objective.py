@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from mechanisms.channel import Floats
+from mechanisms.learning.absent import filled
 from mechanisms.learning.scores import Numbers, ScoreLoss
 from mechanisms.randomness import RandomSource
 
@@ -187,7 +188,7 @@ class Objective(ABC):
 
     def errors(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Numbers:
         """(n,) squared errors of predicted numbers; of classes, 1 for a wrong one."""
-        return self.loss.errors(self.scores(weights, rows), targets)
+        return self.loss.errors(self.scores(weights, rows), filled(targets))
 
     def objective(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> float:
         """The mean loss of one row or more, with the penalty."""

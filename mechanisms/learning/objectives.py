@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats, require_integer
+from mechanisms.learning.absent import slopes
 from mechanisms.learning.objective import Layer, Objective
 from mechanisms.learning.scores import CrossEntropy, HingeLoss, LogLoss, Numbers, Square
 from mechanisms.randomness import RandomSource
@@ -51,7 +52,7 @@ class Linear(Objective):
         return np.asarray(rows @ self.matrices(weights, rows)[0])
 
     def layers(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> list[Layer]:
-        return [Layer(rows, self.loss.slopes(self.scores(weights, rows), targets))]
+        return [Layer(rows, slopes(self.loss, self.scores(weights, rows), targets))]
 
     def fit_exactly(self, rows: Numbers, targets: ArrayLike, begin: Floats | None = None) -> Floats:
         """As `Objective.fit_exactly`; from 0 by default."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Messages
+from mechanisms.learning.absent import filled
 from mechanisms.learning.baseline import variance_of
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.schedule import SPREAD
@@ -109,16 +110,14 @@ class Opening:
         """The whole client: targets to messages about them and their squares.
 
         Args:
-            targets: (n,) numbers; those outside [-1, 1] count as the bound they are beyond.
+            targets: (n,) numbers; those outside [-1, 1] count as the bound they are beyond, and
+                NaN, of rows that cannot be used, as 0.
             rng: the generator of this process.
 
         Returns:
             (m,) uint64 messages.
-
-        Raises:
-            ValueError: a target is not a number. The message never holds it.
         """
-        clipped: Floats = np.clip(np.asarray(targets, np.float64), -1, 1)
+        clipped: Floats = np.clip(filled(np.asarray(targets, np.float64)), -1, 1)
         # Squares lie in [0, 1]: stretched to [-1, 1] they use all of the range that noise is made
         # for.
         return self.mechanism.report(np.column_stack([clipped, 2 * clipped**2 - 1]), rng)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats, require_integer
+from mechanisms.learning.absent import slopes
 from mechanisms.learning.objective import Layer, Objective, by_row
 from mechanisms.learning.scores import CrossEntropy, Numbers, ScoreLoss, Square
 from mechanisms.randomness import RandomSource
@@ -97,8 +98,8 @@ class Perceptron(Objective):
         for matrix in matrices[:-1]:
             inputs.append(self._onward(inputs[-1], matrix))
         # Row by row: see `by_row` for what one row could do to another's rounding.
-        slopes = self.loss.slopes(by_row(inputs[-1], matrices[-1]), targets)
-        layers = [Layer(inputs[-1], slopes)]
+        last = slopes(self.loss, by_row(inputs[-1], matrices[-1]), targets)
+        layers = [Layer(inputs[-1], last)]
         for entered, matrix in zip(reversed(inputs[:-1]), reversed(matrices[1:]), strict=True):
             # The constant that was put in has no slope to hand back.
             back = by_row(layers[-1].slopes, matrix[:-1].T) * self._steepness(

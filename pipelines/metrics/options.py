@@ -158,21 +158,6 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
         yield f"{column}{equals}", path
 
 
-def left_out(*ways: str) -> Any:
-    """The option `unusable` where absence cannot be hidden yet: rows are left out by default.
-
-    Args:
-        ways: the values that it may have, as patterns.
-    """
-    return option(
-        "a value that is missing, or is none that is asked for. count: its row is left out and "
-        "counted exactly, which nothing protects"
-        + (". fill=VALUE: this value, public knowledge, stands in its place" * (len(ways) > 1)),
-        "count", group=PROMISE, metavar="|".join(("count", *["fill=VALUE"] * (len(ways) > 1))),
-        pattern=f"^({'|'.join(ways)})$",
-    )  # fmt: skip
-
-
 def declared_bounds(default: Any = ...) -> Any:
     """The option `bounds`, required unless a default says what else there is."""
     return option(

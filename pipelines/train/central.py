@@ -16,7 +16,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
-from pipelines.train.options import TrainOptions
+from pipelines.train.options import TrainOptions, rejects
 from pipelines.views.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
@@ -124,7 +124,8 @@ class CentralPlan(ABC):
     @property
     def exactly(self) -> str:
         """What is published as it is."""
-        return f"the number of {self.options.unit}s used, of rows read and of rejects by reason"
+        used = f"the number of {self.options.unit}s used, of rows read"
+        return f"{used} and {rejects(self.options)}"
 
     @abstractmethod
     def training(self) -> dict[str, Any]:
@@ -150,9 +151,14 @@ class CentralPlan(ABC):
             f"changed by a factor of at most {factor(released.epsilon)}, but for outcomes of total "
             f"probability at most {delta:g}. (epsilon = {epsilon:g}, delta = {delta:g}; "
             f"{released.how}.)",
-            f"How many rows were read, and how many {self.options.unit}s could be used, is "
+            f"How many rows were read, and how many {self.options.unit}s {self._used}, is "
             "published as it is: nothing is promised about these numbers.",
         ]
+
+    @property
+    def _used(self) -> str:
+        """What those did who are counted."""
+        return "took part" if self.options.hides else "could be used"
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ from mechanisms.vector.base import VectorMean
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
-from pipelines.train.options import TrainOptions, one_row
+from pipelines.train.options import TrainOptions, another_row, one_row, rejects
 from pipelines.views.wording import counting_on, meaning, upward
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
@@ -163,14 +163,14 @@ class LocalPlan:
     @property
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""
-        return f"{one_row(self.options)} is replaced by any other row that can be used"
+        return f"{one_row(self.options)} is replaced by {another_row(self.options)}"
 
     @property
     def exactly(self) -> str:
         """What is published as it is."""
         return (
             "the number of reports, in all and of each point of the curve, of steps that were "
-            "skipped, of rows read and of rejects by reason"
+            f"skipped, of rows read and {rejects(self.options)}"
         )
 
     @property

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mechanisms.catalog import of_task
 from pipelines.errors import RequestError
-from pipelines.metrics.options import RowOptions, left_out, published
+from pipelines.metrics.options import RowOptions, published
 from pipelines.options import PROMISE, RESULT, flag, option
 from pipelines.requests import AS_TYPED, Count, Delta, Epsilon
 
@@ -147,7 +147,12 @@ class TrainOptions(RowOptions):
         "tau: what a large change exceeds (default: 0.0001)",
         None, group=_AMONG, metavar="T", ge=0,
     )  # fmt: skip
-    unusable: str = left_out("count")
+    unusable: str = option(
+        "a row that lacks a value, or the target. hide: it takes part like any other, with a "
+        "gradient of 0, so that nobody learns whose it was. count: such rows are left out and "
+        "counted exactly, which nothing protects",
+        "hide", group=PROMISE, metavar="hide|count", pattern=r"^(hide|count)$",
+    )  # fmt: skip
     output: str = published("model.json", "model.joblib", "curve.parquet")
     validation: tuple[str, ...] | None = option(
         "Parquet files of public rows with the same columns: how well the model does on them is "
@@ -169,6 +174,16 @@ class TrainOptions(RowOptions):
 def one_row(options: TrainOptions) -> str:
     """What a guarantee is about."""
     return "one row" if options.user_column is None else "the row of one user"
+
+
+def another_row(options: TrainOptions) -> str:
+    """What it may be replaced by."""
+    return "any other row that can be used" + ", or by one that cannot" * options.hides
+
+
+def rejects(options: TrainOptions) -> str:
+    """Of which rows it is counted, beside those that were used, how many there were."""
+    return "of rows without a user" if options.hides else "of rejects by reason"
 
 
 def require_sense(options: TrainOptions) -> None:

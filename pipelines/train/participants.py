@@ -25,7 +25,7 @@ from pipelines.train.central import (
     divided,
     require_room,
 )
-from pipelines.train.options import TrainOptions, one_row
+from pipelines.train.options import TrainOptions, another_row, one_row
 
 _PARTICIPANTS, _EPOCHS, _UPLOAD, _SPEED = 30, 10, 0.1, 0.1
 _BOUND, _THRESHOLD = 1e-3, 1e-4
@@ -90,7 +90,7 @@ class ParticipantsPlan(CentralPlan):
     @property
     def neighbours(self) -> str:
         return (
-            f"{one_row(self.options)} is replaced by any other row that can be used, at the same "
+            f"{one_row(self.options)} is replaced by {another_row(self.options)}, at the same "
             "participant; the numbers of rows that are published stay as they are"
         )
 
@@ -110,7 +110,7 @@ class ParticipantsPlan(CentralPlan):
     def _change(self) -> str:
         alone = self.options.user_column is None
         whose = "any one row been another" if alone else "the rows of any one user been others"
-        return f"had {whose} that can be used"
+        return f"had {whose} that can be used" + ", or none that can" * self.options.hides
 
     def training(self) -> dict[str, Any]:
         selection = self.run.selection

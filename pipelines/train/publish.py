@@ -28,6 +28,7 @@ from transforms.conservation import (
     summed,
 )
 from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest
 from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
@@ -46,15 +47,18 @@ class ReadRows(beam.PTransform):
         job: the request, held against its input.
         telemetry: the files.
         users: the privacy unit, each with one row in the end; None where that is a row.
+        hides: whether rows that cannot be used take part like any other.
     """
 
     job: TrainJob
     telemetry: Telemetry
     users: UserDigest | None = None
+    hides: bool = False
 
     def expand(self, begin: beam.pvalue.PBegin) -> Contributions:
         job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
-        encoder = RowEncoder((*job.schema.attributes, job.schema.target))
+        attributes = (*job.schema.attributes, job.schema.target)
+        encoder = ExampleEncoder(attributes) if self.hides else RowEncoder(attributes)
         columns = encoder.columns | columns_of(None if users is None else users.column)
         return (
             begin
@@ -78,7 +82,7 @@ class PublishModel(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         job = self.job
         users = fresh_digest(job.options.user_column)
-        read = begin | "Rows" >> ReadRows(job, job.telemetry, users)
+        read = begin | "Rows" >> ReadRows(job, job.telemetry, users, job.options.hides)
         public = None
         if job.public is not None:
             public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks

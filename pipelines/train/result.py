@@ -18,10 +18,17 @@ from pipelines.train.comparison import verdict
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib
 from pipelines.train.export import as_json, kind
-from pipelines.views.wording import RAW_ROWS
+from pipelines.views.wording import RAW_ROWS, protected
 
 if TYPE_CHECKING:
     from pipelines.train.job import TrainJob
+
+_HIDDEN = (
+    "a row that lacks any value took part like any other, with a gradient of 0; where it was told "
+    "how wrong a prediction is, it counted as if its target were the middle of the bounds, or the "
+    "first class"
+)
+_LEFT_OUT = "left out, and counted as they are"
 
 MODEL, ESTIMATOR, CURVE = "model.json", "model.joblib", "curve.parquet"
 
@@ -94,7 +101,8 @@ def train_statement(
         "in_words": _in_words(job, trained),
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
         "neighbours": job.plan.neighbours,
-        **counted(trained.n, trained.invalid, tallies, unusable=True),
+        **counted(trained.n, trained.invalid, tallies, unusable=not job.options.hides),
+        "unusable": {"treated": _HIDDEN if job.options.hides else _LEFT_OUT},
         "published_exactly": job.plan.exactly,
         "asked": _request(job),
         "model": {
@@ -117,7 +125,8 @@ def train_statement(
 def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     """What is promised; and before it, that a model is of no use, if it may be so."""
     comparison = trained.comparison
-    words = [*job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
+    first = protected(job.options.unit, job.options.hides, None)
+    words = [first, *job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
     line = verdict(comparison, _measure(job))
     warned = comparison is not None and not comparison.gained
     return [line, *words] if warned else [*words, line]

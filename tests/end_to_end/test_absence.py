@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy import special
 
 from mechanisms.randomness import SeededRandom
+from pipelines import cli
 from pipelines.inputs import Source
 from pipelines.metrics import registry
 from tests.oracles.encoders import encode_table
@@ -82,3 +84,22 @@ def limit(counts: np.ndarray, lower: bool) -> np.ndarray:
     if lower:
         return np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, risk), 0.0)
     return np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - risk), 1.0)
+
+
+@pytest.mark.parametrize("method", ["local", "dp-sgd", "dssgd"])
+def test_a_model_is_of_as_many_rows_whatever_one_of_them_lacks(method, tmp_path, monkeypatch):
+    """What is published exactly is the same: n, the rows left out, and whether there is a model."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for last in (1, 9, None):
+        numbers = table(last).append_column("y", pa.array(range(USERS), pa.int64()))
+        pq.write_table(numbers, f"{last}.parquet")
+        words = ["--input", f"{last}.parquet", "--number", "value=0,4", "--target", "y=0,2000"]
+        words += ["--method", method, "--epsilon", "8", "--output", f"{last}"]
+        words += ["--model", "local"] if method == "local" else []
+        assert cli.main(["train", *words]) == 0
+        statement = json.loads((tmp_path / f"{last}/statement.json").read_text())
+        told.append([statement[name] for name in ("n", "rows_read", "rejects", "unusable")])
+    assert told[0] == told[1] == told[2]
+    assert told[0][1:3] == [USERS, {}]
+    assert method == "local" or told[0][0] == USERS

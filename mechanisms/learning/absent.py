@@ -1,0 +1,38 @@
+"""Targets of rows that cannot be used: NaN among numbers, below 0 among classes.
+
+Such a row takes part like any other. Its gradient is 0 at every model, so a sum of gradients is
+that of the others. Where targets themselves are asked for, it answers as if its own were 0: the
+middle of the bounds, or the first class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # whose baselines ask what is there
+    from mechanisms.learning.scores import Numbers, ScoreLoss
+
+
+def present(targets: ArrayLike) -> NDArray[np.bool_]:
+    """(n,) which targets there are.
+
+    >>> present([0.5, np.nan]).tolist(), present([1, -1]).tolist()
+    ([True, False], [True, False])
+    """
+    array = np.asarray(targets)
+    return ~np.isnan(array) if array.dtype.kind == "f" else array >= 0
+
+
+def filled(targets: ArrayLike) -> NDArray[Any]:
+    """(n,) targets, those that are not there 0."""
+    array = np.asarray(targets)
+    return np.where(present(array), array, array.dtype.type(0))
+
+
+def slopes(loss: ScoreLoss, scores: Numbers, targets: ArrayLike) -> Numbers:
+    """(n, outputs) of a loss, 0 where there is no target."""
+    found, there = loss.slopes(scores, filled(targets)), present(targets)
+    return found if there.all() else found * there[:, None].astype(found.dtype)
