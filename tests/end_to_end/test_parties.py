@@ -68,7 +68,7 @@ CANARY_NUMBER = 123.0
 def plan(folder: Path, log: str, domain: str, output: str, more: str = "") -> Path:
     """A plan of one metric, and whatever is said more."""
     path = folder / "plan.yaml"
-    epsilon = 20 if MORE in more else 3
+    epsilon = 14 if MORE in more else 3
     path.write_text(PLAN.format(log=log, domain=domain, output=output, epsilon=epsilon) + more)
     return path
 
