@@ -207,6 +207,44 @@ class Mechanism(ABC):
         # By way of the real client and the real collector, for that is what an attack is to test.
         return self.count(self.perturb(np.full(size, cell), rng))
 
+    @property
+    def trial_users(self) -> int:
+        """Of how many users a release is drawn to try the guarantee: of one, where each has one."""
+        return 1
+
+    def released(self, cells: Sequence[int], times: int, rng: RandomSource) -> NDArray[Any]:
+        """What is released of some users, drawn many times over: for tests and attacks.
+
+        Args:
+            cells: each user's input.
+            times: how often.
+            rng: draws it.
+
+        Returns:
+            (times, codes) int64 counters of the shuffled batch; of a single report its place in
+            the order of `weights`, (times, 1).
+        """
+        users = Counter(cells)
+        drawn = [
+            self._outcomes(cell, times * k, rng).reshape(times, k) for cell, k in users.items()
+        ]
+        together = np.concatenate(drawn, axis=1)
+        if together.shape[1] == 1:
+            return together
+        counters = np.zeros((len(self.reports), self.codes), np.int64)
+        for place, report in enumerate(self.reports):
+            np.add.at(counters[place], list(report), 1)
+        whole: NDArray[Any] = sum(
+            (counters[column] for column in together.T), np.zeros((times, self.codes), np.int64)
+        )
+        return whole
+
+    def _outcomes(self, cell: int, size: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Reports of one input, each by its place in the order of `weights`."""
+        tallied = np.repeat(np.arange(self.outcomes), self.tally(cell, size, rng))
+        # A tally has lost their order, and any is as likely as any other.
+        return tallied[rng.permutation(size).astype(np.int64)]
+
     def channel(self, cell: int) -> Floats:
         """P(report | cell), rounded to doubles. `weights` holds the exact rationals.
 

@@ -1,8 +1,9 @@
-"""`hushbeam audit`: is what a mechanism claims true? Computed from its channel, and attacked."""
+"""`hushbeam audit`: is what a mechanism claims true? Computed from its law, and attacked."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,13 +13,21 @@ from rich.table import Table
 from mechanisms import catalog
 from mechanisms.channel import Mechanism
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.privacy.audit import RISK, attack, audit, audit_batch
+from mechanisms.privacy.audit import attack, audit, audit_batch
+from mechanisms.privacy.rejection import RISK, measure
+from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
 from pipelines.views.wording import upward
 
 CLAIM_IS_FALSE = 1
+EVERYTHING = "all"
+
+_SAMPLES, _WHOLE_SAMPLES = 1_000_000, 50_000  # of single reports, and of whole releases
+_SMALL_BATCH, _SMALL_DELTA = 3, 0.01  # of reports that are private by themselves
+_NUMBERS = {"promised", "delta", "at least"}
+_LARGEST = 1 << 26  # messages or counters of all the releases that are drawn of one input
 
 _EXAMPLE = """\
 examples:
@@ -26,6 +35,8 @@ examples:
   hushbeam audit grr --epsilon 6 --domain-size 915 --shuffle 602325 --delta 1e-6
   hushbeam audit poisson --epsilon 0.5 --domain-size 915 --shuffle 602325 --delta 1e-6
   hushbeam audit srr --epsilon 2 --domain-size 100 --parameter hash_range=11 --attack
+  hushbeam audit poisson --epsilon 1 --domain-size 3 --shuffle 8 --delta 0.05 --attack
+  hushbeam audit all --attack           every release that ships, at a small example of its own
 
 exit codes: 0 the claim holds; 1 it does not; 2 the request is wrong.
 """
@@ -43,7 +54,12 @@ class AuditOptions(BaseModel):
     parameter: tuple[str, ...] = ()
     shuffle: Whole | None = Field(None, ge=1, le=1 << 40)
     attack: bool = False
-    samples: Whole = Field(1_000_000, ge=1000, le=1 << 30)
+    samples: Whole | None = Field(None, ge=1000, le=1 << 30)
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing is said of the mechanism but its name."""
+        return {*self.model_fields_set} <= {"mechanism", "attack", "samples"}
 
 
 def add_to(commands: Any) -> None:
@@ -55,7 +71,11 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("mechanism", help=f"one of: {', '.join(catalog.names())}")
+    parser.add_argument(
+        "mechanism",
+        help=f"one of: {', '.join(catalog.names())}; with --attack also {EVERYTHING}, and whatever "
+        "that lists",
+    )
     parser.add_argument("--epsilon", help="of one report")
     parser.add_argument("--domain-size", metavar="D", help="how many values")
     parser.add_argument(
@@ -66,9 +86,14 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--delta", help="with --shuffle (default: 1e-6)")
     parser.add_argument(
         "--attack", action="store_true",
-        help="tell two inputs apart from samples of the shipped sampler",
+        help="tell two inputs apart from samples of the shipped sampler: of single reports, and of "
+        "whole releases of --shuffle users, of a batch, or of a curator; of a mechanism of which "
+        "nothing more is said, at a small example of its own",
     )  # fmt: skip
-    parser.add_argument("--samples", metavar="N", help="of each input (default: 1,000,000)")
+    parser.add_argument(
+        "--samples", metavar="N",
+        help="of each input (default: 1,000,000 single reports, 50,000 whole releases)",
+    )  # fmt: skip
     parser.set_defaults(command=run)
 
 
@@ -78,10 +103,15 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     options = request(AuditOptions, {k: v for k, v in vars(arguments).items() if k != "command"})
     if options.delta is not None and options.shuffle is None:
         raise RequestError("--delta goes with --shuffle: one report's delta is its mechanism's own")
+    screen = Console()
     try:
-        mechanism, screen = _built(options), Console()
+        if options.attack and options.bare:
+            return _tried(options, _small_trials(options.mechanism), screen)
+        mechanism = _built(options)
         if mechanism.guarantee.model == "shuffle":
             return _audited_batch(options, mechanism, screen)
+        if mechanism.guarantee.model == "central":
+            return _audited_centre(options, mechanism, screen)
         return _audited(options, mechanism, screen)
     except ValueError as error:
         raise RequestError(str(error)) from None
@@ -137,17 +167,17 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
         )
     if options.attack:
         holds &= _attacked(options, mechanism, screen)
-    screen.print("the claim holds" if holds else "THE CLAIM IS FALSE", style="bold")
-    return DONE if holds else CLAIM_IS_FALSE
+        if options.shuffle is not None:
+            if _fits(options, mechanism, options.shuffle):
+                batch = trial(mechanism, options.shuffle, _delta(options))
+                holds &= _survives(options, batch, screen)
+            else:
+                screen.print("a batch of so many users is too large to be drawn whole")
+    return _verdict(holds, screen)
 
 
 def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
     """A claim about a batch: of one report there is none to be attacked."""
-    if options.attack:
-        raise RequestError(
-            f"--attack: {options.mechanism} is private as a batch, and an attack looks at single "
-            "reports"
-        )
     result = audit_batch(mechanism, options.shuffle or 1)
     table = Table(title=f"{options.mechanism}: a shuffled batch of {result.n:,} users")
     for heading in ("", "claimed", "at least", "at most"):
@@ -159,13 +189,32 @@ def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console)
         table.add_row(name, f"{claimed:.6g}", f"{lower:.6g}", f"{upward(upper, 6):.6g}")
     screen.print(table)
     screen.print(f"one report alone: {mechanism.local.how}", highlight=False)
-    screen.print("the claim holds" if result.holds else "THE CLAIM IS FALSE", style="bold")
-    return DONE if result.holds else CLAIM_IS_FALSE
+    holds = result.holds
+    if options.attack:
+        _require_fitting(options, mechanism)
+        holds &= _survives(options, trial(mechanism), screen)
+    return _verdict(holds, screen)
+
+
+def _audited_centre(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
+    """A claim about what a curator releases: what users send is no secret, so nothing else is."""
+    if not options.attack:
+        raise RequestError(
+            f"--attack is missing: {options.mechanism} has no channel to be looked up in, for its "
+            "users send their values as they are; what is released can be attacked"
+        )
+    _require_fitting(options, mechanism)
+    return _verdict(_survives(options, trial(mechanism), screen), screen)
+
+
+def _verdict(holds: bool, screen: Console) -> int:
+    screen.print("the claim holds" if holds else "THE CLAIM IS FALSE", style="bold")
+    return DONE if holds else CLAIM_IS_FALSE
 
 
 def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> bool:
     """Whether the sampler survives."""
-    result = attack(mechanism, SecureRandom(), options.samples)
+    result = attack(mechanism, SecureRandom(), options.samples or _SAMPLES)
     screen.print(
         f"attack with {result.samples:,} reports of each input: epsilon >= {result.epsilon:.6g} "
         f"(wrong with probability below {RISK:g})",
@@ -174,3 +223,73 @@ def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> b
     if not result.follows_channel:
         screen.print("the samples refute the channel: the sampler is not what the table says")
     return result.follows_channel and result.epsilon <= mechanism.guarantee.epsilon
+
+
+def _require_fitting(options: AuditOptions, mechanism: Mechanism) -> None:
+    """Refuse to draw more whole releases than a machine holds."""
+    if not _fits(options, mechanism, mechanism.trial_users):
+        raise RequestError(
+            f"--attack: so many whole releases of {mechanism.trial_users:,} users are too many to "
+            "be drawn: name fewer --samples, a smaller --shuffle or a smaller --domain-size"
+        )
+
+
+def _fits(options: AuditOptions, mechanism: Mechanism, users: int) -> bool:
+    """Whether whole releases of so many users can be drawn as often as is needed."""
+    samples = options.samples or _WHOLE_SAMPLES
+    return samples * max(mechanism.codes, users * max(mechanism.messages, 1.0)) <= _LARGEST
+
+
+def _survives(options: AuditOptions, tried: Trial, screen: Console) -> bool:
+    """Whether whole releases of a mechanism do."""
+    samples = options.samples or _WHOLE_SAMPLES
+    result = measure(tried, SecureRandom(), samples)
+    screen.print(
+        f"attack with {samples:,} {tried.what}, of each input: epsilon >= {result.epsilon:.6g} at "
+        f"delta {tried.promise.delta:.6g}; promised is {upward(tried.promise.epsilon, 6):.6g} "
+        f"(wrong with probability below {RISK:g})",
+        highlight=False,
+    )
+    return result.epsilon <= tried.promise.epsilon
+
+
+def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
+    """What ships under a name, or all of it, each at a small example that stands beside it.
+
+    Raises:
+        ValueError: there is no such name.
+    """
+    more, known = more_trials(), catalog.registrations()
+    if name in more:
+        yield name, more[name]()
+        return
+    chosen = known if name == EVERYTHING else {name: catalog.find(name, known)}
+    for each, registration in chosen.items():
+        if name == EVERYTHING and not registration.claims_hold:
+            continue
+        # Of its examples the one that hides least: of the others a few samples prove nothing.
+        small = max(registration.small, key=lambda example: float(example.get("epsilon", 0.0)))
+        mechanism = registration.build(**small)
+        yield each, trial(mechanism)
+        if not registration.batch and "shuffle" in registration.models:
+            yield each, trial(mechanism, _SMALL_BATCH, _SMALL_DELTA)
+    if name == EVERYTHING:
+        yield from ((each, make()) for each, make in more.items())
+
+
+def _tried(options: AuditOptions, trials: Iterable[tuple[str, Trial]], screen: Console) -> int:
+    """Attack small examples; a row for each."""
+    samples, holds = options.samples or _WHOLE_SAMPLES, True
+    table = Table(caption=f"a lower bound is wrong with probability below {RISK:g}")
+    for heading in ("", "released", "promised", "delta", "at least"):
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    for name, tried in trials:
+        result, promise = measure(tried, SecureRandom(), samples), tried.promise
+        true = result.epsilon <= promise.epsilon
+        holds &= true
+        table.add_row(
+            name, tried.what, f"{upward(promise.epsilon, 4):.4g}", f"{promise.delta:.2g}",
+            f"{result.epsilon:.4g}" + ("" if true else ": FALSE"),
+        )  # fmt: skip
+    screen.print(table)
+    return _verdict(holds, screen)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,6 +92,15 @@ class CentralHistogram(FrequencyOracle):
         Returns:
             ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
         """
+
+    @property
+    def trial_users(self) -> int:
+        """More than one, so that a value may change among others that stay."""
+        return 4
+
+    def released(self, cells: Sequence[int], times: int, rng: RandomSource) -> NDArray[Any]:
+        counts = np.bincount(np.asarray(cells), minlength=self.domain_size)
+        return np.array([np.concatenate(self.release(counts, rng)) for _ in range(times)])
 
     @abstractmethod
     def count_variance(self) -> float:

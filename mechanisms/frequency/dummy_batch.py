@@ -126,6 +126,10 @@ class DummyBatch(SeveralMessages):
         """The least number of users of whom so many count."""
         return honesty.least_users(honest, self.honest_share)
 
+    @property
+    def trial_users(self) -> int:
+        return self.honest(self.n)
+
     def counted_on(self, n: int, honest_share: float) -> int:
         """All of them: the accountant of dummies leaves out by itself who is not counted on.
 

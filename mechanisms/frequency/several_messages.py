@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms.channel import Counts, Floats, Messages, Report
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import RandomSource
+
+_BLOCK = 1 << 18  # users at a time
 
 
 class SeveralMessages(FrequencyOracle):
@@ -76,6 +78,15 @@ class SeveralMessages(FrequencyOracle):
         for bag, count in zip(distinct, counts, strict=True):
             tallied[place[tuple(np.repeat(np.arange(self.codes), bag).tolist())]] = count
         return tallied
+
+    def released(self, cells: Sequence[int], times: int, rng: RandomSource) -> NDArray[Any]:
+        counted, step = [], max(1, _BLOCK // len(cells))
+        for start in range(0, times, step):
+            size = min(step, times - start)
+            messages, senders = self.send(np.tile(np.asarray(cells), size), rng)
+            places = senders // len(cells) * self.codes + messages.astype(np.int64)
+            counted.append(np.bincount(places, minlength=size * self.codes))
+        return np.concatenate(counted).reshape(times, self.codes)
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         return self.send(cells, rng)[0]

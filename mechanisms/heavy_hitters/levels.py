@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Kinds, Mechanism, Messages
+from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.privacy.amplification import BatchAccounted, Shuffleable
+from mechanisms.privacy.amplification import BatchAccounted, Shuffleable, shuffled_epsilon
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
 
 _LARGEST_ALPHABET = 1 << 26  # codes; the collector's table takes 8 bytes for each
@@ -187,3 +189,22 @@ class Levels(Mechanism):
             for row in self.divided(counts)
         ]
         return np.concatenate(rows)
+
+
+@register_trial("levels")
+def levels() -> Trial:
+    """The counters of all levels: a few users' shuffled reports, each at a level by dice."""
+    made, users, delta = Levels(k_ary(2.0, 3), shares=(1, 2)), 4, 0.02
+
+    def draw(values: Any, times: int, rng: RandomSource) -> NDArray[Any]:
+        groups = made.draw(times * users, rng)
+        # Each level hashes a value to a bucket of its own.
+        buckets = (np.tile(values, times) + groups) % made.oracle.inputs
+        messages = made.perturb(groups * made.oracle.inputs + buckets, rng).astype(np.int64)
+        places = np.repeat(np.arange(times) * made.codes, users) + messages
+        return np.bincount(places, minlength=times * made.codes).reshape(times, made.codes)
+
+    epsilon = shuffled_epsilon(made, users, delta)[1]
+    promise = Guarantee("shuffle", epsilon, delta, "report", made.accounting)
+    pairs = [([0, *[other] * 3], [1, *[other] * 3]) for other in (0, 1, 2)]
+    return Trial(f"counters of all levels, of {users} users", promise, pairs, draw)

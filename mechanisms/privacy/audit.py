@@ -12,9 +12,8 @@ from scipy import special
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import Spectrum, worst_pair
+from mechanisms.privacy.rejection import RISK, lower_bound
 from mechanisms.randomness import RandomSource
-
-RISK = 1e-6  # probability that an attack accuses an honest sampler
 
 _LARGEST_ALPHABET = 1 << 24  # codes whose frequencies an attack tabulates
 _EXPECTED = 50  # reports in a cell of the chi-square test, at the least
@@ -159,7 +158,7 @@ def attack(mechanism: Mechanism, rng: RandomSource, samples: int = 1_000_000) ->
         for cut in _cuts(tables[:, order])
     ]
     bound = max(
-        _lower_bound(
+        lower_bound(
             tested[first, order[:cut]].sum(), tested[1 - first, order[:cut]].sum(), half,
             claim.delta, RISK / (6 * len(sets)),
         )
@@ -187,15 +186,6 @@ def _cuts(ordered: NDArray[np.float64], most: int = 16) -> list[int]:
     # The risk is divided among the sets, so a great many weaken every one of them.
     chosen = levels[np.linspace(0, levels.size - 1, min(most, levels.size)).astype(int)]
     return [int(cut) for cut in chosen]
-
-
-def _lower_bound(hits: int, others: int, n: int, delta: float, risk: float) -> float:
-    """epsilon from below, given how often a set was hit under each of two inputs."""
-    # Clopper-Pearson limits hold at any sample size; normal ones fail for the rare codes that tell
-    # the most.
-    low = float(special.betaincinv(hits, n - hits + 1, risk)) if hits else 0.0
-    high = float(special.betainccinv(others + 1, n - others, risk)) if others < n else 1.0
-    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
 def _plausible(counts: NDArray[np.int64], law: NDArray[np.float64], risk: float) -> bool:

@@ -65,7 +65,52 @@ def test_a_batch_among_dummies_is_audited_as_a_batch(capsys):
     assert main(words) == 2
     assert "--shuffle is missing: poisson is private in a batch only" in capsys.readouterr().err
     assert main([*words, "--shuffle", "602325", "--attack"]) == 2
-    assert "poisson is private as a batch, and an attack" in capsys.readouterr().err
+    assert "whole releases of 542,092 users are too many to be drawn" in capsys.readouterr().err
+
+
+def test_whole_batches_are_attacked(capsys):
+    words = ["--shuffle", "4", "--delta", "0.05", "--attack", "--samples", "20000"]
+    assert main(["audit", "poisson", "--epsilon", "1", "--domain-size", "2", *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "attack with 20,000 whole releases of 3 users, of each input" in said
+    )  # who are counted on
+    assert "at delta 0.05; promised is 1 " in said
+    assert main(["audit", "grr", "--epsilon", "2", "--domain-size", "3", *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "attack with 20,000 reports of each input" in said
+    assert "attack with 20,000 whole releases of 4 users, of each input" in said
+    assert main(["audit", "grr", "--epsilon", "2", "--domain-size", "3", "--shuffle", "1000000",
+                 "--attack", "--samples", "20000"]) == 0  # fmt: skip
+    assert "a batch of so many users is too large to be drawn whole" in capsys.readouterr().out
+
+
+def test_what_a_curator_releases_is_attacked(capsys):
+    words = ["audit", "boost", "--epsilon", "1", "--domain-size", "4"]
+    assert main(words) == 2
+    assert "--attack is missing: boost has no channel" in capsys.readouterr().err
+    assert main([*words, "--attack", "--samples", "1000"]) == 0
+    assert "whole releases of 4 users" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("levels", 0), ("key_value", 0), ("gradients", 0), ("dct_published", 1)]
+)
+def test_what_is_only_named_is_attacked_at_a_small_example(capsys, name, code):
+    assert main(["audit", name, "--attack", "--samples", "20000"]) == code
+    said = capsys.readouterr().out
+    assert name in said
+    assert ("THE CLAIM IS FALSE" if code else "the claim holds") in said
+
+
+@pytest.mark.verify
+def test_everything_that_ships_is_attacked(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["audit", "all", "--attack", "--samples", "2000"]) == 0
+    said = capsys.readouterr().out
+    keeping = [name for name, one in catalog.registrations().items() if one.claims_hold]
+    for name in (*keeping, "levels", "dp-sgd", "gradients", "dssgd"):
+        assert name in said
 
 
 def test_shuffle_prints_the_bracket(capsys):
