@@ -132,6 +132,8 @@ def _scores(first: Rows, second: Rows) -> Iterator[Score]:
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large to square says nothing
         apart = first.mean(axis=0) - second.mean(axis=0)
         squares = first.var(axis=0) + second.var(axis=0)
+        # What never varies, and differs, is to be louder than anything that does.
+        squares = np.maximum(squares, 1e-12 * apart**2)
     known = np.isfinite(apart) & np.isfinite(squares) & (squares > 0)
     apart, squares = np.where(known, apart, 0.0), np.where(known, squares, 1.0)
     columns = np.argsort(-np.abs(apart) / np.sqrt(squares), kind="stable")[:_LOUDEST]

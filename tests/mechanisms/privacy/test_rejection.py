@@ -139,6 +139,14 @@ def test_wild_columns_do_no_harm() -> None:
     assert found(drawing(law, 0.0), 20_000) == 0
 
 
+def test_what_is_told_in_the_open_is_found_among_noise() -> None:
+    def law(one: int, times: int, rng: SeededRandom) -> ArrayLike:
+        noise = rng.generator().normal(size=(times, 4))
+        return np.column_stack([noise, np.full(times, one)])
+
+    assert found(drawing(law, 1.0), 20_000) > 4
+
+
 def test_too_few_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1000 samples, not 999"):
         found(trial(k_ary(1.0, 3)), 999)
