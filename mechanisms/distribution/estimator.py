@@ -263,6 +263,22 @@ class DistributionEstimator:
             unusable_share(self.reconstruction, array, confidence) if self.hides else None,
         )
 
+    def forged_reach(self, summary: Summary, share: float) -> tuple[float, float]:
+        """How far made-up reports can have moved any unbiased sum of the first shares; the mean.
+
+        Args:
+            summary: what was published.
+            share: of reports that are made up.
+        """
+        known = self.reconstruction
+        present = 1.0 if summary.unusable is None else 1 - summary.unusable.unbiased
+        rows, sums = np.cumsum(known.shares, axis=0), np.cumsum(summary.unbiased)
+        mean = np.array([summary.mean.estimate])
+        return (
+            known.forged_reach(rows, sums, present, share),
+            known.forged_reach(self.mean_weights[None], mean, present, share),
+        )
+
     def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
         """The average of what the codes stand for; its interval covers users and population.
 

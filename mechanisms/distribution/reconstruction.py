@@ -110,23 +110,23 @@ class Reconstruction:
         weights: Floats = solved / np.where(spread > 0, spread, 1).T
         return weights
 
-    def forged_reach(self, sums: Floats, present: float, share: float) -> float:
-        """How far made-up reports can have moved any sum of the first shares, at most.
+    def forged_reach(self, weights: Floats, ratios: Floats, present: float, share: float) -> float:
+        """How far made-up reports can have moved any of some quotients, at most.
 
-        A sum r of shares is a quotient of averages, W / P. Reports that are others change it by the
-        change of W - r P over what P then is.
+        A quotient r of averages, W / P, changes by the change of W - r P over what P then is.
 
         Args:
-            sums: (bins,) the unbiased sums of shares, among those who have a value.
-            present: the unbiased share of users who have one.
+            weights: (k, codes) whose averages are the numerators.
+            ratios: (k,) the quotients as they were published, by the average of `presence`.
+            present: that average.
             share: of reports that are made up.
 
         Returns:
-            A difference of two shares; infinite where so many liars can take P to 0.
+            A difference of two quotients; infinite where so many liars can take P to 0.
         """
-        weights = np.cumsum(self.shares, axis=0) - sums[:, None] * self.presence
+        deviations = weights - ratios[:, None] * self.presence
         left = present - share * float(np.ptp(self.presence))
-        return share * float(np.ptp(weights, axis=1).max()) / left if left > 0 else math.inf
+        return share * float(np.ptp(deviations, axis=1).max()) / left if left > 0 else math.inf
 
     def noise(self, weights: Floats) -> Floats:
         """How much weights vary between reports of one input.

@@ -16,6 +16,14 @@ MUTANTS = (
         ("tests/mechanisms/mean/test_with_unusable.py",),
     ),
     Mutant(
+        "made-up-reports-weigh-nothing-more",
+        "A statement bounds made-up reports by what lies about values can do.",
+        "mechanisms/frequency/oracle.py",
+        "return (most - fewest) / self.contrast",
+        "return float(most - fewest)",
+        ("tests/mechanisms/contract/test_contract_influence.py",),
+    ),
+    Mutant(
         "sampler-one-percent-off",
         "A client lies 1 % less often than its channel says.",
         "mechanisms/frequency/linear_hash.py",

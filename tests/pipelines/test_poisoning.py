@@ -58,10 +58,27 @@ def test_cumulative_shares_move_as_far_as_the_decoder_says(hides: bool) -> None:
         moved = np.abs(sums(other) - published)
         farthest = max(farthest, float(moved.max()))
     present = float(decoder.presence @ counts / n)
-    bound = decoder.forged_reach(published, present, liars / n)
+    rows = np.cumsum(decoder.shares, axis=0)
+    bound = decoder.forged_reach(rows, published, present, liars / n)
     # Of quotients the bound takes the worst of numerator and denominator apart.
     assert 0.9 * bound < farthest <= bound * (1 + 1e-9)
     assert hides or farthest == pytest.approx(bound, rel=1e-9)
+
+
+def test_the_mean_of_a_distribution_moves_no_farther_than_was_said() -> None:
+    estimator = DistributionEstimator(WithUnusable(noise(1.0, cells=7)), span=1, hides=True)
+    counts = np.full(estimator.mechanism.codes, 1000)
+    counts[-1], liars = 400, 100
+    published = estimator.summarise(counts)
+    _, bound = estimator.forged_reach(published, liars / counts.sum())
+    farthest = 0.0
+    for gone, instead in product(range(counts.size), repeat=2):
+        other = counts.copy()
+        other[gone] -= liars
+        other[instead] += liars
+        moved = estimator.mechanism.estimate(other) - published.mean.estimate
+        farthest = max(farthest, abs(float(moved)))
+    assert 0.8 * bound < farthest <= bound * (1 + 1e-9)
 
 
 def test_made_up_reports_move_a_string_no_farther_than_was_said() -> None:

@@ -25,7 +25,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
-from pipelines.metrics.poisoning import Poisoning
+from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -142,8 +142,10 @@ class DistributionOfNumbers(Metric):
         return result.unusable_share(estimate.known)
 
     def poisoning(self, estimate: Distribution) -> Poisoning:
-        decoder = self.estimator.reconstruction if self.collects else None
-        return result.poisoning(self.probabilities, estimate.known, self.bounds, decoder)
+        known, reach = estimate.known, None
+        if self.collects:
+            reach = self.estimator.forged_reach(known, LIARS)
+        return result.poisoning(self.probabilities, known, self.bounds, reach)
 
     @property
     def neighbours(self) -> str:

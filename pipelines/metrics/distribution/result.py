@@ -13,13 +13,15 @@ from mechanisms.channel import Floats
 from mechanisms.distribution.estimator import Summary
 from mechanisms.distribution.fitting import DistributionDesign
 from mechanisms.distribution.quantiles import quantiles
-from mechanisms.distribution.reconstruction import Reconstruction
+from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.views.wording import upward
 from transforms.encoders.bounds import Bounds
 
 _AND_QUANTILES = (
-    ", and the quantile of a probability to one whose probability is by so much lower or higher "
-    "(`quantiles` has them); the estimates follow the unbiased shares, without a bound of their own"
+    ", the mean by up to {mean:g}, and the quantile of a probability to one whose probability is "
+    "lower or higher by what the share moves (`quantiles` has them); the estimates follow the "
+    "unbiased shares, without a bound of their own"
 )
 
 TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
@@ -109,35 +111,38 @@ def poisoning(
     probabilities: Sequence[float],
     summary: Summary,
     bounds: Bounds,
-    decoder: Reconstruction | None,
+    reach: tuple[float, float] | None,
 ) -> Poisoning:
-    """How far liars can move cumulative shares, and what that makes of quantiles.
+    """How far liars can move cumulative shares, and what that makes of quantiles; and the mean.
 
     Args:
         probabilities: of the published quantiles.
         summary: what was published.
         bounds: what numbers were clipped to.
-        decoder: of the reports; None if nobody else can make any.
+        reach: how far made-up reports can move a cumulative share, and the mean on the scale of
+            [-1, 1]; None if nobody else can make any.
     """
     absent = 0.0 if summary.unusable is None else summary.unusable.unbiased
+    averages = np.array([summary.mean.estimate * (1 - absent), 1 - absent])
+    some = np.concatenate([HONEST, NOBODY]) if summary.unusable is not None else HONEST
+    mean = float(quotient_reach((averages[0], averages[1]), some, LIARS))
     left = 1 - absent - LIARS * (summary.unusable is not None)
     lies = LIARS / left if left > 0 else math.inf
-    forged: float | None = None
-    if decoder is not None:
-        forged = decoder.forged_reach(np.cumsum(summary.unbiased), 1 - absent, LIARS)
+    forged, forged_mean = reach or (None, mean)
     moved = lies if forged is None else forged
     levels = np.clip(np.add(probabilities, [[-moved], [moved]]), 0, 1)
     lower, upper = (
         scaled(quantiles(level, summary.estimate, summary.edges), bounds).tolist()
         for level in levels
     )
-    return Poisoning(
-        "any unbiased cumulative share",
-        lies,
-        forged,
-        more=_AND_QUANTILES,
-        beside={"quantiles": {"lower": lower, "upper": upper}},
+    more, also = (
+        _AND_QUANTILES.format(mean=upward(bounds.half * min(distance, 2.0), 3))
+        for distance in (mean, forged_mean)
     )
+    told = {"lower": lower, "upper": upper}
+    beside = {"quantiles": told, "mean": bounds.half * min(forged_mean, 2.0)}
+    return Poisoning("any unbiased cumulative share", lies, forged, more=more, also=also,
+                     beside=beside)  # fmt: skip
 
 
 def covers(unit: str) -> str:

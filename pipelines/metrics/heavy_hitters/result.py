@@ -62,7 +62,9 @@ def poisoning(plan: Plan, forgeable: bool) -> Poisoning:
     # So many reports for its prefixes as so many holders would make, and none astray.
     needed = limit * oracle.contrast / (1 - oracle.other)
     more, also = (
-        f"; {100 * enough:.2g} % can have a string of theirs found" * (limit < math.inf)
+        f"; {100 * enough:.2g} % are enough to have a string of theirs found, and fewer may be"
+        * (limit < math.inf)
+        * (limit < math.inf)
         for enough in (limit, needed)
     )
     return Poisoning(

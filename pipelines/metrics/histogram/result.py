@@ -23,7 +23,7 @@ TABLE = "histogram.parquet"
 _CHOSEN = ", and of the published share nothing is bounded, for lies may change how it is chosen"
 POISONED = {
     # Each coordinate loses one number, which moves no farther than the farthest of them.
-    "pop": ", and the published one by up to twice that",
+    "pop": ", and no published one by more than twice as much as the farthest unbiased one",
     "shrinkage": _CHOSEN,
     "uniform": _CHOSEN,
     "empirical-bayes": _CHOSEN,
