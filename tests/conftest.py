@@ -22,6 +22,10 @@ settings.load_profile("repeatable")
 
 # Where a machine's secret of reports is made: never in the home of who runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
+# A shuffler's is there already: it says when it makes one, which most tests are not about.
+_kept = Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-secret")
+_kept.parent.mkdir(mode=0o700)
+_kept.write_bytes(bytes(range(32)))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -226,8 +226,14 @@ def require_disjoint(batches: Mapping[str, str], summaries: Mapping[str, Summary
             f"--input: no summary of its shuffle lies beside {unknown[0]}, so nobody can tell "
             "whether its reports were shuffled twice"
         )
-    samples = {batch: summaries[batch].sample for batch in batches if batch in summaries}
-    for (one, other), share in shared(samples).items():
+    known = {batch: summaries[batch] for batch in batches if batch in summaries}
+    if len({summary.sample_key for summary in known.values()}) > 1:
+        _warn(
+            "--input: batches were sampled under several shufflers' secrets, so nobody can tell "
+            "whether reports of one are in those of another, too"
+        )
+    # Words under another secret are others, so nothing is found where nothing can be.
+    for (one, other), share in shared({b: s.sample for b, s in known.items()}).items():
         line = (
             f"about {max(1, round(100 * share))} % of the reports behind {batches[one]} are also "
             f"behind {batches[other]}"

@@ -187,11 +187,11 @@ def _naming(request: ClientRequest, plan: Plan) -> str | None:
         RequestError: there is one, and nobody to name; or it cannot be made.
     """
     if plan.user_column is not None:
-        return secrets.made_once(request.naming)
+        return secrets.made_once(secrets.REPORTS, request.naming)
     if request.naming is not None:
         raise RequestError(
-            f"{secrets.REPORTS}: the plan names no user_column: each row is reported by itself, "
-            "and no two are known to be of one user"
+            f"{secrets.REPORTS.flag}: the plan names no user_column: each row is reported by "
+            "itself, and no two are known to be of one user"
         )
     return None
 
@@ -203,10 +203,11 @@ def _one_user(
     secret = None if request.secret is None else secrets.read(secrets.USER, request.secret)
     if secret is not None and request.naming is not None:
         raise RequestError(
-            f"{secrets.REPORTS}: the reports of --user-secret are named under that; leave it out"
+            f"{secrets.REPORTS.flag}: the reports of --user-secret are named under that; leave it "
+            "out"
         )
     naming = _naming(request, parted.job.plan) if secret is None else None
-    own = None if naming is None else secrets.read(secrets.REPORTS, naming)
+    own = None if naming is None else secrets.read(secrets.REPORTS.flag, naming)
     one = parted.job.plan.user_column is not None
     lot = int(SecureRandom().words(1)[0])
     sent, counted = [Form().empty(0)], Counter[str]()

@@ -97,6 +97,11 @@ def _add_shuffle(commands: Any) -> None:
         "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
         help="reports are sealed, to one of these keys; each needs min_reports of its own",
     )  # fmt: skip
+    parser.add_argument(
+        "--shuffle-secret", metavar="FILE",
+        help="32 random bytes that stay here, made on first use: by them it is seen that two "
+        "shuffles share reports (default: one for this account)",
+    )  # fmt: skip
     parser.set_defaults(command=shuffle)
 
 
@@ -134,7 +139,7 @@ def shuffle(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
     request = ShuffleRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
-        tuple(arguments.seal),
+        tuple(arguments.seal), arguments.shuffle_secret,
     )  # fmt: skip
     return run(request, beam_arguments)
 

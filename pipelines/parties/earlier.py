@@ -36,6 +36,10 @@ def require_unshared(folder: str, own: Summary) -> None:
         SharedError: more of its reports than a few clients send twice are in another one.
     """
     for other, summary in _others(folder, own):
+        if summary.sample_key != own.sample_key:
+            line = f"{other} was sampled under another --shuffle-secret"
+            _warn(f"--input: {line}: nobody can tell whether these reports are in it, too")
+            continue
         share = max(shared({"": own.sample, other: summary.sample}).values(), default=0.0)
         line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
         if share > MOST_SHARED:
@@ -45,7 +49,11 @@ def require_unshared(folder: str, own: Summary) -> None:
                 f"{other}, remove it and shuffle everything"
             )
         if share:
-            warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
+            _warn(f"--input: {line}, too: they came twice")
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, Caution, stacklevel=3)
 
 
 def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:

@@ -1,17 +1,19 @@
 """A sample of the reports in a batch, by which a collector sees that two batches overlap.
 
 Once ids are gone nobody can tell one report from another. So the shuffler keeps, of each batch, the
-256 least hashes of the ids in it, and the collector compares. Whose an id is only its sender's
-secret tells; the hash has no way back; and which message an id came with is not said: whoever knows
-an id learns from the sample, at the most, that its report was in the batch: no news to them.
+256 least hashes of the ids in it, and the collector compares. The hash is under a secret of the
+shuffler's: who knew it could choose ids of least hashes, put nine of them into two batches, and
+have a whole window refused; or fill a sample with 256 of them, and hide that all else came twice.
 
 Source: bottom-k sketches, Cohen, "Size-estimation framework with applications to transitive closure
-and reachability", JCSS 1997. The hash is AES with a public key, fed forward (Matyas, Meyer, Oseas,
-1985, with the ends exchanged), of which 64 bits are kept.
+and reachability", JCSS 1997. The hash is AES, a pseudo-random permutation of ids, of which 64 bits
+are kept.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
@@ -22,25 +24,31 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Reports
+from pipelines.parties.secrets import SHUFFLE, read
 
 SIZE = 256
 MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice
-_PUBLIC_KEY = b"hushbeam batches"  # 16 bytes: any will do, if it is the same everywhere
+_PURPOSE = b"hushbeam batches 1"
 
 Sample = NDArray[np.uint64]
 
 
-def hashed(ids: NDArray[np.uint64]) -> Sample:
-    """(n,) words that stand for (n, 2) report ids.
+def key_name(secret: bytes) -> str:
+    """What tells two secrets apart, and nothing else of them: 16 hexadecimal digits."""
+    return hmac.digest(secret, _PURPOSE + b" name", hashlib.sha256)[:8].hex()
 
-    >>> hashed(np.array([[1, 2]], np.uint64)) == hashed(np.array([[1, 2]], np.uint64))
-    array([ True])
+
+def hashed(ids: NDArray[np.uint64], secret: bytes) -> Sample:
+    """(n,) words that stand for (n, 2) report ids, under a shuffler's secret.
+
+    >>> hashed(np.array([[1, 2]], np.uint64), bytes(32)).shape
+    (1,)
     """
     packed = np.ascontiguousarray(ids, "<u8")
-    cipher = Cipher(algorithms.AES(_PUBLIC_KEY), modes.ECB()).encryptor()
+    key = hmac.digest(secret, _PURPOSE, hashlib.sha256)
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     mixed = np.frombuffer(cipher.update(packed.tobytes()), "<u8").reshape(-1, 2)
-    # Fed forward, for the cipher alone could be undone with its public key.
-    return np.asarray((mixed ^ packed)[:, 0], np.uint64)
+    return np.asarray(mixed[:, 0], np.uint64)
 
 
 def least(words: Sample) -> Sample:
@@ -57,13 +65,22 @@ class SampleIds(beam.CombineFn):
     """Blocks of submitted reports, each id once, in; the sample of all of them out.
 
     Words are hexadecimal digits, as a summary has them.
+
+    Args:
+        secret: the shuffler's file; it is read where ids are hashed, and does not travel.
     """
+
+    def __init__(self, secret: str) -> None:
+        self._file, self._secret = secret, b""
+
+    def setup(self, *_: object, **__: object) -> None:
+        self._secret = read(SHUFFLE.flag, self._file)
 
     def create_accumulator(self, *_: object, **__: object) -> Sample:
         return np.empty(0, np.uint64)
 
     def add_input(self, sample: Sample, reports: Reports, *_: object, **__: object) -> Sample:
-        return least(np.concatenate([sample, hashed(reports.records["report_id"])]))
+        return least(np.concatenate([sample, hashed(reports.records["report_id"], self._secret)]))
 
     def merge_accumulators(self, samples: Iterable[Sample], *_: object, **__: object) -> Sample:
         return least(np.concatenate([self.create_accumulator(), *samples]))

@@ -1,10 +1,11 @@
-"""The secrets of who makes reports: 32 bytes in a file, which no other party ever sees."""
+"""The secrets of who makes reports, or shuffles them: 32 bytes in a file, for no other party."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 from apache_beam.io.filesystem import BeamIOError
@@ -14,13 +15,38 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire.identity import SECRET
 from pipelines.errors import Caution, RequestError, reason
 
-REPORTS, USER = "--report-secret", "--user-secret"
+USER = "--user-secret"
 
 
-def default_place() -> str:
-    """Where the secret of a machine's reports is, if nobody names another file.
+@dataclass(frozen=True)
+class Kept:
+    """A secret that an account makes once and keeps.
 
-    Not beside the plan, which shuffler and collector are given.
+    Attributes:
+        flag: by which its file is named.
+        why: it is to be kept, and from whom.
+    """
+
+    flag: str
+    why: str
+
+
+REPORTS = Kept(
+    "--report-secret",
+    "under which users' reports are named: keep it, for with another one a user who is reported "
+    "again counts twice; and to yourself, for it tells whose a report is",
+)
+SHUFFLE = Kept(
+    "--shuffle-secret",
+    "under which shuffles are sampled: keep it, for with another one nobody sees that two of them "
+    "share reports; and from clients, who could make any two seem to",
+)
+
+
+def default_place(secret: Kept) -> str:
+    """Where an account's secret is, if nobody names another file.
+
+    Not beside the plan, which all parties are given.
 
     Raises:
         RequestError: this account has no folder of its own.
@@ -29,16 +55,17 @@ def default_place() -> str:
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     except RuntimeError:
         raise RequestError(
-            f"{REPORTS}: this account has no home folder: name a file, which is made if need be, "
-            "and keep it"
+            f"{secret.flag}: this account has no home folder: name a file, which is made if need "
+            "be, and keep it"
         ) from None
-    return str(Path(state) / "hushbeam" / "report-secret")
+    return str(Path(state) / "hushbeam" / secret.flag.removeprefix("--"))
 
 
-def made_once(file: str | None) -> str:
-    """The file of the secret under which reports are named; made on first use.
+def made_once(secret: Kept, file: str | None) -> str:
+    """The file of a secret; made on first use.
 
     Args:
+        secret: which.
         file: as it was typed; None for this machine's.
 
     Returns:
@@ -47,7 +74,7 @@ def made_once(file: str | None) -> str:
     Raises:
         RequestError: it is not there, and cannot be made.
     """
-    path = default_place() if file is None else file
+    path = default_place(secret) if file is None else file
     if "://" in path or os.path.exists(path):
         return path
     try:
@@ -55,13 +82,8 @@ def made_once(file: str | None) -> str:
             Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(path)
     except OSError as error:
-        raise RequestError(f"{REPORTS}: cannot write {path}: {reason(error)}") from None
-    warnings.warn(
-        f"made {path}, under which users' reports are named: keep it, for with another one a user "
-        "who is reported again counts twice; and to yourself, for it tells whose a report is",
-        Caution,
-        stacklevel=2,
-    )
+        raise RequestError(f"{secret.flag}: cannot write {path}: {reason(error)}") from None
+    warnings.warn(f"made {path}, {secret.why}", Caution, stacklevel=2)
     return path
 
 
@@ -82,7 +104,7 @@ def read(flag: str, file: str) -> bytes:
     """A secret; read where it is used, for it never travels with a job.
 
     Args:
-        flag: by which the file was named: REPORTS or USER.
+        flag: by which the file was named.
         file: its path.
 
     Raises:

@@ -22,6 +22,7 @@ from pipelines.metrics.metric import bucket_count
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids
 from pipelines.parties.report_files import find, warn_of_strangers
+from pipelines.parties.secrets import SHUFFLE, made_once
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.split import require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
@@ -41,6 +42,7 @@ class ShuffleRequest(NamedTuple):
         inputs: files of reports, or globs.
         output: the folder of the shuffled reports.
         seals: public keys that clients may have sealed to; without any, reports are plain.
+        secret: the file of the shuffler's secret; None for this account's.
     """
 
     plan: str
@@ -48,6 +50,7 @@ class ShuffleRequest(NamedTuple):
     inputs: tuple[str, ...]
     output: str
     seals: tuple[str, ...] = ()
+    secret: str | None = None
 
 
 def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
@@ -69,10 +72,12 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     if request.seals:
         require_sealable(parted)
     release.require_vacant(request.output)
+    secret = made_once(SHUFFLE, request.secret)
     files, screen = find(request.inputs), Screen()
     # By the bytes, for reports are not read before the job begins.
     buckets = bucket_count(files.size // Form(sealed=bool(request.seals)).dtype.itemsize)
-    job = ShuffleReports(parted, files.files, ids(request.seals), request.output, buckets)
+    keys = ids(request.seals)
+    job = ShuffleReports(parted, files.files, keys, request.output, secret, buckets)
     try:
         if run_beam(job, for_beam, screen, 0) is None:
             line = f"handed over; {SUMMARY} will appear in the output folder at the end"

@@ -19,7 +19,8 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
 from pipelines.parties.report_files import ReadAll, Sizes
-from pipelines.parties.samples import SampleIds
+from pipelines.parties.samples import SampleIds, key_name
+from pipelines.parties.secrets import SHUFFLE, read
 from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
 from pipelines.plan.metrics import mark
@@ -43,6 +44,7 @@ class ShuffleReports(beam.PTransform):
         files: what was submitted.
         keys: the ids of the keys that clients may have sealed to; none if reports are plain.
         output: a folder.
+        secret: the file of the shuffler's secret.
         buckets: how many groups duplicates are looked for in, and each shuffle has.
     """
 
@@ -50,6 +52,7 @@ class ShuffleReports(beam.PTransform):
     files: tuple[str, ...]
     keys: tuple[bytes, ...]
     output: str
+    secret: str
     buckets: int = 64
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -80,7 +83,7 @@ class ShuffleReports(beam.PTransform):
             | "Write" >> WriteBatch(self.output, facts["shuffle_id"], shuffled_form)
         )
         # Of the reports before they are shuffled: afterwards there are no ids.
-        sample = once | "Sample" >> beam.CombineGlobally(SampleIds())
+        sample = once | "Sample" >> beam.CombineGlobally(SampleIds(self.secret))
         summarise = SummariseDoFn(self.output, facts)
         return (
             begin
@@ -127,6 +130,7 @@ class ShuffleReports(beam.PTransform):
             "plan": mark(job.plan).hex(),
             "design": job.design.hex(),
             "sealed": bool(self.keys),
+            "sample_key": key_name(read(SHUFFLE.flag, self.secret)),
             "metrics": {metric.name: {"min_reports": metric.min_reports} for metric in job.metrics},
         }
 

@@ -189,7 +189,7 @@ class Naming:
         """Of users; the secret is read here, on each worker, and never travels with the job."""
         if self.secret is None:
             raise ValueError("reports of rows are not named under a secret")
-        return ReportIds(read(REPORTS, self.secret), self.fingerprint, self.place, self.window)
+        return ReportIds(read(REPORTS.flag, self.secret), self.fingerprint, self.place, self.window)
 
 
 @typehints.with_input_types(CellBlock | RowBlock)

@@ -48,6 +48,7 @@ class Summary(BaseModel):
         dropped: reason -> how many.
         metrics: by name.
         sample: of the reports that came, each once; see `samples`.
+        sample_key: the name of the secret that it is under; only samples of one can be compared.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -65,6 +66,7 @@ class Summary(BaseModel):
     metrics: dict[str, OfMetric]
     plan: str = ""
     design: str = ""
+    sample_key: str = ""
     sample: tuple[Annotated[str, Field(pattern="^[0-9a-f]{16}$")], ...] = Field((), max_length=SIZE)
 
 

@@ -16,7 +16,7 @@ from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties import batches, samples
 from pipelines.parties.batches import BatchSink, mark_in, once_each, require_disjoint
-from pipelines.parties.samples import SIZE, SampleIds, hashed, least, shared
+from pipelines.parties.samples import SIZE, SampleIds, hashed, key_name, least, shared
 from pipelines.parties.summary import Summary
 from tests.oracles.wire import PLAN
 
@@ -94,36 +94,68 @@ def test_equal_files_that_name_no_batch_are_refused(tmp_path: Path) -> None:
 # ---- samples -----------------------------------------------------------------------------------
 
 
-def test_a_hash_is_of_the_whole_id_and_goes_one_way() -> None:
+SECRET = bytes(range(32))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of the shuffler's secret."""
+    path = tmp_path_factory.mktemp("shuffler") / "secret"
+    path.write_bytes(SECRET)
+    sampler.file = str(path)
+    return str(path)
+
+
+def sampler() -> SampleIds:
+    combine = SampleIds(sampler.file)
+    combine.setup()
+    return combine
+
+
+def test_a_hash_is_of_the_whole_id_under_the_shufflers_secret() -> None:
     ids = np.array([[1, 2], [2, 1], [1, 3], [1, 2]], np.uint64)
-    words = hashed(ids)
+    words = hashed(ids, SECRET)
     assert words[0] == words[3]
     assert len({*words.tolist()}) == 3
-    assert hashed(np.empty((0, 2), np.uint64)).size == 0
-    # AES-128 of the id under the public key, by the cipher itself, with the id added back.
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    assert hashed(np.empty((0, 2), np.uint64), SECRET).size == 0
+    assert set(hashed(ids, bytes(32)).tolist()).isdisjoint(words.tolist())
+    assert key_name(SECRET) != key_name(bytes(32))
 
-    key = Cipher(algorithms.AES(b"hushbeam batches"), modes.ECB()).encryptor()
-    block = key.update(ids[0].astype("<u8").tobytes())
-    assert int(words[0]) == int.from_bytes(block[:8], "little") ^ 1
+
+@pytest.mark.parametrize("forged", [9, 256])
+def test_forged_ids_weigh_no_more_than_they_are(forged: int) -> None:
+    """Of 2 million ids those that hash least under a secret the forger has made up, in two batches.
+
+    Nine cost the forger nine reports; 256 do not hide that half of a batch was shuffled twice.
+    """
+    made_up = SeededRandom(7).words(2 << 20).reshape(-1, 2)
+    least_of_all = np.argsort(hashed(made_up, bytes(32)))[:forged]
+    lies = reports(forged, 1)
+    lies.records["report_id"] = made_up[least_of_all]
+    mine, theirs, common = reports(10_000, 2), reports(10_000, 3), reports(10_000, 4)
+    apart = shared({"a": sample(mine, lies), "b": sample(theirs, lies)})
+    # Of 256 words 256 f / (10,000 + f) are forged on average: 0.2, or 6.4; 32 are 10 sigma away.
+    assert max(apart.values(), default=0.0) < (samples.MOST_SHARED if forged == 9 else 32 / SIZE)
+    twice = shared({"a": sample(mine, common, lies), "b": sample(theirs, common, lies)})
+    assert twice["a", "b"] > 80 / SIZE  # half of each: 6 sigma
 
 
 def test_a_sample_is_the_same_however_the_reports_are_cut() -> None:
     whole = reports(5000, 1)
-    combine = SampleIds()
+    combine = sampler()
     once = combine.extract_output(combine.add_input(combine.create_accumulator(), whole))
     parts = []
     for start in range(0, 5000, 777):
         block = Reports(PLAN, whole.form, whole.records[start : start + 777][::-1])
         parts.append(combine.add_input(combine.create_accumulator(), block))
     assert combine.extract_output(combine.merge_accumulators(reversed(parts))) == once
-    every = sorted(f"{word:016x}" for word in hashed(whole.records["report_id"]).tolist())
+    every = sorted(f"{word:016x}" for word in hashed(whole.records["report_id"], SECRET).tolist())
     assert list(once) == every[:SIZE]
     assert least(np.arange(3000, dtype=np.uint64)).tolist() == [*range(SIZE)]
 
 
 def sample(*blocks: Reports) -> tuple[str, ...]:
-    combine = SampleIds()
+    combine = sampler()
     made = combine.merge_accumulators([
         combine.add_input(combine.create_accumulator(), block) for block in blocks
     ])  # fmt: skip
