@@ -34,7 +34,7 @@ class NoisyAverages:
         ValueError: epsilon is not positive and finite, or too small for a table of noise.
 
     >>> averages = NoisyAverages(epsilon=0.05, moved=3)
-    >>> averages.guarantee.epsilon, averages.guarantee.delta < 1e-16
+    >>> averages.guarantee.epsilon, averages.guarantee.delta < 1e-13
     (0.05, True)
     """
 
