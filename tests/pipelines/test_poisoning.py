@@ -26,6 +26,18 @@ from pipelines.metrics.heavy_hitters import result as heavy_hitters
 from pipelines.metrics.poisoning import LIARS, Poisoning
 
 
+@pytest.mark.parametrize("name", ["grr", "projective", "olh"])
+def test_what_cannot_be_seen_is_what_a_population_would_send(name: str) -> None:
+    """With as many codes as values, any counts are the expected ones of the shares they give."""
+    more = {} if name == "grr" else {"hash_range": 2}
+    mechanism = build(name, epsilon=1.0, domain_size=7, **more)
+    channel = np.array([mechanism.channel(cell) for cell in range(7)])
+    counts = np.bincount(SeededRandom(4).integers(mechanism.codes, 7000).astype(np.int64))
+    expected = mechanism.estimate(counts) @ channel * counts.sum()
+    unseen = np.allclose(expected, counts, atol=1e-6)
+    assert unseen == (mechanism.codes == mechanism.inputs)
+
+
 def test_projecting_at_most_doubles_the_farthest_move() -> None:
     source = SeededRandom(1).generator()
     largest = 0.0

@@ -290,7 +290,8 @@ class Mean(Metric):
         moved = result.poisoning(
             (above, below), honest, forgeries, estimate.chosen.known, self.scouts is not None
         )
-        return replace(moved, unseen=self.inner.codes in (2, self.inner.inputs))
+        # Of two codes there is one count, and the mean says all of it.
+        return replace(moved, unseen=self.inner.codes == 2)
 
     @property
     def neighbours(self) -> str:
