@@ -81,7 +81,8 @@ def test_more_users_are_more_private(mechanism: DummyBatch) -> None:
     alone = mechanism.batch_delta(1, 1.0)[1]  # a user's own dummies hide next to nothing
     low, high = (0.97, 1.0) if not isinstance(mechanism, MixDump) else (0.82, 0.84)
     assert low < alone < high
-    assert mechanism.batch_epsilon(1, 1e-6)[1] == mechanism.local.epsilon
+    most = mechanism.local.epsilon
+    assert 0.98 * most <= mechanism.batch_epsilon(1, 1e-6)[1] <= most
 
 
 def test_dropouts_are_paid_for() -> None:
