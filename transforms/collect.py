@@ -123,23 +123,25 @@ class CollectFrequencies(beam.PTransform):
         postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
         users: numbers that add up to how many users reported; needed where a user sends several
             messages, for their number does not tell.
+        apart: whether the last value stands for none.
     """
 
     mechanism: FrequencyOracle
     postprocess: str = AUTO
     users: beam.PCollection | None = None
+    apart: bool = False
 
     def __post_init__(self) -> None:
         require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(frequencies, self.mechanism, self.postprocess)
+        estimate = partial(frequencies, self.mechanism, self.postprocess, apart=self.apart)
         collect = Collect(self.mechanism, estimate, self.users)
         return messages | "Collect" >> collect.with_output_types(Frequencies)
 
 
 def frequencies(
-    mechanism: FrequencyOracle, postprocess: str, counted: Counted, users: int
+    mechanism: FrequencyOracle, postprocess: str, counted: Counted, users: int, apart: bool = False
 ) -> Frequencies:
     """The estimate of a batch, and what is made of it: see `CollectFrequencies`.
 
@@ -148,12 +150,13 @@ def frequencies(
         postprocess: see there.
         counted: the batch.
         users: how many users reported, as far as somebody counted them.
+        apart: see there.
     """
     n = mechanism.users(counted.counts, users)
     if not n:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
     unbiased = mechanism.estimate(counted.counts, n)
-    processed = publish(postprocess, mechanism, unbiased, n)
+    processed = publish(postprocess, mechanism, unbiased, n, apart=apart)
     return _processed(counted, n, unbiased, processed)
 
 
@@ -167,23 +170,31 @@ class CollectExactly(beam.PTransform):
         mechanism: what makes the counts private.
         postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
         open_rng: opens the generator on the worker that draws the noise.
+        apart: whether the last value stands for none.
     """
 
     mechanism: FrequencyOracle
     postprocess: str = AUTO
     open_rng: Generator = field(default=SecureRandom)
+    apart: bool = False
 
     def __post_init__(self) -> None:
         require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(noisy_frequencies, self.mechanism, self.postprocess, self.open_rng)
+        known = self.mechanism, self.postprocess, self.open_rng
+        estimate = partial(noisy_frequencies, *known, apart=self.apart)
         collect = Collect(self.mechanism, estimate)
         return messages | "Collect" >> collect.with_output_types(Frequencies)
 
 
 def noisy_frequencies(
-    mechanism: FrequencyOracle, postprocess: str, open_rng: Generator, counted: Counted, users: int
+    mechanism: FrequencyOracle,
+    postprocess: str,
+    open_rng: Generator,
+    counted: Counted,
+    users: int,
+    apart: bool = False,
 ) -> Frequencies:
     """The release of exact counts: see `CollectExactly`.
 
@@ -193,12 +204,13 @@ def noisy_frequencies(
         open_rng: opens the generator.
         counted: the batch.
         users: not needed: everybody sends one cell.
+        apart: see there.
     """
     if not counted.messages:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
     unbiased, estimate = mechanism.release(counted.counts, open_rng())
     n = counted.messages
-    processed = publish(postprocess, mechanism, unbiased, n, estimate)
+    processed = publish(postprocess, mechanism, unbiased, n, estimate, apart)
     return _processed(counted, n, unbiased, processed)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,12 @@ class Processed(NamedTuple):
 
 
 def publish(
-    name: str, mechanism: FrequencyOracle, unbiased: Floats, n: int, own: Floats | None = None
+    name: str,
+    mechanism: FrequencyOracle,
+    unbiased: Floats,
+    n: int,
+    own: Floats | None = None,
+    apart: bool = False,
 ) -> Processed:
     """The shares of a release.
 
@@ -54,6 +60,8 @@ def publish(
         unbiased: (d,) shares.
         n: how many users reported.
         own: (d,) what the system itself makes of them; "none" leaves it, "pop" goes on from it.
+        apart: whether the last value stands for none: its share, one of thousands and often large,
+            is then kept as it is, inside [0, 1], and the others share the rest among themselves.
 
     Returns:
         But for "none", shares that are nonnegative and add up to 1. "auto" takes the rule of
@@ -72,11 +80,41 @@ def publish(
     require_known(name)
     if name == "none":
         return Processed((unbiased if own is None else own).copy(), name, None)
+    if apart:
+        return _beside_none(name, mechanism, unbiased, n, own)
+    return _processed(name, unbiased, own, lambda: Errors.of(mechanism, project(unbiased), n))
+
+
+def _beside_none(
+    name: str, mechanism: FrequencyOracle, unbiased: Floats, n: int, own: Floats | None
+) -> Processed:
+    """What is published where the last value stands for none."""
+    none = min(max(float(unbiased[-1]), 0.0), 1.0)
+    whole = 1 - none
+    if not whole > 0:  # nobody seems to hold any
+        return Processed(np.append(np.zeros(unbiased.size - 1), 1.0), "pop", None)
+
+    def errors() -> Errors:
+        """Of shares of those who hold one."""
+        all_ = Errors.of(mechanism, project(unbiased), n)
+        return replace(all_, variance=all_.variance[:-1] / whole**2, step=all_.step / whole)
+
+    values = None if own is None else own[:-1] / whole
+    shares, done, risks = _processed(name, unbiased[:-1] / whole, values, errors)
+    if risks is not None:
+        risks = {rule: risk * whole**2 for rule, risk in risks.items()}
+    return Processed(np.append(whole * shares, none), done, risks)
+
+
+def _processed(
+    name: str, unbiased: Floats, own: Floats | None, law: Callable[[], Errors]
+) -> Processed:
+    """What is published of shares that add up to 1, with errors of this law."""
     if name == "pop" or (name == AUTO and unbiased.size < _FEWEST):
         return Processed(project(unbiased if own is None else own), "pop", None)
     # All rules' shares add up to 1: what the estimates' sum is off by says nothing of any.
     centred = unbiased + (1 - unbiased.sum()) / unbiased.size
-    errors = Errors.of(mechanism, project(unbiased), n)
+    errors = law()
     if name != AUTO:
         return Processed(_RULES[name](centred, errors).shares, name, None)
     fitting = {k: v for k, v in _RULES.items() if unbiased.size >= _FEWEST_OF.get(k, 0)}

@@ -70,7 +70,7 @@ def estimate_mixed(
         row = RowEstimate.of_usable(found, n, confidence, comparisons)
     else:
         row = _row(numbers, n, confidence, comparisons)
-    return row, [_shares(*other, confidence, comparisons) for other in others]
+    return row, [_shares(*other, confidence, comparisons, mechanism.hides) for other in others]
 
 
 def _row(
@@ -94,7 +94,11 @@ def _row(
 
 
 def _shares(
-    oracle: FrequencyOracle, part: AttributeEstimate, confidence: float, comparisons: int
+    oracle: FrequencyOracle,
+    part: AttributeEstimate,
+    confidence: float,
+    comparisons: int,
+    hides: bool,
 ) -> Shares:
     """The shares of one category."""
     size, n = oracle.domain_size, part.reports
@@ -105,7 +109,7 @@ def _shares(
         return Shares(n, project(part.estimate) if n else even, part.estimate, nothing, unknown,
                       unknown)  # fmt: skip
     error = np.sqrt(part.variance)
-    shares = publish(AUTO, oracle, part.estimate, n).shares
+    shares = publish(AUTO, oracle, part.estimate, n, apart=hides).shares
     ends = []
     for shared in (1, comparisons):
         exact = intervals(oracle, part.estimate, n, 1 - (1 - confidence) / shared)

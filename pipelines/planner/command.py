@@ -20,7 +20,7 @@ from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
 from pipelines.errors import DONE, RequestError
 from pipelines.planner import rows
-from pipelines.planner.request import PlanRequest, designs_table, losses, promise
+from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
 from pipelines.requests import no_more, request
 from pipelines.views.wording import upward
 
@@ -109,6 +109,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         raise RequestError(str(error)) from None
     screen.print(_table(compared, options))
     promise(screen, compared[0])
+    absence(screen, compared[0], FrequencyTask(options.domain_size + 1, options.max_messages))
     return DONE
 
 

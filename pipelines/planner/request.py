@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.planner.design import Design
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Task
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.requests import Whole
@@ -69,6 +72,29 @@ def losses(design: Design[Any]) -> list[str]:
         "none" if local.model == "none" else f"{upward(local.epsilon, 4):g}",
         f"{upward(design.release.epsilon, 4):g}",
     ]
+
+
+def absence(screen: Console, best: Design[Any], hiding: Task[Any]) -> None:
+    """Print what each choice of --unusable costs.
+
+    Args:
+        screen: to print on.
+        best: the design that is best without any.
+        hiding: the same task, where absence is hidden.
+    """
+    try:
+        found = search(best.target.asking(hiding))
+    except ValueError as error:
+        said = f"cannot be had here ({error})"
+    else:
+        cost = 100 * max(math.sqrt(found.published_error / best.published_error) - 1, 0)
+        said = f"adds {cost:.2g} % to the standard error" if cost >= 0.005 else "costs nothing"
+        said += "" if found.name == best.name else f", by {found.name}"
+    screen.print(
+        f"whether a value is missing: --unusable hide, the default, {said}; fill=VALUE and count "
+        "cost no noise",
+        highlight=False,
+    )
 
 
 def promise(screen: Console, design: Design[Any]) -> None:

@@ -18,7 +18,7 @@ from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError
-from pipelines.planner.request import PlanRequest, designs_table, losses, promise
+from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
 from pipelines.requests import Whole, request
 
 
@@ -80,6 +80,7 @@ def run(typed: Mapping[str, Any]) -> int:
     for line in _projected(expected, options, target):
         screen.print(line, highlight=False)
     promise(screen, best)
+    absence(screen, best, VectorTask(options.dimension, options.radius, hides=True))
     return DONE
 
 

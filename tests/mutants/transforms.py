@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "row-without-the-unusable-cell",
+        "A coordinate that cannot be used is sent as the cell of the least number.",
+        "transforms/encoders/coordinates.py",
+        "np.uint32(self.places - 1)",
+        "np.uint32(0)",
+        ("tests/transforms/encoders/test_absent_rows.py",),
+    ),
+    Mutant(
         "min-reports-minus-one",
         "A shuffler lets a batch through that lacks one report.",
         "transforms/shuffle.py",

@@ -22,10 +22,10 @@ from pipelines.errors import RequestError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import (
-    POISONED,
     TABLE,
     histogram_error,
     histogram_table,
+    poisoned,
     share_of,
 )
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
@@ -124,11 +124,11 @@ class Histogram(Metric):
         return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        mechanism, postprocess = self.mechanism, self.postprocess
+        known, hides = (self.mechanism, self.postprocess), self.options.hides
         if self.model == "central":
-            exactly = CollectExactly(mechanism, postprocess, self.open_rng)
+            exactly = CollectExactly(*known, self.open_rng, hides)
             return reports.messages | "Collect" >> exactly
-        collect = CollectFrequencies(mechanism, postprocess, reports.users)
+        collect = CollectFrequencies(*known, reports.users, hides)
         return reports.messages | "Collect" >> collect
 
     def arrived(self, estimate: Frequencies) -> int:
@@ -144,7 +144,8 @@ class Histogram(Metric):
     def poisoning(self, estimate: Frequencies) -> Poisoning:
         forged = LIARS * self.mechanism.influence if self.collects else None
         return Poisoning(
-            "any unbiased share", LIARS, forged, more=POISONED.get(estimate.postprocess, ""),
+            "any unbiased share", LIARS, forged,
+            more=poisoned(estimate.postprocess, self.options.hides),
             unseen=self.mechanism.codes == self.mechanism.inputs,
         )  # fmt: skip
 

@@ -21,14 +21,23 @@ from transforms.encoders.domain import Domain
 TABLE = "histogram.parquet"
 
 _CHOSEN = ", and of the published share nothing is bounded, for lies may change how it is chosen"
-POISONED = {
-    # Each coordinate loses one number, which moves no farther than the farthest of them.
-    "pop": ", and no published one by more than twice as much as the farthest unbiased one",
-    "shrinkage": _CHOSEN,
-    "uniform": _CHOSEN,
-    "empirical-bayes": _CHOSEN,
-}
-"""What post-processing does to the effect of lies, where it does anything."""
+
+
+def poisoned(postprocess: str, hides: bool) -> str:
+    """What post-processing does to the effect of lies, as the end of a sentence.
+
+    Args:
+        postprocess: what was done.
+        hides: whether values share what those without one leave.
+    """
+    if postprocess == "none":
+        return ""
+    if postprocess != "pop":
+        return _CHOSEN
+    # Each coordinate loses one number, which moves no farther than the farthest of them; and what
+    # they add up to moves it as far again.
+    times = "three times" if hides else "twice"
+    return f", and no published one by more than {times} as much as the farthest unbiased one"
 
 
 def histogram_table(

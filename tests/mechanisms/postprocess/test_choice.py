@@ -16,6 +16,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.choice import _RULES, POSTPROCESSING, publish
 from mechanisms.postprocess.risk import Candidate, Errors
 from mechanisms.postprocess.simplex import project
+from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import zipf
 
 
@@ -179,3 +180,27 @@ def test_of_one_rule_the_estimate_is_stein_s() -> None:
     unbiased = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 1.0])
     half = Candidate("half", unbiased / 2, lambda y: y / 2)
     assert half.risk(unbiased, errors) == pytest.approx(np.sum(unbiased**2) / 4)
+
+
+@pytest.mark.parametrize("name", ["auto", "pop", "shrinkage", "empirical-bayes"])
+def test_the_share_of_those_without_a_value_is_no_value_s(name: str) -> None:
+    """Three fifths hold none: "all alike" is a statement about the rest."""
+    mechanism, n = oracle("olh", epsilon=0.5, domain_size=1001), 20_000
+    cells = np.where(np.arange(n) % 5 < 3, 1000, np.arange(n) % 1000)
+    reports = mechanism.perturb(cells, SeededRandom(4))
+    unbiased = mechanism.estimate(mechanism.count(reports), n)
+    found = publish(name, mechanism, unbiased, n, apart=True)
+    assert found.shares[-1] == unbiased[-1]
+    assert abs(unbiased[-1] - 0.6) < 0.1
+    assert found.shares[:-1].sum() == pytest.approx(1 - unbiased[-1])
+    assert np.all(found.shares >= 0)
+    if name == "auto":
+        assert found.name == "uniform"
+        assert found.shares[:-1] == pytest.approx(np.full(1000, (1 - unbiased[-1]) / 1000))
+        assert all(np.isfinite(risk) for risk in found.risks.values())
+
+
+def test_where_nobody_holds_a_value_all_are_0() -> None:
+    mechanism = oracle("grr", epsilon=1.0, domain_size=3)
+    shares = publish("auto", mechanism, np.array([-0.1, 0.05, 1.05]), 100, apart=True).shares
+    assert shares.tolist() == [0, 0, 1]
