@@ -17,7 +17,9 @@ from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.randomness import RandomSource
 
-_FINEST = 1 << 10  # grid cells of [0, 1]: rounding is then nothing beside any noise
+# Grid cells of [0, 1]: rounding is then nothing beside the noise, and the noise's table, whose delta
+# grows with their square, still has one below 1e-13.
+_FINEST = 1 << 6
 _ENTRIES = 1 << 14  # of half a table of noise at the scale of one grid cell
 
 
