@@ -17,8 +17,8 @@ from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.randomness import RandomSource
 
-# Grid cells of [0, 1]: rounding is then nothing beside the noise, and the noise's table, whose delta
-# grows with their square, still has one below 1e-13.
+# Grid cells of [0, 1]. Rounding to them is nothing beside the noise; the delta of the noise's table
+# grows with their square, and is below 1e-13 at so many.
 _FINEST = 1 << 6
 _ENTRIES = 1 << 14  # of half a table of noise at the scale of one grid cell
 
