@@ -185,7 +185,7 @@ class RowOptions(MetricOptions):
     )  # fmt: skip
     vector: tuple[str, ...] = option(
         "a column of lists of LENGTH numbers, or of as many bytes, and the bounds of all of them; "
-        "rows of another length are rejected and counted",
+        "of a list of another length none can be used",
         (), metavar="COLUMN=LENGTH:L,U", repeated=True,
     )  # fmt: skip
     category: tuple[str, ...] = option(
