@@ -233,6 +233,11 @@ class Plan(_Part):
             update["stream"] = self.stream.model_copy(update={"state": state})
         return self.model_copy(update=update)
 
+    @property
+    def folder(self) -> str:
+        """Of its file; empty of a plan without one."""
+        return self._folder
+
     def place(self, path: str) -> str:
         """Where a path leads that the plan names; a range of integers is none, and stays.
 

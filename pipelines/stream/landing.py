@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Landing:
             RequestError: the place cannot be looked at.
         """
         for entry in self._listed():
-            if self.state.file(entry.path)[2] in ("done", "given up"):
+            if self._settled(entry.path):
                 continue
             footer = _footer(entry.path)
             if footer is None:
@@ -78,6 +79,16 @@ class Landing:
                 self.state.count({UNFIT: 1})
             else:
                 yield Landed(entry.path, entry.size_in_bytes, rows)
+
+    def _settled(self, path: str) -> bool:
+        """Whether a file was dealt with, also by a version that kept paths as they were typed."""
+        typed = [] if "://" in path else [os.path.relpath(path, at) for at in self._homes]
+        return any(self.state.file(name)[2] in ("done", "given up") for name in (path, *typed))
+
+    @property
+    def _homes(self) -> tuple[str, str]:
+        """The folders that a relative path may have been relative to."""
+        return os.curdir, self.streamed.plan.folder or os.curdir
 
     def blame(self, path: str, size: int) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""

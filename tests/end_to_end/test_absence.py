@@ -86,6 +86,7 @@ def limit(counts: np.ndarray, lower: bool) -> np.ndarray:
     return np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - risk), 1.0)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("method", ["local", "dp-sgd", "dssgd"])
 def test_a_model_is_of_as_many_rows_whatever_one_of_them_lacks(method, tmp_path, monkeypatch):
     """What is published exactly is the same: n, the rows left out, and whether there is a model."""

@@ -280,7 +280,7 @@ def test_half_a_file_is_tried_again_and_then_given_up(plan, monkeypatch) -> None
     with Stream(asked) as stream:
         stream.driver.step()
         stream.driver.step()
-        _, tries, state = stream.state.file(str(Path("landing/half.parquet")))
+        _, tries, state = stream.state.file(str(Path("landing/half.parquet").absolute()))
         assert (tries, state) == (1, "waiting")
         Path("landing/half.parquet").write_bytes(data)
         stream.catch_up()
@@ -294,6 +294,16 @@ def test_half_a_file_is_tried_again_and_then_given_up(plan, monkeypatch) -> None
         assert stream.state.counters()["unreadable file"] == 2
         stream.driver.drain()
     assert n(NAMES[0]) == 1000
+
+
+def test_files_that_an_earlier_version_took_in_are_not_taken_in_again(plan) -> None:
+    """It kept paths as they were typed, relative to wherever it was started."""
+    asked = plan()
+    land("a", rows(spread(0, 500)))
+    with Stream(asked) as stream:
+        stream.state.note_file("landing/a.parquet", 1, 0, "done")
+        assert not stream.driver.step()
+        assert stream.state.latest() is None
 
 
 def test_a_user_is_not_counted_as_a_number_and_as_a_text(plan) -> None:
