@@ -33,18 +33,42 @@ def beside(folder: str, path: str) -> str:
 
     >>> beside("/plans", "../logs/*.parquet"), beside("/plans", "/data/log.parquet")
     ('/logs/*.parquet', '/data/log.parquet')
-    >>> beside("gs://bucket/plans", "../ledger.json"), beside("/plans", "gs://b//out/")
-    ('gs://bucket/ledger.json', 'gs://b/out')
+    >>> beside("gs://bucket/plans", "../ledger.json"), beside("/plans", "gs://b//out")
+    ('gs://bucket/ledger.json', 'gs://b//out')
     """
-    store = path if "://" in path else folder if "://" in folder else ""
-    if not store or (store == folder and os.path.isabs(path)):
+    if "://" in path:  # as it is: in an object store any text between slashes is part of a name
+        return path
+    if "://" not in folder or os.path.isabs(path):
         return os.path.abspath(os.path.join(folder, path))
-    scheme, _, rest = (path if "://" in path else f"{folder}/{path}").partition("://")
+    scheme, _, rest = folder.partition("://")
     bucket, _, name = rest.partition("/")
-    inside = posixpath.normpath(posixpath.join("/", name))
-    if posixpath.normpath(name or ".").startswith(".."):
+    inside = posixpath.normpath(posixpath.join(name, path))
+    if inside.split("/")[0] == "..":
         raise ValueError(f"{path} leaves the bucket of {folder}")
-    return f"{scheme}://{bucket}{inside.rstrip('/')}"
+    return f"{scheme}://{bucket}/{inside}"
+
+
+def require_found(what: str, written: str, place: str) -> None:
+    """Refuse a path that means nothing where it leads, and something where it was typed.
+
+    Paths were once relative to where a command was typed: a ledger that stands there is not to be
+    forgotten for a new one.
+
+    Args:
+        what: the path is of.
+        written: in the plan.
+        place: where it leads.
+
+    Raises:
+        ValueError: it was meant so; with both places.
+    """
+    typed = os.path.abspath(written)
+    if "://" in place or typed == place or not os.path.lexists(typed) or os.path.lexists(place):
+        return
+    raise ValueError(
+        f"{what}: a plan's paths are relative to the plan's file, so {written} is {place}, which "
+        f"is not there; {typed} is: move it there, or name it by its absolute path"
+    )
 
 
 def flush(path: str) -> None:

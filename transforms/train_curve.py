@@ -12,6 +12,7 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsList
 from numpy.typing import NDArray
 
+from mechanisms.learning.absent import present
 from mechanisms.learning.objective import Objective
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
@@ -77,6 +78,10 @@ class ScoreDoFn(beam.DoFn):
         ordered = sorted(models, key=_step)
         for piece in pieces(block, _ROWS):
             rows, targets = self._examples(piece)
+            there = present(
+                targets
+            )  # these rows are public, and so is which of them lack something
+            rows, targets = rows[there], targets[there]
             errors = [self._objective.errors(run.model.average, rows, targets) for run in ordered]
             answers = self._objective.loss.baseline.answers(targets)
             table = np.asarray([*errors, *answers.T], np.float64)
@@ -100,8 +105,8 @@ class AskHeldBack(beam.PTransform):
     """Blocks of rows that trained nothing in, `Counted` reports of how wrong models are out.
 
     Every user is asked one thing, chosen by a die, and answers through a mechanism for means: how
-    wrong a model is, cut to [0, 1], or what the error of the best constant follows from. Which
-    question it was is in the clear.
+    wrong a model is, as a part of the largest error, or what the error of the best constant follows
+    from. Which question it was is in the clear.
 
     Attributes:
         objective: what is being fitted.
@@ -172,16 +177,15 @@ class AnswerCellsDoFn(beam.DoFn):
             numbers = np.empty(len(rows))
             for place, run in enumerate(ordered):
                 own = np.flatnonzero(drawn == place)
-                numbers[own] = self._objective.errors(run.model.average, rows[own], targets[own])
+                weights = run.model.average
+                numbers[own] = self._objective.bounded_errors(weights, rows[own], targets[own])
             other = np.flatnonzero(drawn >= len(ordered))
             asked = baseline.answers(targets[other])
             numbers[other] = np.take_along_axis(asked, drawn[other, None] - len(ordered), 1)[:, 0]
             yield CellBlock(self._cells(numbers, drawn), None)
 
     def _cells(self, numbers: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Numbers, cut to [0, 1], as cells of the mechanism."""
+        """Numbers in [0, 1] as cells of the mechanism."""
         inner = self._mechanism.mechanism
-        # What is no number, as a model that has diverged may give, is as wrong as can be.
-        cut = np.clip(np.nan_to_num(numbers, nan=1.0), 0, 1)
-        cells = inner.encode(2 * cut - 1, self._rng)
+        cells = inner.encode(2 * numbers - 1, self._rng)
         return (cells + drawn * inner.inputs).astype(np.uint32)

@@ -1,13 +1,16 @@
 """What the best constant prediction gets wrong: the least that a model has to beat.
 
-A constant looks at no row, so its error follows from a few averages over targets, each of them of a
-number in [0, 1]: of numbers the mean and the mean square, of classes the share of each but one.
-Whoever can have a mean estimated privately can have that error.
+A constant looks at no row, so its error follows from a few averages over rows, each of a number in
+[0, 1]: of numbers the mean and the mean square, of classes the share of each. A row that cannot be
+used answers 0 to everything, also to how wrong the model is, and the averages are held against the
+share of rows that can be: so neither side is scored on targets that nobody has. Whoever can have
+means estimated privately can have both errors.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,20 +18,38 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.learning.absent import filled
+from mechanisms.learning.absent import filled, present
+from mechanisms.postprocess.intervals import normal_quantile
+
+_SURE = 3.0  # standard errors that the share of usable rows must be away from 0
+_STEP = 1e-6  # of an average, for the slope of what follows from it
 
 
-class Error(NamedTuple):
-    """How wrong predictions are, as `ScoreLoss.errors` counts it.
+class Comparison(NamedTuple):
+    """A model beside the best constant, in the same unit of error.
 
     Attributes:
-        value: mean squared error on the scale on which the bounds are -1 and 1, or the share of
-            wrong classes.
-        variance: of the value as an estimate.
+        model: its error, unbiased to first order, so that it may lie outside of what errors can be.
+        constant: that of the best constant.
+        standard_error: of the difference.
+        reach: standard errors within which a difference may be noise.
+        largest: that an error can be.
     """
 
-    value: float
-    variance: float
+    model: float
+    constant: float
+    standard_error: float
+    reach: float
+    largest: float
+
+    @property
+    def gained(self) -> bool | None:
+        """Whether the model errs less than the constant; None where noise leaves that open."""
+        difference = self.constant - self.model
+        # The negative form catches NaN.
+        if not abs(difference) > self.reach * self.standard_error:
+            return None
+        return difference > 0
 
 
 @dataclass(frozen=True)
@@ -38,10 +59,9 @@ class Baseline:
     Attributes:
         classes: how many the targets tell apart; None if they are numbers in [-1, 1].
 
-    >>> Baseline(None).error([0.5, 0.25], [0.0, 0.0])
-    Error(value=0.25, variance=0.0)
-    >>> Baseline(3).error([0.3, 0.5], [0.0, 0.0])
-    Error(value=0.5, variance=0.0)
+    >>> found = Baseline(3).compared([0.2, 0.3, 0.5, 0.2], [1e-4] * 4, unit=1.0, confidence=0.95)
+    >>> found.constant, found.gained
+    (0.5, True)
     """
 
     classes: int | None
@@ -49,37 +69,90 @@ class Baseline:
     @property
     def questions(self) -> int:
         """How many averages the error follows from."""
-        return 2 if self.classes is None else self.classes - 1
+        return 3 if self.classes is None else self.classes
+
+    @property
+    def largest(self) -> float:
+        """The largest error: of numbers between bounds of -1 and 1, 2 squared."""
+        return 4.0 if self.classes is None else 1.0
+
+    @property
+    def moved(self) -> int:
+        """The most by which another row in its place changes its answers, and its error, in L1."""
+        return 1 + (3 if self.classes is None else 2)
 
     def answers(self, targets: ArrayLike) -> Floats:
         """(n, questions) numbers in [0, 1] whose averages are asked for.
 
         Args:
             targets: (n,) numbers, of which those outside [-1, 1] count as the bound they are
-                beyond; or classes 0 .. classes - 1.
+                beyond; or classes 0 .. classes - 1. Of rows that cannot be used, see `absent`.
         """
-        if self.classes is None:
-            clipped: Floats = np.clip(filled(np.asarray(targets, np.float64)), -1, 1)
-            return np.column_stack([(clipped + 1) / 2, clipped**2])
-        asked: NDArray[Any] = np.arange(1, self.classes)
-        return np.asarray(np.asarray(targets)[:, None] == asked, np.float64)
+        if self.classes is not None:
+            asked: NDArray[Any] = np.arange(self.classes)
+            return np.asarray(np.asarray(targets)[:, None] == asked, np.float64)
+        there = present(targets).astype(np.float64)
+        clipped: Floats = np.clip(filled(np.asarray(targets, np.float64)), -1, 1)
+        return np.column_stack([there, there * (clipped + 1) / 2, there * clipped**2])
 
-    def error(self, means: ArrayLike, variances: ArrayLike) -> Error:
-        """The error of the best constant.
+    def usable(self, answers: Floats) -> float:
+        """The share of rows that can be used, by averages of the answers or by their variances."""
+        return float(answers[0] if self.classes is None else answers.sum())
+
+    def compared(
+        self, averages: Sequence[float], variances: Sequence[float], unit: float, confidence: float
+    ) -> Comparison | None:
+        """A model beside the best constant.
+
+        None where next to no row can be used, or the model's error is no number.
 
         Args:
-            means: (questions,) unbiased estimates of the averages of `answers`, independent.
-            variances: (questions,) of these estimates.
+            averages: unbiased and independent estimates: of the model's error over the largest, 0
+                of rows that cannot be used; and then (questions,) of `answers`.
+            variances: of these estimates.
+            unit: what an error of 1 is on the scale of the target.
+            confidence: that a difference which is called one is no noise.
         """
-        estimates, spread = np.asarray(means, np.float64), np.asarray(variances, np.float64)
-        if self.classes is None:
-            mean, of_mean = 2 * float(estimates[0]) - 1, 4 * float(spread[0])
-            return variance_of(mean, of_mean, float(estimates[1]), float(spread[1]))
-        # The first class is the one that is left.
-        shares = np.concatenate([[1 - estimates.sum()], estimates])
-        of_shares = np.concatenate([[spread.sum()], spread])
-        commonest = int(shares.argmax())
-        return Error(1 - float(shares[commonest]), float(of_shares[commonest]))
+        found, spread = np.asarray(averages, np.float64), np.asarray(variances, np.float64)
+        share, of_share = self.usable(found[1:]), self.usable(spread[1:])
+        if not share > _SURE * math.sqrt(of_share) or not np.isfinite(found).all():
+            return None
+        model, constant = self._errors(found)
+        if self.classes is None:  # the square of an estimate exceeds that of the truth
+            constant += 4 * float(spread[2]) / share**2
+        slopes = np.array([self._slope(found, place) for place in range(len(found))])
+        error = math.sqrt(float(np.sum(slopes**2 * spread)))
+        # The commonest of several classes was picked by looking.
+        reach = normal_quantile(1 - (1 - confidence) / (self.classes or 1))
+        return Comparison(unit * model, unit * constant, unit * error, reach, unit * self.largest)
+
+    def _errors(self, averages: Floats) -> tuple[float, float]:
+        """Of the model, and of the best constant."""
+        share = self.usable(averages[1:])
+        model = self.largest * float(averages[0]) / share
+        if self.classes is not None:
+            return model, 1 - float(averages[1:].max()) / share
+        mean = 2 * float(averages[2]) / share - 1
+        return model, float(averages[3]) / share - mean**2
+
+    def _slope(self, averages: Floats, place: int) -> float:
+        """How the difference of the errors changes with one of the averages."""
+        moved = averages.copy()
+        moved[place] += _STEP
+        (model, constant), (later, constantly) = self._errors(averages), self._errors(moved)
+        return ((later - constantly) - (model - constant)) / _STEP
+
+
+class Error(NamedTuple):
+    """An estimate of how widely numbers spread.
+
+    Attributes:
+        value: of their variance.
+        variance: of the value as an estimate.
+    """
+
+    value: float
+    variance: float
 
 
 def variance_of(mean: float, of_mean: float, square: float, of_square: float) -> Error:
@@ -97,46 +170,3 @@ def variance_of(mean: float, of_mean: float, square: float, of_square: float) ->
     # The square of an estimate exceeds that of the truth by the estimate's variance.
     value = square - (mean**2 - of_mean)
     return Error(value, of_square + 4 * mean**2 * of_mean + 2 * of_mean**2)
-
-
-class Comparison(NamedTuple):
-    """A model beside the best constant, in the same unit of error.
-
-    Attributes:
-        model: its error.
-        constant: that of the best constant, known as well as users can tell it under the promise.
-        standard_error: of the difference.
-        reach: standard errors within which a difference may be noise.
-    """
-
-    model: float
-    constant: float
-    standard_error: float
-    reach: float
-
-    @property
-    def gained(self) -> bool | None:
-        """Whether the model errs less than the constant; None where noise leaves that open."""
-        difference = self.constant - self.model
-        # The negative form catches NaN.
-        if not abs(difference) > self.reach * self.standard_error:
-            return None
-        return difference > 0
-
-
-def compared(model: Error, constant: Error, unit: float, reach: float) -> Comparison:
-    """A model beside a constant.
-
-    Args:
-        model: its error.
-        constant: the constant's, estimated independently.
-        unit: what an error of 1 is on the scale of the target.
-        reach: standard errors within which a difference may be noise.
-
-    >>> compared(Error(0.2, 1e-4), Error(0.3, 1e-4), 1.0, 1.96).gained
-    True
-    >>> compared(Error(0.29, 1e-4), Error(0.3, 1e-4), 1.0, 1.96).gained is None
-    True
-    """
-    spread = unit * math.sqrt(model.variance + constant.variance)
-    return Comparison(unit * model.value, unit * constant.value, spread, reach)

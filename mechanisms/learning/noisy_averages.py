@@ -7,6 +7,7 @@ Source: Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privac
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,18 +64,22 @@ class NoisyAverages:
         """Of all averages together; every row is in one holder's sums."""
         return self.noise.guarantee
 
-    def release(self, numbers: ArrayLike, rng: RandomSource) -> tuple[Floats, float]:
+    def release(self, blocks: Iterable[ArrayLike], rng: RandomSource) -> tuple[Floats, float]:
         """(averages, the variance that noise gives each).
 
         Args:
-            numbers: (n, k) in [0, 1]; their number n is public, and at least 1.
+            blocks: of rows, (n, k) in [0, 1] each; how many rows there are is public, and at least
+                1.
             rng: the generator of this process.
         """
-        array = np.asarray(numbers, np.float64)
-        # Rounded up or down by chance, so that no grid is too coarse to be right on average.
-        chance = rng.integers(1 << 53, array.size).astype(np.float64).reshape(array.shape) / 2**53
-        sums = np.floor(array * self.grid + chance).astype(np.int64).sum(axis=0)
+        rows, sums = 0, np.zeros(1, np.int64)
+        for block in blocks:
+            array = np.asarray(block, np.float64)
+            # Rounded up or down by chance, so that no grid is too coarse to be right on average.
+            chance = rng.integers(1 << 53, array.size).astype(np.float64) / 2**53
+            steps = np.floor(array * self.grid + chance.reshape(array.shape))
+            rows, sums = rows + len(array), sums + steps.astype(np.int64).sum(axis=0)
         for _ in range(self.holders):
             sums = self.noise.perturb(sums, rng)
-        whole = len(array) * self.grid
+        whole = rows * self.grid
         return sums / whole, self.holders * self.noise.variance() / whole**2

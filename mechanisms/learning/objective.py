@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from mechanisms.channel import Floats
-from mechanisms.learning.absent import filled
+from mechanisms.learning.absent import filled, present
 from mechanisms.learning.scores import Numbers, ScoreLoss
 from mechanisms.randomness import RandomSource
 
@@ -189,6 +189,19 @@ class Objective(ABC):
     def errors(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Numbers:
         """(n,) squared errors of predicted numbers; of classes, 1 for a wrong one."""
         return self.loss.errors(self.scores(weights, rows), filled(targets))
+
+    def bounded_errors(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Floats:
+        """(n,) errors as parts of the largest, in [0, 1]; 0 of rows that cannot be used.
+
+        Predicted numbers beyond the bounds count as the bound, and what is no number as wrong as
+        can be.
+        """
+        off = self.loss.errors(self.scores(weights, rows), filled(targets)).astype(np.float64)
+        if self.loss.classes is None:
+            told = self.predict(weights, rows).astype(np.float64).clip(-1, 1)
+            off = (told - np.clip(filled(np.asarray(targets, np.float64)), -1, 1)) ** 2
+        shares = np.nan_to_num(off / self.loss.baseline.largest, nan=1.0).clip(0, 1)
+        return np.asarray(np.where(present(targets), shares, 0.0))
 
     def objective(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> float:
         """The mean loss of one row or more, with the penalty."""

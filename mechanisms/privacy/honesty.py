@@ -51,5 +51,5 @@ def least_users(counted: int, honest_share: float) -> int:
 def in_words(n: int, honest_share: float) -> str:
     """Who is counted on, for a statement that says how a guarantee is known."""
     if honest_share == 1:
-        return "all users are taken to follow the protocol"
+        return "every report of the batch counts as randomised"
     return f"it holds even if only {crowd(n, honest_share):,} of {n:,} users follow the protocol"

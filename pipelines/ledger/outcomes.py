@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pipelines.errors import RequestError
@@ -35,6 +36,12 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
                 "settle it with --spent"
             )
         return committed(entry)
+    if not spent and "://" not in entry.output and not os.path.isabs(entry.output):
+        raise RequestError(
+            f"entry {entry.id} keeps its folder as {entry.output}, relative to wherever its run "
+            "was started, so nobody can tell here whether its release stands; settle it with "
+            "--spent"
+        )
     if not entry.handed_over and entry.owner.host == this_process().host and not is_lost(entry):
         raise InProgressError(in_progress(entry))
     if entry.irrevocable and not spent:

@@ -37,9 +37,11 @@ def require_unshared(folder: str, own: Summary) -> None:
     """
     for other, summary in _others(folder, own):
         if summary.sample_key != own.sample_key:
-            line = f"{other} was sampled under another --shuffle-secret"
-            _warn(f"--input: {line}: nobody can tell whether these reports are in it, too")
-            continue
+            raise SharedError(
+                f"--input: {other} is a shuffle of the same window under another --shuffle-secret, "
+                "so nobody can tell whether these reports are in it, too: name that secret, or, if "
+                f"nobody was handed {other}, remove it and shuffle everything"
+            )
         share = max(shared({"": own.sample, other: summary.sample}).values(), default=0.0)
         line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
         if share > MOST_SHARED:
@@ -49,11 +51,7 @@ def require_unshared(folder: str, own: Summary) -> None:
                 f"{other}, remove it and shuffle everything"
             )
         if share:
-            _warn(f"--input: {line}, too: they came twice")
-
-
-def _warn(line: str) -> None:
-    warnings.warn(line, Caution, stacklevel=3)
+            warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
 
 
 def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import Annotated, Any, Literal
 
@@ -20,7 +21,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, MetricOptions
 from pipelines.metrics.permanent import Permanent
-from pipelines.paths import beside
+from pipelines.paths import beside, require_found
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
@@ -217,14 +218,19 @@ class Plan(_Part):
             folder: of that file; relative paths are relative to it.
         """
         self._places, self._folder = places, folder
+        relative = [p for p in self.input if "://" not in p and not os.path.isabs(p)]
+        if relative and set(folder) & set("*?["):
+            raise RequestError(
+                f"{self.where('input')}input: rename {folder}: it would be taken for a pattern"
+            )
         update: dict[str, Any] = {
             "input": tuple(self.place(pattern) for pattern in self.input),
             "output": self.place(self.output),
         }
         if self.ledger is not None:
-            update["ledger"] = self.place(self.ledger)
+            update["ledger"] = self._kept("ledger", self.ledger)
         if self.stream is not None:
-            state = self.place(self.stream.state)
+            state = self._kept("stream.state", self.stream.state)
             if "://" in state:
                 raise RequestError(
                     f"{self.where('stream', 'state')}stream.state: it is a folder on this machine; "
@@ -232,6 +238,15 @@ class Plan(_Part):
                 )
             update["stream"] = self.stream.model_copy(update={"state": state})
         return self.model_copy(update=update)
+
+    def _kept(self, what: str, written: str) -> str:
+        """Where something leads that must not be begun anew for being looked for elsewhere."""
+        place = self.place(written)
+        try:
+            require_found(what, written, place)
+        except ValueError as error:
+            raise RequestError(f"{self.where(*what.split('.'))}{error}") from None
+        return place
 
     @property
     def folder(self) -> str:

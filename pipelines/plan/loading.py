@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -62,7 +63,23 @@ def load(path: str) -> Plan:
             plan.options(metric, "")
         except ValidationError as error:
             raise _wrong(places, error, ("metrics", index)) from None
-    return plan.placed(places, folder_of(path))
+    return plan.placed(places, _home(path, plan))
+
+
+def _home(path: str, plan: Plan) -> str:
+    """The folder that relative paths are relative to: the plan's, unless that is in doubt.
+
+    Raises:
+        RequestError: the file is a link to another folder's, and its ledger could be in either.
+    """
+    named, real = folder_of(path), folder_of(os.path.realpath(path))
+    kept = plan.ledger is not None and "://" not in plan.ledger and not os.path.isabs(plan.ledger)
+    if "://" not in path and os.path.realpath(named) != real and kept:
+        raise RequestError(
+            f"{path} is a link to a plan in {real}, so a ledger beside it could be one of two: "
+            "name the ledger by its absolute path"
+        )
+    return named
 
 
 def _wrong(places: SourceLines, error: ValidationError, around: Place) -> RequestError:

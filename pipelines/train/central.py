@@ -69,7 +69,7 @@ class CentralPlan(ABC):
     @property
     def delta_of_training(self) -> float:
         """What of delta is left to the run itself."""
-        return self.delta - (0.0 if self.averages is None else self.averages.guarantee.delta)
+        return delta_left(self.delta, self.averages)
 
     def in_all(self, training: Guarantee) -> Guarantee:
         """What a run and the averages beside it lose together, by basic composition."""
@@ -194,21 +194,36 @@ def counted_on(options: TrainOptions, rows: int) -> int:
 
 
 def divided(
-    options: TrainOptions, epsilon: float, holders: int = 1
+    options: TrainOptions, epsilon: float, objective: Objective, holders: int = 1
 ) -> tuple[float, NoisyAverages | None]:
     """(epsilon of the training, what tells how wrong the model is, and a constant, with the rest).
 
     Args:
         options: of the request; public rows tell it at no cost.
         epsilon: of the release.
+        objective: the model.
         holders: among how many the rows are.
     """
     if options.validation is not None:
         return epsilon, None
-    # Another row changes an error by 1, and the answers about constants by 2 together.
-    averages = NoisyAverages(_LOOK * epsilon, moved=3, holders=holders)
+    averages = NoisyAverages(_LOOK * epsilon, objective.loss.baseline.moved, holders)
     # A little is left to the rounding of sums.
     return (1 - _LOOK) * epsilon * (1 - 1e-12), averages
+
+
+def delta_left(delta: float, averages: NoisyAverages | None) -> float:
+    """What of a release's delta is left to the run itself.
+
+    Raises:
+        ValueError: nothing is.
+    """
+    left = delta - (0.0 if averages is None else averages.guarantee.delta)
+    if not left > 0:
+        raise ValueError(
+            f"delta {delta:g} is less than what the noise of the model's error takes, "
+            f"{delta - left:.2g}; have a larger one, or name public rows with --validation"
+        )
+    return left
 
 
 def require_room(options: TrainOptions, rows: int, objective: Objective) -> None:

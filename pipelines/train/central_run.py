@@ -12,17 +12,20 @@ from apache_beam.pvalue import AsIter
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.learning.absent import present
 from mechanisms.learning.baseline import Comparison
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.train.central import CentralPlan, DivergedError
-from pipelines.train.comparison import of_averages, of_public_rows
+from pipelines.train.comparison import of_public_rows
 from pipelines.train.curve import Curve, noisy_point, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from transforms.encoders.block import RowBlock
 from transforms.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.train_curve import Scored
+
+_BLOCK = 1 << 16  # rows that are looked at together
 
 
 @dataclass
@@ -125,15 +128,20 @@ class _Watcher:
         averages = self._plan.averages
         if averages is None:
             return self._looked
-        # What is no number, as a model that has gone astray may give, is as wrong as can be.
-        numbers = np.nan_to_num(self._numbers(weights, rows, targets), nan=1.0).clip(0, 1)
+        objective, baseline = self._job.objective, self._baseline
+        blocks = (slice(at, at + _BLOCK) for at in range(0, len(rows), _BLOCK))
+        numbers = (
+            np.column_stack([objective.bounded_errors(weights, rows[own], targets[own]),
+                             baseline.answers(targets[own])])
+            for own in blocks
+        )  # fmt: skip
         means, variance = averages.release(numbers, rng)
-        point = noisy_point(self._step, len(rows), float(means[0]), variance, *self._about)
-        spreads = [variance] * len(means)
-        comparison = of_averages(means.tolist(), spreads, self._baseline, *self._about)
+        comparison = baseline.compared(means.tolist(), [variance] * len(means), *self._about)
+        point = noisy_point(self._step, len(rows), baseline, means, variance, *self._about)
         return _Looked([point], comparison)
 
     def _numbers(self, weights: Floats, rows: Numbers, targets: NDArray[Any]) -> Floats:
-        """(n, 1 + questions) each row's error, and its answers about constants."""
-        errors = self._job.objective.errors(weights, rows, targets)
-        return np.column_stack([errors, self._baseline.answers(targets)]).astype(np.float64)
+        """(n, 1 + questions) each public row's error, and its answers about constants."""
+        there = present(targets)
+        errors = self._job.objective.errors(weights, rows[there], targets[there])
+        return np.column_stack([errors, self._baseline.answers(targets[there])]).astype(np.float64)

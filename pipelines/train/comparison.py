@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from mechanisms.channel import Counts
-from mechanisms.learning.baseline import Baseline, Comparison, Error, compared
+from mechanisms.learning.baseline import Baseline, Comparison
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.postprocess.intervals import normal_quantile
 from transforms.train_curve import Scored
 
 UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
@@ -25,10 +21,12 @@ def verdict(comparison: Comparison | None, measure: str) -> str:
     """
     if comparison is None:
         return UNKNOWN
+    largest = comparison.largest
+    model, constant = (min(max(error, 0.0), largest) for error in comparison[:2])
+    difference, known = comparison.constant - comparison.model, comparison.standard_error
     figures = (
-        f"its {measure} is {comparison.model:.4g}, that of the best constant "
-        f"{comparison.constant:.4g}, and the difference is known to "
-        f"± {comparison.reach * comparison.standard_error:.2g}"
+        f"its {measure} is about {model:.4g}, that of the best constant {constant:.4g}; it is "
+        f"{difference:.2g} less, ± {comparison.reach * known:.2g}"
     )
     return {
         True: f"This model errs less than always saying the same does: {figures}.",
@@ -38,27 +36,6 @@ def verdict(comparison: Comparison | None, measure: str) -> str:
     }[comparison.gained]
 
 
-def of_averages(
-    averages: Sequence[float], variances: Sequence[float], baseline: Baseline, unit: float,
-    confidence: float,
-) -> Comparison | None:  # fmt: skip
-    """A comparison from the averages of a model's errors, and of the answers about constants.
-
-    None if the model has gone so far astray that its error is no number.
-
-    Args:
-        averages: of the model's errors, and then (questions,) of the answers.
-        variances: of these as estimates.
-        baseline: the best constant.
-        unit: what an error of 1 is on the scale of the target.
-        confidence: that a difference which is called one is no noise.
-    """
-    if not math.isfinite(averages[0] + variances[0]):
-        return None
-    constant = baseline.error(averages[1:], variances[1:])
-    return compared(Error(averages[0], variances[0]), constant, unit, normal_quantile(confidence))
-
-
 def of_public_rows(
     scored: Scored, baseline: Baseline, unit: float, confidence: float
 ) -> Comparison | None:
@@ -66,7 +43,8 @@ def of_public_rows(
     places = slice(-1 - baseline.questions, None)
     means = scored.sums[places] / scored.n
     spreads = (scored.squares[places] / scored.n - means**2).clip(0) / scored.n
-    return of_averages(means.tolist(), spreads.tolist(), baseline, unit, confidence)
+    means[0], spreads[0] = means[0] / baseline.largest, spreads[0] / baseline.largest**2
+    return baseline.compared(means.tolist(), spreads.tolist(), unit, confidence)
 
 
 def of_reports(
@@ -90,4 +68,4 @@ def of_reports(
     # Numbers in [0, 1] travel as 2 x - 1.
     means = [(mean.unbiased + 1) / 2 for mean in found]
     spreads = [(mean.standard_error / 2) ** 2 for mean in found]
-    return of_averages(means, spreads, baseline, unit, confidence)
+    return baseline.compared(means, spreads, unit, confidence)

@@ -25,6 +25,7 @@ from pipelines.train.central import (
     DivergedError,
     Watch,
     counted_on,
+    delta_left,
     divided,
     require_room,
 )
@@ -170,6 +171,7 @@ def plan_curator(
     steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
     optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)
     clip = options.clip or _CLIP
-    spent, averages = divided(options, epsilon)
-    run = design(objective, rows, spent, delta, lot / rows, steps, clip, optimiser)
+    spent, averages = divided(options, epsilon, objective)
+    left = delta_left(delta, averages)
+    run = design(objective, rows, spent, left, lot / rows, steps, clip, optimiser)
     return CuratorPlan(options, rows, delta, averages, run)

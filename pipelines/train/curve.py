@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Counts
+from mechanisms.channel import Counts, Floats
+from mechanisms.learning.baseline import Baseline
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
@@ -74,53 +75,96 @@ def public_curve(steps: list[int], scored: Scored, unit: float, confidence: floa
 
 
 def noisy_point(
-    step: int, n: int, error: float, variance: float, unit: float, confidence: float
-) -> Point:
+    step: int, n: int, baseline: Baseline, averages: Floats, variance: float, unit: float,
+    confidence: float,
+) -> Point:  # fmt: skip
     """How wrong a model is on average on the rows that it was fitted to, as noise lets it be told.
 
     Args:
         step: of the model.
         n: the rows.
-        error: an unbiased estimate, on the scale on which no error is above 1.
-        variance: of it.
+        baseline: what else was asked.
+        averages: (1 + questions,) of errors as parts of the largest, and of the answers.
+        variance: that noise gives each.
         unit: what an error of 1 is on the scale of the target.
         confidence: of the interval.
     """
-    spread = math.sqrt(variance)
-    reach, middle = normal_quantile(confidence) * spread, min(max(error, 0.0), 1.0)
-    ends = max(min(error - reach, middle), 0.0), min(max(error + reach, middle), 1.0)
-    return Point(step, n, *(unit * number for number in (middle, spread, *ends)))
+    answers, reach = averages[1:], normal_quantile(confidence)
+    share = Estimated(
+        baseline.usable(answers), math.sqrt(baseline.usable(np.full(answers.shape, variance)))
+    )
+    half = reach * math.sqrt(variance)
+    error = Estimated(float(averages[0]), math.sqrt(variance))
+    return _judged(step, n, error, half, share, reach, unit * baseline.largest)
 
 
 def private_curve(
-    steps: list[int],
-    mechanism: PublicGroups[ScalarMean],
-    counts: Counts,
-    least: int,
-    unit: float,
-    confidence: float,
-) -> Curve:
+    steps: list[int], mechanism: PublicGroups[ScalarMean], baseline: Baseline, counts: Counts,
+    least: int, unit: float, confidence: float,
+) -> Curve:  # fmt: skip
     """The curve from reports of users held back; points of too few reports have no error.
 
     Args:
         steps: of the models that were reported on, ascending.
-        mechanism: of the reports, its first groups for a model each.
+        mechanism: of the reports, its groups for a model each, and then for what else was asked.
+        baseline: which asked it.
         counts: of the reports.
-        least: the fewest reports that a point may stand on.
+        least: the fewest reports that an answer may stand on.
         unit: what an error of 1 is on the scale of the target.
         confidence: of the intervals.
     """
+    parts = mechanism.parts(counts)
+    sizes = parts.sum(axis=1)
+    if sizes[len(steps) :].min() < max(least, 1):
+        return [Point(step, int(n)) for step, n in zip(steps, sizes, strict=False)]
+    found = [
+        estimate_mean(mechanism.mechanism, part, confidence) if part.any() else None
+        for part in parts
+    ]
+    reach = normal_quantile(confidence)
+    # Numbers in [0, 1] travel as 2 x - 1.
+    asked = np.array([((m.unbiased + 1) / 2, (m.standard_error / 2) ** 2)
+                      for m in found[len(steps) :] if m is not None])  # fmt: skip
+    share = Estimated(baseline.usable(asked[:, 0]), math.sqrt(baseline.usable(asked[:, 1])))
     curve = []
-    # What else was asked comes behind.
-    for step, part in zip(steps, mechanism.parts(counts)[: len(steps)], strict=True):
-        n = int(np.sum(part))
-        if n < max(least, 1):
-            curve.append(Point(step, n))
+    for step, size, mean in zip(steps, sizes.tolist(), found, strict=False):
+        if mean is None or size < max(least, 1):
+            curve.append(Point(step, size))
             continue
-        mean = estimate_mean(mechanism.mechanism, part, confidence)
-        # Errors travel as 2 error - 1.
-        middle = min(max((mean.unbiased + 1) / 2, 0.0), 1.0)
-        ends = (mean.lower + 1) / 2, (mean.upper + 1) / 2
-        point = (middle, mean.standard_error / 2, *ends)
-        curve.append(Point(step, n, *(unit * number for number in point)))
+        error = Estimated((mean.unbiased + 1) / 2, mean.standard_error / 2)
+        # Where reports are few, that interval is wider than a normal one.
+        half = max(reach * error.standard_error, (mean.upper - mean.lower) / 4)
+        curve.append(_judged(step, size, error, half, share, reach, unit * baseline.largest))
     return curve
+
+
+class Estimated(NamedTuple):
+    """An average, and its standard error."""
+
+    value: float
+    standard_error: float
+
+
+def _judged(
+    step: int, n: int, error: Estimated, half: float, share: Estimated, reach: float,
+    largest: float,
+) -> Point:  # fmt: skip
+    """A point of rows of which some can be used: errors are held against the share of those.
+
+    Args:
+        step: of the model.
+        n: rows, or reports.
+        error: as a part of the largest, 0 of rows that cannot be used.
+        half: of an interval of it.
+        share: of rows that can be used.
+        reach: standard errors of an interval.
+        largest: error, on the scale of the target.
+    """
+    if not share.value > share.standard_error:
+        return Point(step, n)
+    found = error.value / share.value
+    around = math.hypot(half, reach * found * share.standard_error) / share.value
+    spread = math.hypot(error.standard_error, found * share.standard_error) / share.value
+    middle = min(max(found, 0.0), 1.0)
+    ends = max(min(found - around, middle), 0.0), min(max(found + around, middle), 1.0)
+    return Point(step, n, *(largest * number for number in (middle, spread, *ends)))

@@ -130,7 +130,7 @@ def _of_numbers(design: Design[VectorMean]) -> CubeMean:
     return design.mechanism
 
 
-def _least(options: TrainOptions, expected: float) -> int:
+def _least(options: TrainOptions, expected: float, remedy: str = "take fewer --steps") -> int:
     """The least group; in the shuffle model by default what groups surely have, to two figures."""
     if options.min_reports is not None:
         return options.min_reports
@@ -142,7 +142,7 @@ def _least(options: TrainOptions, expected: float) -> int:
     if not sure >= 2:
         raise RequestError(
             f"groups of some {expected:,.0f} {options.unit}s are too few to be shuffled; "
-            "take fewer --steps, or --model local"
+            f"{remedy}, or --model local"
         )
     unit = 10 ** max(math.floor(math.log10(sure)) - 1, 0)
     return int(sure) // unit * unit
@@ -171,7 +171,8 @@ def _curve(options: TrainOptions, held_back: int, steps: int, objective: Objecti
     points = max(1, min(most, steps + 1, held_back // _POINT_REPORTS - questions))
     steps_ = np.unique(np.linspace(steps, 0, points, endpoint=points > 1).round().astype(int))
     unbounded = options.model_copy(update={"min_reports": None})
-    least = _least(unbounded, held_back / (len(steps_) + questions))
+    expected = held_back / (len(steps_) + questions)
+    least = _least(unbounded, expected, "have a larger --hold-back, or 0")
     of_rows = _target(options, least, 1)
     design = search(of_rows.asking(MeanTask(), seed=None))
     return PrivateCurve(tuple(steps_.tolist()), questions, design, least)

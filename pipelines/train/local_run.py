@@ -129,8 +129,9 @@ class FinishDoFn(beam.DoFn):
         steps, confidence = scored_steps(plan), job.options.confidence
         if isinstance(answers, Counted) and plan.curve is not None:
             mechanism, least = plan.curve.mechanism, plan.curve.least
+            baseline, unit = job.objective.loss.baseline, job.schema.unit_of_error
             return private_curve(
-                steps, mechanism, answers.counts, least, job.schema.unit_of_error, confidence
+                steps, mechanism, baseline, answers.counts, least, unit, confidence
             )
         if isinstance(answers, Scored):
             return public_curve(steps, answers, job.schema.unit_of_error, confidence)

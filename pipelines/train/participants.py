@@ -22,6 +22,7 @@ from pipelines.train.central import (
     DivergedError,
     Watch,
     counted_on,
+    delta_left,
     divided,
     require_room,
 )
@@ -167,7 +168,8 @@ def plan_participants(
         )
     delta = default_delta("shuffle", rows) if options.delta is None else options.delta
     epochs = options.epochs or _EPOCHS
-    spent, averages = divided(options, epsilon, participants)
+    spent, averages = divided(options, epsilon, objective, participants)
+    delta_left(delta, averages)  # refused here, if nothing is
     # Of the epsilon a little is left to the rounding of sums.
     epoch = spent / epochs * (1 - 1e-12)
     share, bound = options.upload_share or _UPLOAD, options.bound or _BOUND

@@ -128,8 +128,8 @@ def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     first = protected(job.options.unit, job.options.hides, None)
     words = [first, *job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
     line = verdict(comparison, _measure(job))
-    warned = comparison is not None and not comparison.gained
-    return [line, *words] if warned else [*words, line]
+    gained = comparison is not None and comparison.gained
+    return [*words, line] if gained else [line, *words]
 
 
 def _measure(job: TrainJob) -> str:
@@ -165,8 +165,5 @@ def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
     else:
         described["measured_on"] = job.plan.judged_by(last.n)
         if numbers:
-            described["cut"] = (
-                "every squared error was cut to that of guessing the middle of the bounds where "
-                "the truth is an end"
-            )
+            described["cut"] = "predictions beyond the declared bounds count as the bound"
     return described | {"of_the_published_model": last._asdict()}

@@ -25,12 +25,12 @@ def path(workspace: Path) -> str:
         ledger = Ledger.open(path)
     losses = (Guarantee("shuffle", 0.1, 1e-8, "user", "enumeration"),)
     for day in ("monday", "tuesday", "wednesday"):
-        asked = request(day, f"out/{day}", budget=BUDGET, losses=losses)
+        asked = request(day, str(workspace / "out" / day), budget=BUDGET, losses=losses)
         with ledger.spend(asked) as reservation:
             if day == "wednesday":
                 reservation.hand_over()
             else:
-                reservation.commit(f"out/{day}", reservation.release_id)
+                reservation.commit(asked.output, reservation.release_id)
     for day in ("monday", "tuesday"):
         asked = request(
             day, f"out/{day}-crashes", 0.9, collection="crashes", scope="user per window"
@@ -91,6 +91,15 @@ def test_settle_ends_a_reservation(run, path: str, flag: str, state: str) -> Non
     again = run(["ledger", "settle", id, flag, "--ledger", path])
     assert again.code == 2
     assert again.err == f"hushbeam: entry {id} is no reservation any more: it is {state!r}\n"
+
+
+def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, path: str) -> None:
+    """As entries of earlier versions have it: its release may stand where the run was started."""
+    ledger, id = Ledger.open(path), lost(path)
+    ledger.change(id, lambda _: {"output": "out/wednesday"})
+    outcome = run(["ledger", "settle", id, "--not-run", "--ledger", path])
+    assert (outcome.code, "settle it with --spent" in outcome.err) == (2, True)
+    assert run(["ledger", "settle", id, "--spent", "--ledger", path]).code == 0
 
 
 @pytest.mark.parametrize(

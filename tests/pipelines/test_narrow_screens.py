@@ -114,7 +114,7 @@ def test_an_audit_fits(run, asked, told) -> None:
 
 def test_ids_of_a_ledger_can_be_copied(run, workspace) -> None:
     losses = (Guarantee("shuffle", 0.1234567, 1.2345678e-8, "user", "enumeration"),)
-    budget, output = Budget(epsilon=1.0, delta=1e-6), f"out/{LONG}monday"
+    budget, output = Budget(epsilon=1.0, delta=1e-6), f"/out/{LONG}monday"
     with pytest.warns(Caution):
         ledger = Ledger.open("ledger.sqlite")
     asked = request("monday [red]", output, budget=budget, losses=losses, metrics=(LONG, "city"))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms.learning.baseline import Baseline
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
@@ -186,7 +187,7 @@ def test_a_shuffled_curve_has_a_batch_for_every_point(job):
 def test_by_default_a_few_tell_whether_the_model_is_of_any_use(job):
     made = job(hold_back=None, steps=6)
     curve = made.plan.curve
-    assert (curve.steps, curve.questions, curve.groups) == ((6,), 2, 3)
+    assert (curve.steps, curve.questions, curve.groups) == ((6,), 3, 4)
     assert made.plan.held_back == 0.05
     assert made.plan.users == int(ROWS * 0.95) // 6
     assert curve.design.release.epsilon == made.guarantees[0].epsilon == 1.0
@@ -483,13 +484,22 @@ def test_a_public_curve_has_the_moments_of_its_rows():
 
 
 def test_a_private_curve_tells_nothing_of_few_reports(job):
-    mechanism = job(hold_back=0.5, steps=6, epsilon=2.0).plan.curve.mechanism
-    counts = np.zeros((mechanism.groups, mechanism.mechanism.codes), np.int64)
-    counts[0, 0], counts[-1] = 9, 1000
-    curve = private_curve(list(range(mechanism.groups)), mechanism, counts.ravel(), 10, 25.0, 0.9)
+    one = job(hold_back=0.5, steps=6, epsilon=2.0).plan.curve.mechanism
+    mechanism = replace(one, groups=6)
+    baseline, inner = Baseline(None), mechanism.mechanism
+    steps = list(range(mechanism.groups - baseline.questions))
+    counts = np.zeros((mechanism.groups, inner.codes), np.int64)
+    counts[0, 0], counts[len(steps) - 1], counts[-2:] = 9, 1000, 1000
+    # Half of the rows can be used, and the error of all is 0.5 of the largest if theirs is 1.
+    half = np.repeat([0, inner.inputs - 1], 50_000)
+    counts[len(steps)] = inner.count(inner.perturb(half, SeededRandom(4)))
+    about = (steps, mechanism, baseline)
+    curve = private_curve(*about, counts.ravel(), 10, 25.0, 0.9)
     assert curve[0] == Point(0, 9)
     last = curve[-1]
-    assert last.n == 1000 * mechanism.mechanism.codes
-    assert 0 <= last.lower <= last.error <= last.upper <= 25
-    # Codes that are all alike frequent stand for the middle of 0 .. 1.
-    assert last.error == pytest.approx(12.5, abs=5 * last.standard_error)
+    assert last.n == 1000 * inner.codes
+    assert 0 <= last.lower <= last.error <= last.upper <= 100
+    # Codes that are all alike frequent stand for the middle of 0 .. 1, and that is all of a half.
+    assert last.error == pytest.approx(100, abs=5 * last.standard_error)
+    counts[-1] = 0
+    assert {point.error for point in private_curve(*about, counts.ravel(), 10, 25.0, 0.9)} == {None}

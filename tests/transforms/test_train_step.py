@@ -328,7 +328,7 @@ def test_those_held_back_tell_how_wrong_models_are():
     right = np.zeros(FEATURES.inputs)
     right[-1] = 1.0  # class 1 always
     models = runs_of([right, right])
-    mechanism = PublicGroups(duchi(2.0, cells=4), 3)  # the last tells of class 1
+    mechanism = PublicGroups(duchi(2.0, cells=4), 4)  # the last two tell of the classes
 
     def road(pipeline):
         told = pipeline | "Models" >> beam.Create(models)
@@ -338,18 +338,18 @@ def test_those_held_back_tell_how_wrong_models_are():
     (found,) = run(road).elements
     assert found.counts.sum() == n
     parts = mechanism.parts(found.counts)
-    assert (abs(parts.sum(axis=1) - n / 3) < SIGMAS * math.sqrt(n * 2 / 9)).all()
+    assert (abs(parts.sum(axis=1) - n / 4) < SIGMAS * math.sqrt(n * 3 / 16)).all()
     shares = (mechanism.estimate(found.counts) + 1) / 2
-    spread = math.sqrt(mechanism.mechanism.worst_variance + 1) / 2 / math.sqrt(n / 3)
+    spread = math.sqrt(mechanism.mechanism.worst_variance + 1) / 2 / math.sqrt(n / 4)
     assert (abs(shares - 0.5) < SIGMAS * spread).all()
-    assert spread < 0.006
+    assert spread < 0.007
 
 
 def test_errors_that_are_no_numbers_count_as_wrong():
     restart(12)
     objective = SquaredError(FEATURES.inputs)
     models = runs_of([np.full(FEATURES.inputs, math.nan)])
-    mechanism = PublicGroups(duchi(8.0, cells=1), 3)
+    mechanism = PublicGroups(duchi(8.0, cells=1), 4)
 
     def road(pipeline):
         told = pipeline | "Models" >> beam.Create(models)

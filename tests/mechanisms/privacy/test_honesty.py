@@ -128,5 +128,5 @@ def test_profiles_are_of_those_who_are_counted_on() -> None:
 
 
 def test_words_name_who_is_counted_on() -> None:
-    assert in_words(10, 1.0) == "all users are taken to follow the protocol"
+    assert in_words(10, 1.0) == "every report of the batch counts as randomised"
     assert in_words(11, 0.9) == "it holds even if only 10 of 11 users follow the protocol"
