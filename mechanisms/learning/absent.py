@@ -1,8 +1,9 @@
 """Targets of rows that cannot be used: NaN among numbers, below 0 among classes.
 
 Such a row takes part like any other. Its gradient is 0 at every model, so a sum of gradients is
-that of the others. Where targets themselves are asked for, it answers as if its own were 0: the
-middle of the bounds, or the first class.
+that of the others. In an opening, which asks for targets, it answers as if its own were 0: the
+middle of the bounds. Where it is asked how wrong predictions are, it answers 0, and errors are held
+against the share of the others.
 """
 
 from __future__ import annotations

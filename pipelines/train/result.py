@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from pipelines.train.job import TrainJob
 
 _HIDDEN = (
-    "a row that lacks any value took part like any other, with a gradient of 0; where it was told "
-    "how wrong a prediction is, it counted as if its target were the middle of the bounds, or the "
-    "first class"
+    "a row that lacks any value took part like any other, with a gradient of 0; errors are of the "
+    "others; an opening, if there was one, took its target for the middle of the bounds"
 )
 _LEFT_OUT = "left out, and counted as they are"
 

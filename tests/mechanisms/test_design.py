@@ -112,4 +112,4 @@ def test_rows_say_that_any_coordinates_may_differ():
     target = Target("shuffle", None, 1e-6, 1000, VectorTask(4), epsilon_local=1.0)
     how = Design(target, "multi_hm", multi_hm(1.0, 4, cells=1, sampled=1)).release.how
     assert "whichever coordinates differ" in how
-    assert "follow the protocol" in how
+    assert "every report of the batch counts as randomised" in how

@@ -44,11 +44,17 @@ def test_gradients_are_those_of_the_others(model, kind) -> None:
     assert np.array_equal(errors, model.errors(weights, rows, instead))
 
 
-def test_targets_that_are_asked_for_are_those_of_the_middle() -> None:
+def test_in_the_opening_targets_that_lack_are_those_of_the_middle() -> None:
     lacking, middle = np.array([0.5, np.nan]), np.array([0.5, 0.0])
-    numbers, classes = Baseline(None), Baseline(3)
-    assert np.array_equal(numbers.answers(lacking), numbers.answers(middle))
-    assert np.array_equal(classes.answers([2, -1]), classes.answers([2, 0]))
     opening = Opening(multi_optimal(4.0, dimension=2))
     reports = [opening.report(targets, SeededRandom(1)) for targets in (lacking, middle)]
     assert np.array_equal(*reports)
+
+
+def test_who_has_no_target_answers_nothing_about_errors() -> None:
+    assert not Baseline(None).answers([np.nan, 0.5])[0].any()
+    assert not Baseline(3).answers([-1, 2])[0].any()
+    numbers = SquaredError(2).bounded_errors(np.ones(2), np.ones((2, 2)), np.array([np.nan, -1.0]))
+    classes = Logistic(2).bounded_errors(np.ones(2), np.ones((2, 2)), np.array([-1, 0]))
+    # The model says 2, which counts as the bound 1: as far from -1 as can be.
+    assert numbers.tolist() == classes.tolist() == [0.0, 1.0]
