@@ -82,6 +82,8 @@ class ScoreDoFn(beam.DoFn):
                 targets
             )  # these rows are public, and so is which of them lack something
             rows, targets = rows[there], targets[there]
+            if not len(rows):
+                continue  # of no row that can be used nothing is known
             errors = [self._objective.errors(run.model.average, rows, targets) for run in ordered]
             answers = self._objective.loss.baseline.answers(targets)
             table = np.asarray([*errors, *answers.T], np.float64)

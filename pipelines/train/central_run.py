@@ -107,7 +107,8 @@ class _Watcher:
     def __init__(
         self, job: TrainJob, plan: CentralPlan, rows: Numbers, targets: NDArray[Any]
     ) -> None:
-        self._job, self._plan, self._rows, self._targets = job, plan, rows, targets
+        there = present(targets)  # rows are public here, and so is what they lack
+        self._job, self._plan, self._rows, self._targets = job, plan, rows[there], targets[there]
         self._baseline = job.objective.loss.baseline
         self._about = job.schema.unit_of_error, job.options.confidence
         self._looked, self._step = _Looked([], None), 0
@@ -142,6 +143,5 @@ class _Watcher:
 
     def _numbers(self, weights: Floats, rows: Numbers, targets: NDArray[Any]) -> Floats:
         """(n, 1 + questions) each public row's error, and its answers about constants."""
-        there = present(targets)
-        errors = self._job.objective.errors(weights, rows[there], targets[there])
-        return np.column_stack([errors, self._baseline.answers(targets[there])]).astype(np.float64)
+        errors = self._job.objective.errors(weights, rows, targets)
+        return np.column_stack([errors, self._baseline.answers(targets)]).astype(np.float64)

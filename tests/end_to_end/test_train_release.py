@@ -341,6 +341,24 @@ def test_a_caution_comes_with_the_noise_that_is_to_be_expected(
 
 
 @pytest.mark.parametrize(
+    "method", [("--model", "local", "--steps", "2"), ("--method", "dp-sgd", "--epochs", "1")]
+)
+def test_public_rows_of_which_none_can_be_used_tell_nothing(
+    run: Callable[..., Any], places: dict[str, str], tmp_path: Path, method: tuple[str, ...]
+) -> None:
+    public = table(50, 9)
+    public = public.set_column(0, "x0", pa.array([None] * 50, pa.float64()))
+    pq.write_table(public, tmp_path / "public.parquet")
+    asked = ("--target", "y=-10,10", "--epsilon", "2", *method)
+    asked += ("--validation", str(tmp_path / "public.parquet"))
+    outcome = run(words(places, tmp_path / "out", *asked))
+    assert outcome.code == 0, outcome.said
+    said = json.loads((tmp_path / "out" / "statement.json").read_text())
+    assert said["in_words"][0].startswith("Nobody looked whether")
+    assert said["error"]["measured_on"] == "nothing"
+
+
+@pytest.mark.parametrize(
     "method",
     [("--model", "local", "--hold-back", "0.3", "--steps", "2"),
      ("--method", "dp-sgd", "--epochs", "1"),
