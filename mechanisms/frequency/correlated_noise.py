@@ -15,10 +15,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.dummy_batch import Keys, uniform_keys
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.task import FrequencyTask
@@ -29,6 +28,7 @@ from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
+from mechanisms.sampling.dummy_shares import Keys, MaskedShare
 from mechanisms.sampling.integer_noise import IntegerNoise
 
 _UNIT = 2.0**-53
@@ -97,41 +97,31 @@ class CorrelatedNoise(IndependentBins):
         return least_variance(epsilon, delta, (self.max_messages - 1) * per_bin)
 
     @cached_property
-    def clusters(self) -> tuple[float, float]:
-        """How many clusters of noise, and of the mask, a user sends on average; rounded up."""
+    def share(self) -> MaskedShare:
+        """What one user adds of the noise and of the mask."""
         noise, honest = self.noise, self.honest(self.n)
-        # A negative binomial number is a Poisson number of logarithmic clusters, so a user's share
-        # of it is such a number, too, with its part of the mean (Quenouille 1949).
-        signed = 2 * self.domain_size * -math.log1p(-noise.decay)
-        paired = self.domain_size * noise.shape * -math.log1p(-noise.ratio)
-        most = max(signed, paired)
-        if not most / honest <= integer_tables.LARGEST_MEAN / 2:
-            least = self.least_batch(math.ceil(2 * most / integer_tables.LARGEST_MEAN))
+        share = MaskedShare(self.domain_size, noise.decay, noise.shape, noise.ratio, honest)
+        most = share.most
+        if not most <= integer_tables.LARGEST_MEAN / 2:
+            least = self.least_batch(math.ceil(2 * most * honest / integer_tables.LARGEST_MEAN))
             raise ValueError(
                 f"n must be at least {least:,} for {self.domain_size} values, or a user would send "
                 f"more than {integer_tables.LARGEST_MEAN // 2:,} clusters, not {self.n:,}"
             )
-        # More noise than was asked for is only more private.
-        up = (1 + 8 * _UNIT) / honest
-        return signed * up, paired * up
+        return share
 
     @cached_property
     def dummies(self) -> float:
         honest = self.honest(self.n)
         # Laws that move by t in total variation move delta by up to (1 + e^epsilon) t, in both
         # bins.
-        added = 2 * (1 + math.exp(min(self.epsilon, STEEPEST))) * honest * self._distance
+        added = 2 * (1 + math.exp(min(self.epsilon, STEEPEST))) * honest * self.share.distance
         if not added <= self.delta * _SPARED:
             raise ValueError(
                 f"delta must be at least {added / _SPARED:.1g} for tables of 128 bits and "
                 f"{self.n:,} users, not {self.delta}"
             )
         return self.noise.messages * self.domain_size / honest
-
-    @property
-    def _distance(self) -> float:
-        """How far one user's messages are in total variation from those that are meant."""
-        return (2 + sum(self.clusters)) * integer_tables.FARTHEST * 1.01
 
     # ---- the oracle --------------------------------------------------------------------------
 
@@ -155,11 +145,7 @@ class CorrelatedNoise(IndependentBins):
 
     @property
     def lifts(self) -> tuple[int, int]:
-        # As many of the longest clusters as their tables know, all of them on one value; a mask
-        # takes away as often as it adds.
-        clusters = integer_tables.poisson(self.clusters[0]).largest
-        most = clusters * integer_tables.logarithmic(self.noise.decay).largest
-        return -most, 1 + most
+        return -self.share.lift, 1 + self.share.lift
 
     def variance(self, frequency: ArrayLike, n: int) -> Floats:
         per_report = self.noise.variance / self.honest(self.n)
@@ -189,7 +175,7 @@ class CorrelatedNoise(IndependentBins):
 
     def _law(self, users: int) -> BinLaw | None:
         law = self.noise.bin_law(users / self.honest(self.n))
-        return law and replace(law, distance=users * self._distance)
+        return law and replace(law, distance=users * self.share.distance)
 
     def revealing_law(self, users: int) -> BinLaw:
         law = self._law(users)
@@ -197,7 +183,7 @@ class CorrelatedNoise(IndependentBins):
             return law
         _, pmf = self.noise.difference(users / self.honest(self.n))
         own, free = np.append(0.0, pmf), np.append(pmf, 0.0)
-        return BinLaw(own, free, 1e-16, 4 * _UNIT * pmf.size, users * self._distance)
+        return BinLaw(own, free, 1e-16, 4 * _UNIT * pmf.size, users * self.share.distance)
 
     def hiding_law(self, users: int) -> BinLaw | None:
         # More users' shares are more noise, which cannot tell more.
@@ -214,19 +200,9 @@ class CorrelatedNoise(IndependentBins):
     # ---- client ------------------------------------------------------------------------------
 
     def _extras(self, size: int, rng: RandomSource) -> Keys:
-        signed, paired = (integer_tables.poisson(mean).draw(size, rng) for mean in self.clusters)
-        d, noise = self.domain_size, self.noise
-        alone = _clusters(uniform_keys(signed, self.codes, rng), noise.decay, rng)
-        places = uniform_keys(paired, d, rng)
-        pairs = _clusters(places + places // d * d, noise.ratio, rng)  # a user has 2 d codes
-        return np.concatenate([alone, pairs, pairs + d])
+        return self.share.draw(size, rng)
 
     def _extra_law(self) -> Mapping[Report, Fraction]:
         raise ValueError(
             "there are too many reports to list: clusters of messages may be hundreds long"
         )
-
-
-def _clusters(places: Keys, ratio: float, rng: RandomSource) -> NDArray[np.int64]:
-    """Every place as often as a logarithmic number tells."""
-    return np.repeat(places, integer_tables.logarithmic(ratio).draw(places.size, rng))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.dummy_batch import Keys, uniform_bags, uniform_keys
+from mechanisms.frequency.dummy_batch import uniform_bags
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.noise_laws import Binomial, Poisson
@@ -29,6 +29,7 @@ from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
+from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.sparse_bits import heads
 
 __all__ = ["Aue", "MixDump", "PoissonDummies", "PureDump"]

@@ -18,14 +18,13 @@ from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.sampling.dummy_shares import Keys
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mechanisms.frequency.task import FrequencyTask
     from mechanisms.planner.target import Target
-
-Keys = NDArray[np.int64]  # user * codes + code
 
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 20  # messages made at a time
@@ -282,9 +281,3 @@ def uniform_bags(number: Mapping[int, Fraction], codes: int) -> Mapping[Report, 
                 ways //= math.factorial(bag.count(code))
             law[bag] = likely * Fraction(ways, codes**size)
     return law
-
-
-def uniform_keys(numbers: NDArray[np.int64], codes: int, rng: RandomSource) -> Keys:
-    """So many messages from each user, uniform over the codes."""
-    users = np.repeat(np.arange(numbers.size) * codes, numbers)
-    return users + rng.integers(codes, users.size).view(np.int64)

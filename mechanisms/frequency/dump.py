@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Report
-from mechanisms.frequency.dummy_batch import DummyBatch, Keys, uniform_bags, uniform_keys
+from mechanisms.frequency.dummy_batch import DummyBatch, uniform_bags
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
@@ -26,6 +26,7 @@ from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummi
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
+from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.integer_noise import IntegerNoise
 
 _WORD = 1 << 64

@@ -27,7 +27,11 @@ _PAIRS = 2  # of inputs, that are tried where nobody says which is the worst
 _TABULATED = 1 << 12  # reports of which the worst pair of inputs is looked up in the channel
 
 # Where releases are that no mechanism of the catalogue makes; each describes its own.
-_MODULES = ("mechanisms.heavy_hitters.levels", "mechanisms.learning.trials")
+_MODULES = (
+    "mechanisms.counters.trials",
+    "mechanisms.heavy_hitters.levels",
+    "mechanisms.learning.trials",
+)
 _MORE: dict[str, Callable[[], Trial]] = {}
 
 

@@ -1,0 +1,1 @@
+"""Noisy counters: users raise a few by one, among dummies that the shuffler draws."""

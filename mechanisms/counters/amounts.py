@@ -1,0 +1,207 @@
+"""Totals as counters: how many have a value, how many events there were, sums of numbers, by group.
+
+Whole numbers up to b are written in digits of the weights 1, 2, 4, ... and a remainder, which add
+up to exactly b: every number has digits, and the price is that of b and not of the next power of
+two. A user raises a counter for each digit of what it has of each of its groups. Digits with a
+remainder may have one weight, and are told apart by their place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Floats, require_integer
+from mechanisms.counters.levels import Level, Slots
+from mechanisms.mean.grid import Grid
+from mechanisms.randomness import RandomSource
+
+LARGEST = 1 << 30
+
+
+def digit_weights(most: int) -> tuple[int, ...]:
+    """The weights of digits that add up to a number.
+
+    >>> digit_weights(8), digit_weights(1), digit_weights(1023)[-1]
+    ((1, 2, 4, 1), (1,), 512)
+    """
+    require_integer("most", most)
+    if not 1 <= most <= LARGEST:
+        raise ValueError(f"the largest number must lie in 1 .. {LARGEST:,}, not {most}")
+    whole = (most + 1).bit_length() - 1
+    weights = tuple(1 << i for i in range(whole))
+    rest = most - sum(weights)
+    return (*weights, rest) if rest else weights
+
+
+def digits(numbers: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+    """(digits, ...) of whole numbers 0 .. most, of any shape."""
+    weights = digit_weights(most)
+    whole = (most + 1).bit_length() - 1
+    rest = numbers >= 1 << whole
+    left = numbers - np.where(rest, weights[-1], 0)
+    rows = [(left >> i & 1).astype(np.bool_) for i in range(whole)]
+    return np.stack([*rows, rest] if len(weights) > whole else rows)
+
+
+class Contributions(NamedTuple):
+    """What some users may contribute.
+
+    Attributes:
+        groups: (n, k) distinct groups of each user, and -1 where there is none.
+        amounts: (n, k) how many rows it has of each, at most so many.
+        cut: (n,) whether something was left out.
+    """
+
+    groups: Slots
+    amounts: Slots
+    cut: NDArray[np.bool_]
+
+
+def contributions(
+    users: ArrayLike, groups: ArrayLike, n: int, k: int, per_group: int, rng: RandomSource
+) -> Contributions:
+    """At most k groups of each user, drawn uniformly, and at most so many rows of each.
+
+    Args:
+        users: (rows,) 0 .. n - 1.
+        groups: (rows,) of each row, at least 0.
+        n: how many users there are.
+        k: how many groups a user may have.
+        per_group: how many rows of a group count.
+        rng: draws the groups.
+    """
+    owners, kinds = np.asarray(users, np.int64), np.asarray(groups, np.int64)
+    size = int(kinds.max(initial=0)) + 1
+    keys, rows = np.unique(owners * size + kinds, return_counts=True)
+    # Sorted by user and, among a user's groups, in an order that is drawn.
+    order = np.lexsort((rng.permutation(keys.size), keys // size))
+    keys, rows = keys[order], rows[order]
+    owner = keys // size
+    first = np.searchsorted(owner, np.arange(n + 1))
+    place = np.arange(keys.size) - first[owner]
+    kept = place < k
+    chosen, amounts = np.full((n, k), -1), np.zeros((n, k), np.int64)
+    chosen[owner[kept], place[kept]] = keys[kept] % size
+    amounts[owner[kept], place[kept]] = np.minimum(rows, per_group)[kept]
+    cut = np.diff(first) > k
+    cut[owner[kept & (rows > per_group)]] = True
+    return Contributions(chosen, amounts, cut)
+
+
+def whole_amounts(numbers: ArrayLike, bound: float, most: int, rng: RandomSource) -> Slots:
+    """Numbers in units of bound / most, rounded by a coin that keeps their mean.
+
+    Args:
+        numbers: of any shape, in [-bound, bound]; whoever calls has clipped them.
+        bound: positive.
+        most: how many units the bound has.
+        rng: the generator of the client's process.
+
+    Returns:
+        Integers in -most .. most.
+    """
+    if not 0 < bound < math.inf:
+        raise ValueError(f"the bound must be positive and finite, not {bound}")
+    values = np.asarray(numbers, np.float64)
+    cells = Grid(2 * most).encode(values.ravel() / bound, rng).astype(np.int64)
+    return (cells - most).reshape(values.shape)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Totals of whole numbers by group.
+
+    Attributes:
+        groups: how many there are; 1 for a total.
+        most_groups: k, how many of them a user may have.
+        most: b, the largest number that a user has of a group; 1 counts users.
+        signed: whether there are negative numbers, down to -b; they have counters of their own.
+
+    >>> [tuple(level) for level in Amounts(groups=915, most_groups=10, most=8).levels]
+    [(10, 915, 1), (10, 915, 2), (10, 915, 4), (10, 915, 1)]
+    """
+
+    groups: int
+    most_groups: int = 1
+    most: int = 1
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        require_integer("groups", self.groups)
+        require_integer("most_groups", self.most_groups)
+        if not 1 <= self.most_groups <= self.groups:
+            raise ValueError(
+                f"a user must have 1 to all of {self.groups} groups, not {self.most_groups}"
+            )
+        digit_weights(self.most)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """One for each digit."""
+        counters = self.groups * (2 if self.signed else 1)
+        return tuple(Level(self.most_groups, counters, w) for w in digit_weights(self.most))
+
+    def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
+        """The counters that users raise.
+
+        Args:
+            groups: (n, k) distinct within a row, and -1 where there is none.
+            amounts: (n, k) of each group.
+
+        Returns:
+            For each level (n, k) places, and -1 where there is none.
+
+        Raises:
+            ValueError: an amount is out of range. The message never holds it.
+        """
+        low = -self.most if self.signed else 0
+        if amounts.size and not (low <= amounts.min() and amounts.max() <= self.most):
+            raise ValueError(f"an amount lies outside {low} .. {self.most}")
+        # Negative parts stand behind positive ones, so a user has one of either.
+        places = np.where(amounts < 0, groups + self.groups, groups)
+        set_ = digits(np.abs(amounts), self.most) & (groups >= 0)
+        return [np.where(digit, places, -1) for digit in set_]
+
+    def estimate(self, counts: Sequence[Floats]) -> Floats:
+        """(groups,) totals, unbiased.
+
+        Args:
+            counts: for each level (counters,) less the dummies that were expected.
+        """
+        total = sum(level.weight * row for level, row in zip(self.levels, counts, strict=True))
+        parts = np.asarray(total, np.float64).reshape(-1, self.groups)
+        return np.asarray(parts[0] - parts[1] if self.signed else parts[0])
+
+    def variance(self, column: float) -> float:
+        """Of a group's total.
+
+        Args:
+            column: the variance of the weighted sum of one counter of each level.
+        """
+        return 2 * column if self.signed else column
+
+    @property
+    def poisoning(self) -> int:
+        """How far one liar moves a group's total, at the most: all its slots of that group."""
+        return self.most_groups * self.most
+
+
+def units(noise: float, n: int, bound: float) -> int:
+    """How many units a bound needs so that rounding adds at most a hundredth to the variance.
+
+    Args:
+        noise: the standard deviation of the total, in the units of the numbers.
+        n: how many numbers are rounded, at the most.
+        bound: of their absolute values.
+    """
+    if not (noise > 0 and n >= 1):
+        raise ValueError("there must be noise, and numbers")
+    # A coin's variance is a quarter of a squared unit at the most.
+    return min(max(math.ceil(5 * math.sqrt(n) * bound / noise), 1), LARGEST)

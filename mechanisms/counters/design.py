@@ -1,0 +1,249 @@
+"""Noisy counters from end to end: what users send, what the shuffler adds, what is made of counts.
+
+Nothing protects a single user's messages: they lie open to whoever opens the seals and sees who
+sent them. What the collector sees of all of them together is private, whoever takes part, because
+the dummies do not depend on who does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon
+from mechanisms.counters.dummies import Dummies, complete
+from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.counters.price import Neighbours, Price
+from mechanisms.counters.solve import least_noise
+from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.randomness import RandomSource
+
+_LARGEST_JOINT = 1 << 20  # outcomes that are listed
+
+
+class Range(NamedTuple):
+    """Counters whose dummies are drawn in one go: start .. stop - 1 of some levels."""
+
+    levels: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters, their dummies, and what holds for them.
+
+    Attributes:
+        levels: the footprint.
+        dummies: of the shuffler.
+        neighbours: which inputs look alike: "add or remove" hides who takes part.
+        epsilon: of all counters together, in nats.
+        delta: in (0, 1).
+
+    >>> count = Counters.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
+    >>> count.dummies.means, round(count.variances[0], 3), count.guarantee.epsilon
+    ((14,), 1.841, 1.0)
+    """
+
+    levels: tuple[Level, ...]
+    dummies: Dummies
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_delta(self.delta)
+        if len(self.dummies.means) != len(self.layout.levels):
+            raise ValueError("there must be a law of dummies for each level")
+
+    @classmethod
+    def meeting(
+        cls, levels: Any, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
+    ) -> Counters:
+        """The counters of a footprint with the least noise that meets a target.
+
+        Args:
+            levels: the footprint, `Level` by `Level`.
+            neighbours, epsilon, delta: as above.
+            **more: further arguments of `least_noise`.
+        """
+        dummies = least_noise(levels, neighbours, epsilon, delta, **more)
+        return cls(tuple(levels), dummies, neighbours, epsilon, delta)
+
+    # ---- what holds --------------------------------------------------------------------------
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The codes of all counters, and the slots of a report."""
+        return Layout(self.levels)
+
+    @cached_property
+    def price(self) -> Price:
+        """What all counters reveal together."""
+        return Price(self.dummies.charges(self.levels, self.neighbours), self.neighbours)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What holds against who sees the shuffled messages.
+
+        Raises:
+            ValueError: the noise is too small for what is claimed.
+        """
+        if not self.price.upper(self.epsilon) <= self.delta:
+            raise ValueError(
+                f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}; see "
+                "`Counters.meeting`"
+            )
+        return Guarantee(
+            "shuffle",
+            self.epsilon,
+            self.delta,
+            "user",
+            f"numerical accountant: the exact laws of all counters that one user may change "
+            f"({self.neighbours}), composed and rounded up; the shuffler draws the dummies",
+        )
+
+    def profile(self) -> PrivacyLoss:
+        """The curve that a ledger composes."""
+        return self.price.profile(self.epsilon)
+
+    # ---- the shuffler ------------------------------------------------------------------------
+
+    def ranges(self, most: int) -> list[Range]:
+        """All counters, in ranges whose dummies workers may draw on their own, each of them once.
+
+        Args:
+            most: columns in a range.
+        """
+        every = tuple(range(len(self.levels)))
+        groups = [every] if self.dummies.together else [(i,) for i in every]
+        return [
+            Range(group, start, min(start + most, self.levels[group[0]].counters))
+            for group in groups
+            for start in range(0, self.levels[group[0]].counters, most)
+        ]
+
+    def draw(self, range_: Range, rng: RandomSource) -> tuple[Counts, Counts]:
+        """The dummies of a range, nulls included: to be drawn once a window.
+
+        Args:
+            range_: one of `ranges`.
+            rng: the generator of the shuffler's process; a key that is destroyed after use.
+
+        Returns:
+            ((k,) codes, (k,) how many dummies of each); `Layout.level_of` names their slots.
+        """
+        levels, start, stop = range_
+        drawn = self.dummies.draw(levels, stop - start, rng)
+        codes = [self.layout.starts[i] + np.arange(start, stop) for i in levels]
+        nulls = [self._nulls(i, row, start == 0, rng) for i, row in zip(levels, drawn, strict=True)]
+        codes.append(self.layout.nulls[list(levels)])
+        return np.concatenate(codes), np.concatenate([drawn.ravel(), nulls]).astype(np.int64)
+
+    def _nulls(self, level: int, others: Counts, first: bool, rng: RandomSource) -> int:
+        """The null dummies that go with some counters' dummies."""
+        shape = self.levels[level]
+        if complete(shape, self.neighbours):
+            return int((2 * self.dummies.means[level] - others).sum())
+        return int(self.dummies.null_law(level).draw(shape.slots, rng).sum()) if first else 0
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def centred(self, counts: ArrayLike) -> list[Floats]:
+        """The counters of each level less the dummies that were expected: unbiased.
+
+        Args:
+            counts: (codes,) as `Layout.count` makes them.
+        """
+        rows = zip(self.layout.split(counts), self.dummies.means, strict=True)
+        return [row - mean for row, mean in rows]
+
+    @cached_property
+    def variances(self) -> list[float]:
+        """Of each level's counters."""
+        return [self.dummies.variance(unit.tolist()) for unit in np.eye(len(self.levels))]
+
+    @cached_property
+    def column_variance(self) -> float:
+        """Of the weighted sum of one counter of each level."""
+        return self.dummies.variance([level.weight for level in self.levels])
+
+    # ---- simulation and audit ----------------------------------------------------------------
+
+    def simulate(self, raised: ArrayLike, rng: RandomSource) -> Counts:
+        """The collector's counts, from sums in place of reports: the same law, at once.
+
+        Args:
+            raised: (codes,) how many users raise each counter, and how many empty slots there are.
+            rng: draws the dummies.
+        """
+        counts = np.array(raised, np.int64)
+        for range_ in self.ranges(1 << 20):
+            np.add.at(counts, *self.draw(range_, rng))
+        return counts
+
+    def joint(self, raised: ArrayLike) -> dict[tuple[int, ...], Fraction]:
+        """The exact law of all counts, nulls included: for audits of small batches.
+
+        Args:
+            raised: as in `simulate`.
+
+        Returns:
+            (codes,) counts -> their probability.
+
+        Raises:
+            ValueError: there are too many outcomes to list.
+        """
+        start = np.array(raised, np.int64)
+        for code, mean in self._offsets():
+            start[code] += mean
+        law = {tuple(start.tolist()): Fraction(1)}
+        for noise, effect in self._noises():
+            if not len(law) * noise.pmf.size <= _LARGEST_JOINT:
+                raise ValueError(f"more than {_LARGEST_JOINT:,} outcomes cannot be listed")
+            after: dict[tuple[int, ...], Fraction] = {}
+            for counts, chance in law.items():
+                for z, weight in enumerate(noise.weights.tolist(), -noise.mu):
+                    seen = tuple((np.array(counts) + z * effect).tolist())
+                    after[seen] = after.get(seen, Fraction(0)) + chance * Fraction(weight, 1 << 64)
+            law = after
+        return law
+
+    def _offsets(self) -> Iterator[tuple[int, int]]:
+        """(code, how many dummies it has if all noises are 0)."""
+        for i, (level, mean) in enumerate(zip(self.levels, self.dummies.means, strict=True)):
+            for code in range(self.layout.starts[i], self.layout.starts[i + 1]):
+                yield code, mean
+            own = self.dummies.null_law(i).mu * level.slots
+            full = complete(level, self.neighbours)
+            yield int(self.layout.nulls[i]), mean * level.counters if full else own
+
+    def _noises(self) -> Iterator[tuple[ShufflerNoise, Counts]]:
+        """Every noise that is drawn, and what it adds to each code."""
+        for part in self.dummies.parts:
+            columns = self.levels[int(np.flatnonzero(part.effect)[0])].counters
+            for column in range(columns):
+                effect = np.zeros(self.layout.codes, np.int64)
+                for i in np.flatnonzero(part.effect).tolist():
+                    effect[self.layout.starts[i] + column] = part.effect[i]
+                    if complete(self.levels[i], self.neighbours):
+                        effect[self.layout.nulls[i]] -= part.effect[i]
+                yield part.law, effect
+        for i, level in enumerate(self.levels):
+            if not complete(level, self.neighbours):
+                effect = np.zeros(self.layout.codes, np.int64)
+                effect[self.layout.nulls[i]] = 1
+                for _ in range(level.slots):
+                    yield self.dummies.null_law(i), effect
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,0 +1,224 @@
+"""Counters whose dummies the devices send, from end to end.
+
+Every enrolled device sends its share of the dummies in every window, whether it has rows or not:
+dummies of those alone who happen to be in the log would show who is missing. Some devices may not
+follow the protocol, or tell what they sent; the noise of the others has to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Messages,
+    require_epsilon,
+    require_integer,
+)
+from mechanisms.counters.devices import DeviceNoise, least_device_noise
+from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.price import Neighbours, Price
+from mechanisms.privacy import honesty
+from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.dummy_shares import DummyShare
+from mechanisms.sampling.integer_tables import LARGEST_MEAN
+
+_SPARED = 1e-6  # of delta: for what drawing shares from tables may add
+
+
+@dataclass(frozen=True)
+class DeviceCounters:
+    """Counters, the devices' dummies, and what holds for them.
+
+    Codes 0 .. m - 1 add to the m counters of all levels; where noise is masked, codes m .. 2 m - 1
+    take away from them.
+
+    Attributes:
+        levels: the footprint.
+        noise: of the devices that are counted on, together.
+        neighbours: which inputs look alike.
+        epsilon: of all counters together, in nats.
+        delta: in (0, 1).
+        enrolled: n, how many devices send, whether they have rows or not; from the plan.
+        honest_share: of the other devices, in (0, 1], how many follow the protocol at the least.
+
+    >>> count = DeviceCounters.meeting([Level(1, 1)], "add or remove", 1.0, 1e-6, enrolled=10_000)
+    >>> count.honest, round(count.variances[0], 2)
+    (9000, 2.57)
+    """
+
+    levels: tuple[Level, ...]
+    noise: DeviceNoise
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+    enrolled: int
+    honest_share: float = 0.9
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_delta(self.delta)
+        require_integer("enrolled", self.enrolled)
+        require_batch(self.enrolled)
+        honesty.require_share(self.honest_share)
+        if len(self.noise.expected) != len(self.layout.levels):
+            raise ValueError("there must be noise for each level")
+        most = max(share.most for share in self.shares)
+        if not most <= LARGEST_MEAN / 2:
+            counted = math.ceil(2 * most * self.honest / LARGEST_MEAN)
+            least = honesty.least_users(counted, self.honest_share)
+            raise ValueError(
+                f"enrolled must be at least {least:,}, or a device would send more than "
+                f"{LARGEST_MEAN // 2:,} dummies, not {self.enrolled:,}"
+            )
+
+    @classmethod
+    def meeting(
+        cls,
+        levels: Sequence[Level],
+        neighbours: Neighbours,
+        epsilon: float,
+        delta: float,
+        enrolled: int,
+        honest_share: float = 0.9,
+    ) -> DeviceCounters:
+        """The counters of a footprint with the least noise of devices that meets a target.
+
+        Args:
+            levels, neighbours, epsilon, delta, enrolled, honest_share: as above.
+        """
+        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED))
+        return cls(tuple(levels), noise, neighbours, epsilon, delta, enrolled, honest_share)
+
+    # ---- what holds --------------------------------------------------------------------------
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The codes of all counters; a device sends what it has, and no nulls."""
+        return Layout(self.levels)
+
+    @property
+    def honest(self) -> int:
+        """How many devices' dummies the guarantee counts on."""
+        return honesty.crowd(self.enrolled, self.honest_share)
+
+    @cached_property
+    def shares(self) -> list[DummyShare]:
+        """What one device adds to each level."""
+        return self.noise.shares(self.levels, self.honest)
+
+    @cached_property
+    def price(self) -> Price:
+        """What all counters reveal if only those devices send dummies that are counted on."""
+        distances = [self.honest * share.distance for share in self.shares]
+        return self.noise.price(self.levels, self.neighbours, distances)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What holds against who sees the shuffled messages.
+
+        Raises:
+            ValueError: the noise is too small for what is claimed.
+        """
+        if not self.price.upper(self.epsilon) <= self.delta:
+            raise ValueError(
+                f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}; see "
+                "`DeviceCounters.meeting`"
+            )
+        return Guarantee(
+            "shuffle",
+            self.epsilon,
+            self.delta,
+            "user",
+            f"numerical accountant: the laws of all counters that one user may change "
+            f"({self.neighbours}), composed and rounded up; every enrolled device sends dummies, "
+            f"with rows or without, and {self.honest:,} of {self.enrolled:,} are counted on to "
+            "follow the protocol",
+        )
+
+    @property
+    def _counters(self) -> int:
+        return int(self.layout.starts[-1])
+
+    @property
+    def codes(self) -> int:
+        """How many a message may have."""
+        return self._counters * self.shares[0].signs
+
+    # ---- a device ----------------------------------------------------------------------------
+
+    def send(self, sets: Sequence[Slots], rng: RandomSource) -> tuple[Messages, NDArray[np.int64]]:
+        """What devices send: their counters among dummies.
+
+        Args:
+            sets: as in `Layout.reports`; a device without rows has a row of -1.
+            rng: the generator of the client's process.
+
+        Returns:
+            ((m,) uint64 codes, (m,) their senders), each sender's codes in ascending order: any
+            other might tell which of them are dummies.
+        """
+        reports = self.layout.reports(sets).astype(np.int64)
+        owners = np.arange(len(reports))[:, None] * self.codes
+        keys = [(owners + reports)[reports < self._counters]]
+        for start, share in zip(self.layout.starts, self.shares, strict=False):
+            senders, codes = np.divmod(share.draw(len(reports), rng), share.codes)
+            signs, places = np.divmod(codes, share.bins)
+            keys.append(senders * self.codes + signs * self._counters + start + places)
+        senders, messages = np.divmod(np.sort(np.concatenate(keys)), self.codes)
+        return messages.astype(np.uint64), senders
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def count(self, messages: ArrayLike) -> Counts:
+        """The collector's state; that of several batches is the sum of theirs.
+
+        Args:
+            messages: (m,) uint64; what is no code is dropped.
+
+        Returns:
+            (codes,) int64.
+        """
+        words = np.asarray(messages, np.uint64)
+        known = words[words < np.uint64(self.codes)].astype(np.int64)
+        return np.bincount(known, minlength=self.codes).astype(np.int64)
+
+    def centred(self, counts: ArrayLike) -> list[Floats]:
+        """The counters of each level less the dummies of all enrolled devices: unbiased.
+
+        Args:
+            counts: (codes,) as `count` makes them.
+        """
+        added, *taken = np.asarray(counts, np.float64).reshape(-1, self._counters)
+        rows = np.split(added - sum(taken), self.layout.starts[1:-1])
+        pairs = zip(rows, self.noise.expected, strict=True)
+        return [row - mean * self._more for row, mean in pairs]
+
+    @property
+    def variances(self) -> list[float]:
+        """Of each level's counters."""
+        return [variance * self._more for variance in self.noise.variances]
+
+    @property
+    def column_variance(self) -> float:
+        """Of the weighted sum of one counter of each level."""
+        return self.noise.variance([level.weight for level in self.levels]) * self._more
+
+    @property
+    def _more(self) -> float:
+        """How much more noise there is if everybody follows the protocol."""
+        return self.enrolled / self.honest
+
+    @property
+    def lifts(self) -> list[int]:
+        """How far a device's messages ever move a counter of each level, its own included."""
+        return [1 + share.lift for share in self.shares]

@@ -1,0 +1,218 @@
+"""Counters whose dummies the devices send: laws that are sums of many users' shares.
+
+Poisson dummies serve many counters. For few of them masked Laplace noise has less error: two codes
+a counter, one of which adds and one of which takes away (`masked_laplace`). A device sends as many
+messages as it has, so that there are no nulls.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mechanisms.channel import require_epsilon
+from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.price import Charge, Neighbours, Price, changes, require_neighbours
+from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.dummy_laws import LARGEST_MEAN, poisson
+from mechanisms.privacy.masked_design import LARGEST_SHARE, fewest_messages
+from mechanisms.privacy.masked_laplace import MaskedLaplace
+from mechanisms.privacy.search import gaussian_mu, private_end
+from mechanisms.privacy.two_bins import BinLaw
+from mechanisms.sampling.dummy_shares import DummyShare, MaskedShare, PoissonShare
+
+_CLOSE = 1e-5  # relative, of a scale
+_FEW = 8  # changes up to which masked noise may be the better one
+_LEAST = 0.005  # epsilon below which masks take millions of counts
+
+
+class DeviceNoise(ABC):
+    """What devices that follow the protocol add to all counters together."""
+
+    @property
+    @abstractmethod
+    def messages(self) -> tuple[float, ...]:
+        """On average, on each counter of each level."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> tuple[float, ...]:
+        """Of each level's estimated counts."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> tuple[float, ...]:
+        """By how much each level's counts are too large on average."""
+
+    @abstractmethod
+    def laws(self) -> list[BinLaw]:
+        """What is seen of a counter of each level."""
+
+    @abstractmethod
+    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
+        """What one of so many devices adds to each level, which together add this noise."""
+
+    def price(
+        self, levels: Sequence[Level], neighbours: Neighbours, distances: Sequence[float] = ()
+    ) -> Price:
+        """What all counters reveal together.
+
+        Args:
+            levels: the footprint.
+            neighbours: what is to look alike.
+            distances: how far, in total variation, each level's dummies are from these laws.
+        """
+        laws = self.laws()
+        if distances:
+            pairs = zip(laws, distances, strict=True)
+            laws = [replace(law, distance=distance) for law, distance in pairs]
+        rows = zip(laws, levels, strict=True)
+        return Price([Charge(law, level.slots, level.counters) for law, level in rows], neighbours)
+
+    def variance(self, weights: Sequence[float]) -> float:
+        """Of a weighted sum of one counter of each level."""
+        return sum(w * w * v for w, v in zip(weights, self.variances, strict=True))
+
+
+@dataclass(frozen=True)
+class PoissonCounters(DeviceNoise):
+    """A Poisson number of dummies on each counter.
+
+    Attributes:
+        means: of each level.
+    """
+
+    means: tuple[float, ...]
+
+    @property
+    def messages(self) -> tuple[float, ...]:
+        return self.means
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        return self.means
+
+    @property
+    def expected(self) -> tuple[float, ...]:
+        return self.means
+
+    def laws(self) -> list[BinLaw]:
+        return [poisson(mean).bin_law for mean in self.means]
+
+    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
+        rows = zip(levels, self.means, strict=True)
+        return [PoissonShare(level.counters, mean, devices) for level, mean in rows]
+
+
+@dataclass(frozen=True)
+class MaskedCounters(DeviceNoise):
+    """Discrete Laplace noise behind a mask, on each counter.
+
+    Attributes:
+        noises: of each level.
+    """
+
+    noises: tuple[MaskedLaplace, ...]
+
+    @property
+    def messages(self) -> tuple[float, ...]:
+        return tuple(noise.messages for noise in self.noises)
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        return tuple(noise.variance for noise in self.noises)
+
+    @property
+    def expected(self) -> tuple[float, ...]:
+        return (0.0,) * len(self.noises)
+
+    def laws(self) -> list[BinLaw]:
+        return [law for noise in self.noises if (law := noise.bin_law()) is not None]
+
+    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
+        return [
+            MaskedShare(level.counters, noise.decay, noise.shape, noise.ratio, devices)
+            for level, noise in zip(levels, self.noises, strict=True)
+        ]
+
+
+def least_device_noise(
+    levels: Sequence[Level], neighbours: Neighbours, epsilon: float, delta: float
+) -> DeviceNoise:
+    """The devices' noise with the least variance of a weighted sum of one counter of each level.
+
+    Args:
+        levels: the footprint.
+        neighbours: what is to look alike.
+        epsilon: of all counters together, in nats.
+        delta: in (0, 1); what drawing shares from tables adds is for the caller to set aside.
+
+    Raises:
+        ValueError: an argument is out of range, or no noise meets the target.
+
+    >>> noise = least_device_noise([Level(10, 915)], "replace", epsilon=1.0, delta=1e-6)
+    >>> round(noise.messages[0], 1)
+    358.1
+    """
+    require_epsilon(epsilon)
+    require_delta(delta)
+    require_neighbours(neighbours)
+    shape = Layout(tuple(levels)).levels
+    found: list[DeviceNoise] = [_poisson(shape, neighbours, epsilon, delta)]
+    times = sum(changes(level.slots, level.counters, neighbours) for level in shape)
+    if times <= _FEW and epsilon / times >= 2 * _LEAST:
+        found.append(_masked(shape, neighbours, epsilon, delta))
+    weights = [level.weight for level in shape]
+    return min(found, key=lambda noise: noise.variance(weights))
+
+
+def _poisson(
+    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float
+) -> DeviceNoise:
+    """Means in proportion to sqrt(changes) / weight, as for Gaussian noise."""
+    times = [changes(level.slots, level.counters, neighbours) for level in levels]
+    shape = [math.sqrt(t) / level.weight for t, level in zip(times, levels, strict=True)]
+    least = sum(t / v for t, v in zip(times, shape, strict=True)) / gaussian_mu(epsilon, delta) ** 2
+
+    def scaled(scale: float) -> DeviceNoise:
+        if not scale * max(shape) <= LARGEST_MEAN:
+            raise ValueError(
+                f"epsilon {epsilon} at delta {delta} needs more than {LARGEST_MEAN:g} dummies a "
+                "counter; let a user raise fewer counters, or choose a larger epsilon"
+            )
+        return PoissonCounters(tuple(scale * v for v in shape))
+
+    def delta_at(scale: float) -> float:
+        return scaled(scale).price(levels, neighbours).upper(epsilon)
+
+    high = least
+    while not delta_at(high) <= delta:
+        high *= 1.5
+    return scaled(private_end(delta_at, delta, high, 0.0, min(least, high * 0.99), _CLOSE)[0])
+
+
+def _masked(
+    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float
+) -> DeviceNoise:
+    """Epsilons in proportion to weight^(2/3), each with a mask that takes a twentieth of it."""
+    times = [changes(level.slots, level.counters, neighbours) for level in levels]
+    shape = [(level.weight**2 / t) ** (1 / 3) for t, level in zip(times, levels, strict=True)]
+    unit = epsilon / sum(t * s for t, s in zip(times, shape, strict=True))
+
+    def scaled(scale: float) -> MaskedCounters:
+        # A mechanism for a replaced value, two changes, spends half on each of them.
+        spent = (max(2 * scale * unit * s, _LEAST) for s in shape)
+        share = delta / sum(times)
+        return MaskedCounters(tuple(fewest_messages(e, share, LARGEST_SHARE) for e in spent))
+
+    def delta_at(scale: float) -> float:
+        return scaled(scale).price(levels, neighbours).upper(epsilon)
+
+    low = 0.9
+    while not delta_at(low) <= delta:
+        low /= 2
+        if not low > 0.01:
+            raise ValueError(f"no mask meets epsilon {epsilon} at delta {delta} here")
+    return scaled(private_end(delta_at, delta, low, 1.5, 1.0, 1e-3)[0])

@@ -1,0 +1,207 @@
+"""The shuffler's dummies on all counters: level by level, or correlated between levels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from mechanisms.channel import Counts
+from mechanisms.counters.levels import Level
+from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
+from mechanisms.counters.price import Charge, Neighbours
+from mechanisms.privacy.two_bins import BinLaw
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.integer_noise import IntegerNoise
+
+LONGEST = 1 << 22  # of an error law, to either side
+
+Seen = Callable[[ShufflerNoise, int], BinLaw]
+
+
+class Part(NamedTuple):
+    """One noise and where it goes.
+
+    Attributes:
+        law: of Z.
+        effect: (levels,) how often Z is added to a counter of each level.
+    """
+
+    law: ShufflerNoise
+    effect: NDArray[np.int64]
+
+
+def complete(level: Level, neighbours: Neighbours) -> bool:
+    """Whether null dummies make up a level's others to a number that is known.
+
+    Where users are replaced their number is public, and so are the nulls once the counters are
+    seen. Elsewhere nulls get noise of their own, as if they were `slots` more counters. That
+    costs nothing but here, where a user who raises a counter would lower a null besides.
+    """
+    return neighbours == "replace" and level.counters < 2 * level.slots
+
+
+class Dummies(ABC):
+    """The law of the dummies: of one counter of each level, and all such columns alike."""
+
+    together: ClassVar[bool]
+    """Whether the dummies of a column's counters depend on each other."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> list[Part]:
+        """The noises of a column, independent."""
+
+    @property
+    @abstractmethod
+    def means(self) -> tuple[int, ...]:
+        """Of each level's counters; no counter ever has more than twice as many dummies."""
+
+    @abstractmethod
+    def null_law(self, level: int) -> ShufflerNoise:
+        """The null dummies of a level with noise of their own are as many as `slots` draws."""
+
+    @abstractmethod
+    def charges(
+        self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
+    ) -> list[Charge]:
+        """What they cost, nulls included; `seen` is how laws are tabulated."""
+
+    def number(self, levels: Sequence[Level]) -> int:
+        """How many there are on average, nulls left out."""
+        return sum(m * level.counters for m, level in zip(self.means, levels, strict=True))
+
+    def variance(self, weights: Sequence[float]) -> float:
+        """Of a weighted sum of one counter of each level."""
+        given = np.asarray(weights, np.float64)
+        return sum(float(effect @ given) ** 2 * law.variance for law, effect in self.parts)
+
+    def error_law(self, weights: Sequence[int], columns: int = 1) -> IntegerNoise:
+        """The exact law of a weighted sum's error, for intervals.
+
+        Args:
+            weights: of one counter of each level, whole numbers.
+            columns: how many such sums are added or taken away: 2 where parts have signs.
+
+        Raises:
+            ValueError: the law is too long to tabulate; it is all but normal then.
+        """
+        given = np.asarray(weights, np.int64)
+        strides = [(law, abs(int(effect @ given))) for law, effect in self.parts]
+        reach = columns * sum(law.mu * stride for law, stride in strides)
+        if not reach <= LONGEST:
+            raise ValueError(f"an error law reaches to {LONGEST:,} at the most, not to {reach:,}")
+        size = int(fft.next_fast_len(2 * reach + 1, real=True))
+        spectrum = np.ones(size // 2 + 1, np.complex128)
+        for law, stride in strides:
+            places = stride * np.arange(-law.mu, law.mu + 1) % size
+            spectrum *= fft.rfft(np.bincount(places, law.pmf, size)) ** columns
+        pmf = np.maximum(fft.irfft(spectrum, size)[np.arange(-reach, reach + 1)], 0.0)
+        return IntegerNoise(-reach, pmf / pmf.sum())
+
+    def draw(self, levels: Sequence[int], size: int, rng: RandomSource) -> Counts:
+        """Numbers of dummies.
+
+        Args:
+            levels: all of them, or any where levels do not depend on each other.
+            size: on how many counters of each.
+            rng: the generator of the shuffler's process.
+
+        Returns:
+            (levels, size) int64, at least 0.
+        """
+        chosen = list(levels)
+        if self.together and chosen != list(range(len(self.means))):
+            raise ValueError("correlated dummies are drawn for all levels at once")
+        drawn = np.repeat(np.array(self.means, np.int64)[chosen, None], size, axis=1)
+        for law, effect in self.parts:
+            if effect[chosen].any():
+                drawn += effect[chosen, None] * (law.draw(size, rng) - law.mu)
+        return drawn
+
+
+@dataclass(frozen=True)
+class Independent(Dummies):
+    """Every counter's dummies on their own.
+
+    Attributes:
+        laws: of each level.
+    """
+
+    laws: tuple[ShufflerNoise, ...]
+    together = False
+
+    @property
+    def parts(self) -> list[Part]:
+        unit = np.eye(len(self.laws), dtype=np.int64)
+        return [Part(law, effect) for law, effect in zip(self.laws, unit, strict=True)]
+
+    @property
+    def means(self) -> tuple[int, ...]:
+        return tuple(law.mu for law in self.laws)
+
+    def null_law(self, level: int) -> ShufflerNoise:
+        # A sum of `slots` counters, one of which a user raises for each that it leaves alone: no
+        # news for whoever sees each of them.
+        return self.laws[level]
+
+    def charges(
+        self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
+    ) -> list[Charge]:
+        both = zip(self.laws, levels, strict=True)
+        return [Charge(seen(law, 1), level.slots, level.counters) for law, level in both]
+
+
+@dataclass(frozen=True)
+class Correlated(Dummies):
+    """Digits whose weighted sum carries one noise alone, while masks hide each of them.
+
+    M_i is added to digit i, and w_i M_i is taken from the lowest digit, whose weight is 1. Who
+    sees the digits' counters sees, but for a bijection, the sum with its noise and the other
+    digits with their masks.
+
+    Attributes:
+        weights: of the digits, whole numbers, the first one 1.
+        total: the noise of the sum.
+        mask: the noise of each other digit.
+    """
+
+    weights: tuple[int, ...]
+    total: Laplace
+    mask: Gaussian
+    together = True
+
+    def __post_init__(self) -> None:
+        if not (self.weights and self.weights[0] == 1 and min(self.weights) >= 1):
+            raise ValueError("digits must have whole weights, the first one 1")
+
+    @property
+    def parts(self) -> list[Part]:
+        unit = np.eye(len(self.weights), dtype=np.int64)
+        rows = list(zip(self.weights, unit, strict=True))
+        masks = [Part(self.mask, effect - weight * unit[0]) for weight, effect in rows[1:]]
+        return [Part(self.total, unit[0]), *masks]
+
+    @property
+    def means(self) -> tuple[int, ...]:
+        others = self.mask.mu * sum(self.weights[1:])
+        return (self.total.mu + others, *[self.mask.mu] * (len(self.weights) - 1))
+
+    def null_law(self, level: int) -> ShufflerNoise:
+        return self.mask
+
+    def charges(
+        self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
+    ) -> list[Charge]:
+        (slots, counters, _), more = levels[0], len(self.weights) - 1
+        charges = [Charge(seen(self.total, sum(self.weights)), slots, counters)]
+        if more:
+            charges.append(Charge(seen(self.mask, 1), slots * more, counters * more))
+        if not complete(levels[0], neighbours):
+            charges.append(Charge(seen(self.mask, 1), slots, slots))  # the lowest digit's nulls
+        return charges

@@ -1,0 +1,144 @@
+"""Counters in levels: their codes, the slots of a report, and what a collector may count.
+
+Every report has the same typed slots: as many of each level as a user may raise, padded with nulls.
+A code counts in a slot of its own level only, so that nobody raises one counter by more than the
+slots of its level, whatever is sent. The nulls of a level are a counter, too: they would tell how
+many users there are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Messages
+
+LARGEST = 1 << 28  # counters; the collector's table takes 8 bytes for each
+
+Slots = NDArray[np.int64]
+
+
+class Level(NamedTuple):
+    """Counters with one law of noise.
+
+    Attributes:
+        slots: k, how many of them a user raises at the most.
+        counters: how many there are.
+        weight: what one of them counts for in the statistic, positive.
+    """
+
+    slots: int
+    counters: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The codes 0, 1, ... of all counters, level by level, and after them a null for each level.
+
+    Attributes:
+        levels: at least one.
+
+    >>> layout = Layout((Level(1, 2), Level(2, 3)))
+    >>> layout.codes, layout.nulls.tolist(), layout.types.tolist()
+    (7, [5, 6], [0, 1, 1])
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise ValueError("there must be at least one level of counters")
+        for level in self.levels:
+            slots, counters = operator.index(level.slots), operator.index(level.counters)
+            if not 1 <= slots <= counters:
+                raise ValueError(
+                    f"a user must raise 1 to all of a level's {counters} counters, not {slots}"
+                )
+            if not 0 < level.weight < float("inf"):
+                raise ValueError(f"a weight must be positive and finite, not {level.weight}")
+        if not self.codes <= LARGEST:
+            raise ValueError(f"{self.codes:,} counters are more than the {LARGEST:,} there may be")
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """(levels + 1,) where each level's codes begin, and where the nulls do."""
+        return np.cumsum([0, *(level.counters for level in self.levels)]).astype(np.int64)
+
+    @property
+    def nulls(self) -> NDArray[np.int64]:
+        """(levels,) the code of an empty slot of each level."""
+        return np.asarray(self.starts[-1] + np.arange(len(self.levels)))
+
+    @property
+    def codes(self) -> int:
+        """How many there are, nulls included."""
+        return int(self.starts[-1]) + len(self.levels)
+
+    @cached_property
+    def types(self) -> NDArray[np.int64]:
+        """(F,) the level of each slot of a report."""
+        return np.repeat(np.arange(len(self.levels)), [level.slots for level in self.levels])
+
+    def level_of(self, codes: ArrayLike) -> NDArray[np.int64]:
+        """The levels of some codes, nulls included: the slots that dummies are to stand in."""
+        places = np.asarray(codes, np.int64)
+        within = np.searchsorted(self.starts, places, side="right") - 1
+        return np.where(places < self.starts[-1], within, places - self.starts[-1])
+
+    def reports(self, sets: Sequence[Slots]) -> Messages:
+        """What users send.
+
+        Args:
+            sets: for each level (n, slots) the places 0 .. counters - 1 of counters that are
+                raised, distinct within a row, and -1 where there is none.
+
+        Returns:
+            (n, F) uint64 codes.
+
+        Raises:
+            ValueError: a place is out of range, or stands twice. The message never holds it.
+        """
+        columns = []
+        for i, (level, places) in enumerate(zip(self.levels, sets, strict=True)):
+            if not (places.ndim == 2 and places.shape[1] == level.slots):
+                raise ValueError(f"level {i} has {level.slots} slots, not {places.shape[1:]}")
+            if places.size and not (places.min() >= -1 and places.max() < level.counters):
+                raise ValueError(f"a place of level {i} lies outside 0 .. {level.counters - 1}")
+            ordered = np.sort(places, axis=1)
+            if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+                raise ValueError(f"a counter of level {i} stands twice in a report")
+            columns.append(np.where(places < 0, self.nulls[i], self.starts[i] + places))
+        return np.concatenate(columns, axis=1).astype(np.uint64)
+
+    def count(self, messages: ArrayLike, types: ArrayLike) -> Counts:
+        """The collector's state; that of several batches is the sum of theirs.
+
+        Args:
+            messages: (m,) uint64 codes, of reports and of dummies.
+            types: (m,) the level of the slot that each stood in.
+
+        Returns:
+            (codes,) int64. A code in another level's slot is dropped.
+        """
+        words, slots = np.asarray(messages, np.uint64), np.asarray(types, np.int64)
+        first, last = self.starts[slots], self.starts[slots + 1]
+        kept = words < np.uint64(self.codes)
+        places = np.where(kept, words, 0).astype(np.int64)
+        own = ((places >= first) & (places < last)) | (places == self.nulls[slots])
+        return np.bincount(places[kept & own], minlength=self.codes).astype(np.int64)
+
+    def split(self, values: ArrayLike) -> list[NDArray[np.float64]]:
+        """The counters of each level, nulls left out."""
+        return np.split(np.asarray(values, np.float64), self.starts[1:])[:-1]
+
+    @property
+    def poisoning(self) -> list[int]:
+        """How far one liar moves a counter of each level, at the most."""
+        return [level.slots for level in self.levels]

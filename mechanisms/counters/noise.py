@@ -1,0 +1,233 @@
+"""The noise of a counter that the shuffler draws: mu + Z, Z on -mu .. mu, as exact tables.
+
+A number of dummies cannot be negative, hence the offset and the two ends. What lies at an end
+shows a user for certain, and is part of delta. The law that is priced is the table itself, so
+nothing is lost between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, require_integer
+from mechanisms.privacy.two_bins import BinLaw
+from mechanisms.randomness import RandomSource, Words
+from mechanisms.rounding import exponential_bounds
+from mechanisms.sampling.alias import AliasTable
+
+LARGEST_MU = 1 << 20
+_BITS = 128  # to which terms are computed, for weights of 64
+_WORD = 1 << 64
+_UNIT = 2.0**-53
+_BLOCK = 1 << 20  # draws at a time
+
+
+@dataclass(frozen=True)
+class ShufflerNoise:
+    """A law on -mu .. mu, symmetric and falling on either side, in multiples of 2^-64.
+
+    Attributes:
+        mu: the offset, and the farthest that the noise goes; at most 2^20.
+    """
+
+    mu: int
+
+    def __post_init__(self) -> None:
+        require_integer("mu", self.mu)
+        if not 0 < self.mu <= LARGEST_MU:
+            raise ValueError(f"mu must lie in 1 .. {LARGEST_MU:,}, not {self.mu}")
+
+    @property
+    @abstractmethod
+    def falls(self) -> tuple[float, float]:
+        """(x, y): P(k) / P(k - 1) is e^-(x + (k - 1) y) for k = 1 .. mu."""
+
+    @property
+    @abstractmethod
+    def untruncated(self) -> float:
+        """The variance that the law has without ends, or nearly."""
+
+    @cached_property
+    def weights(self) -> Words:
+        """(2 mu + 1,) how often each of -mu .. mu comes in 2^64 draws."""
+        return _weights(*self.falls, self.mu)
+
+    @cached_property
+    def pmf(self) -> Floats:
+        """(2 mu + 1,) the same as probabilities."""
+        return np.asarray(self.weights.astype(np.float64) * 2.0**-64)
+
+    @property
+    def mean(self) -> int:
+        """Of the dummies: Z is symmetric."""
+        return self.mu
+
+    @cached_property
+    def variance(self) -> float:
+        """Of Z, and of the dummies."""
+        return float(self.pmf @ np.arange(-self.mu, self.mu + 1.0) ** 2)
+
+    def seen(self, shift: int = 1) -> BinLaw:
+        """What is seen of the counter if a user raises it, and if not.
+
+        Args:
+            shift: by how much at the most.
+        """
+        # Whoever raises it by less shows less, for the law is log-concave, but for what rounding
+        # moved: half of this distance for either of the two.
+        distance = 4 * self.mu * 2.0**-64 if shift > 1 else 0.0
+        apart = np.zeros(shift)
+        raised, free = np.append(apart, self.pmf), np.append(self.pmf, apart)
+        return BinLaw(raised, free, relative=_UNIT, distance=distance)
+
+    def nearly(self, shift: int = 1) -> BinLaw:
+        """`seen` in doubles: for searches, which make many laws and keep one."""
+        x, y = self.falls
+        k = np.arange(float(self.mu + 1))
+        side = np.exp(-np.minimum(x * k + y * k * (k - 1) / 2, 700))
+        whole = np.concatenate([side[:0:-1], side])
+        apart = np.zeros(shift)
+        whole /= whole.sum()
+        return BinLaw(np.append(apart, whole), np.append(whole, apart))
+
+    def draw(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Numbers of dummies.
+
+        Args:
+            size: of how many counters.
+            rng: the generator of the shuffler's process.
+
+        Returns:
+            (size,) int64 in 0 .. 2 mu, independent.
+        """
+        drawn = np.empty(size, np.int64)
+        for start in range(0, size, _BLOCK):
+            words = rng.words(min(_BLOCK, size - start))
+            drawn[start : start + _BLOCK] = self._alias.draw(words)
+        return drawn
+
+    @cached_property
+    def _alias(self) -> AliasTable:
+        return AliasTable.of(self.weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tables are made anew from two numbers.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class Laplace(ShufflerNoise):
+    """Truncated discrete Laplace noise, P(z) proportional to e^(-slope |z|).
+
+    Attributes:
+        slope: the loss of a counter that is raised by one, in nats.
+
+    Source: Ghosh, Roughgarden, Sundararajan, STOC 2009, drawn by the shuffler as in Murakami, Sei,
+        Eriguchi, "Augmented shuffle protocols for accurate and robust frequency estimation under
+        differential privacy", 2025, arXiv 2504.07362.
+
+    >>> noise = Laplace(14, slope=1.0)
+    >>> round(noise.variance, 4)
+    1.8412
+    """
+
+    slope: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.slope < math.inf:
+            raise ValueError(f"slope must be a positive, finite number, not {self.slope}")
+
+    @classmethod
+    def ending(cls, slope: float, ends: float, shift: int = 1) -> Laplace:
+        """The noise with the fewest dummies whose end has no more than a given probability.
+
+        Args:
+            slope: as above.
+            ends: of the outermost values on one side, in (0, 1).
+            shift: how many values are an end: by how much a user may raise the counter.
+        """
+        decay = math.exp(-slope)
+        # Without a middle the law would not be one, whatever its ends may hold.
+        mu = max(shift, 1)
+        tail = -math.expm1(-slope * shift) / (1 + decay)
+        mu = max(mu, shift - 1 + math.floor(math.log(tail / ends) / slope))
+        while True:
+            whole = 1 - 2 * math.exp(-slope * (mu + 1)) / (1 + decay)
+            if tail * math.exp(-slope * (mu + 1 - shift)) <= ends * whole * (1 - 1e-9):
+                return cls(mu, slope)
+            mu += 1
+
+    @property
+    def falls(self) -> tuple[float, float]:
+        return self.slope, 0.0
+
+    @property
+    def untruncated(self) -> float:
+        return 0.5 / math.sinh(self.slope / 2) ** 2
+
+
+@dataclass(frozen=True)
+class Gaussian(ShufflerNoise):
+    """Truncated discrete Gaussian noise, P(z) proportional to e^(-z^2 / (2 sigma^2)).
+
+    Attributes:
+        sigma: the standard deviation, nearly.
+
+    Source: Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS
+        2020, Definition 1.
+
+    >>> round(Gaussian(90, sigma=10.0).variance, 3)
+    100.0
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.05 <= self.sigma < math.inf:
+            raise ValueError(f"sigma must be at least 0.05 and finite, not {self.sigma}")
+
+    @classmethod
+    def ending(cls, sigma: float, ends: float) -> Gaussian:
+        """The noise whose end has about a given probability, at most; see `Laplace.ending`."""
+        # Mills' ratio: P(mu) is below e^(-mu^2 / 2 sigma^2) / sigma, and above 1 nobody is counted.
+        reach = math.sqrt(2 * max(math.log(max(1.0, 1 / sigma) / ends), 1.0))
+        return cls(math.ceil(reach * sigma) + 1, sigma)
+
+    @property
+    def falls(self) -> tuple[float, float]:
+        return 0.5 / self.sigma**2, 1 / self.sigma**2
+
+    @property
+    def untruncated(self) -> float:
+        return self.sigma**2
+
+
+@lru_cache(maxsize=64)
+def _weights(first: float, more: float, mu: int) -> Words:
+    """A symmetric table of ratios that fall as a geometric series, rounded down; see `falls`."""
+    # In integers, so that whoever prices the table and whoever draws from it have the same one.
+    ratio, step = (int(exponential_bounds(-min(x, 1e4))[0] * (1 << _BITS)) for x in (first, more))
+    side, term = [], 1 << _BITS
+    for _ in range(mu):
+        term = term * ratio >> _BITS
+        if not term >> 64:
+            break  # what is left is less than a part in 2^64 of the middle
+        ratio = ratio * step >> _BITS
+        side.append(term)
+    total = (1 << _BITS) + 2 * sum(side)
+    outer = np.zeros(mu, np.uint64)
+    outer[: len(side)] = [(term << 64) // total for term in side]
+    # What rounding leaves goes to the middle, where it changes the ratios least.
+    middle = _WORD - 2 * sum(outer.tolist())
+    if not middle < _WORD:
+        raise ValueError("the noise is nothing but its middle; choose a smaller slope")
+    return np.concatenate([outer[::-1], np.array([middle], np.uint64), outer])

@@ -1,0 +1,196 @@
+"""The least noise that meets a target: how the levels share the budget, and which law serves.
+
+For Gaussian noise a level costs its changes over its variance, so the weighted sum of variances is
+least where V is proportional to sqrt(changes) / weight. For Laplace noise it costs its changes
+times the slope, which is then proportional to (weight^2 / changes)^(1/3). Either family is composed
+exactly and scaled until it meets the target, and the smaller error is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mechanisms.channel import require_epsilon
+from mechanisms.counters.dummies import Correlated, Dummies, Independent, Seen, complete
+from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
+from mechanisms.counters.price import Neighbours, Price, changes, require_neighbours
+from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.search import gaussian_mu, private_end
+
+MOST_DUMMIES = 10_000_000
+_ENDS = 1e-3  # of delta: what the ends of Gaussian noise may show
+_HALF = 0.1  # of delta: what the ends of Laplace noise may show where losses take the rest
+_CLOSE = 5e-4  # relative, of a scale
+_FEW = 256  # changes up to which Laplace noise may be the better one
+_MASKED = 0.015  # of epsilon: the standard deviation of the loss that masks of a sum may leave
+_LEAST_SIGMA = 0.05
+
+
+def least_noise(
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    correlated: bool = False,
+    most_dummies: int = MOST_DUMMIES,
+) -> Dummies:
+    """The dummies with the least variance of a weighted sum of one counter of each level.
+
+    Args:
+        levels: the footprint.
+        neighbours: what is to look alike.
+        epsilon: of all counters together, in nats.
+        delta: in (0, 1).
+        correlated: whether dummies of one level may depend on those of another; for digits.
+        most_dummies: how many there may be on average, nulls left out.
+
+    Returns:
+        The dummies: the target was met when it was evaluated.
+
+    Raises:
+        ValueError: an argument is out of range, or no noise of so few dummies meets the target.
+
+    >>> least_noise([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
+    Independent(laws=(Laplace(mu=14, slope=0.999999999999),))
+    """
+    require_epsilon(epsilon)
+    require_delta(delta)
+    require_neighbours(neighbours)
+    target = _Target(Layout(tuple(levels)).levels, neighbours, epsilon, delta)
+    found = [target.gaussian(), target.laplace(), target.steep_laplace()]
+    if correlated:
+        found.append(target.correlated())
+    made = [dummies for dummies in found if dummies is not None]
+    if not made:
+        raise ValueError(
+            f"epsilon {epsilon} at delta {delta} needs more than {LARGEST_MU:,} dummies a counter; "
+            "let a user raise fewer counters, or choose a larger epsilon"
+        )
+    few = [dummies for dummies in made if dummies.number(levels) <= most_dummies]
+    if not few:
+        least = min(dummies.number(levels) for dummies in made)
+        raise ValueError(
+            f"these counters need {least:,} dummies and may have {most_dummies:,}; have fewer "
+            "counters, let a user raise fewer of them, or choose a larger epsilon"
+        )
+    weights = [level.weight for level in levels]
+    return min(few, key=lambda dummies: dummies.variance(weights))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What is to be met, and families of noise that meet it; None where a family does not."""
+
+    levels: tuple[Level, ...]
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+
+    @cached_property
+    def times(self) -> list[int]:
+        """How many counters of each level may change."""
+        return [changes(lv.slots, lv.counters, self.neighbours) for lv in self.levels]
+
+    def gaussian(self) -> Dummies | None:
+        """Variances in proportion to sqrt(changes) / weight."""
+        shape = [math.sqrt(t) / lv.weight for t, lv in zip(self.times, self.levels, strict=True)]
+        price = sum(t / v for t, v in zip(self.times, shape, strict=True))
+        guess = price / gaussian_mu(self.epsilon, self.delta) ** 2
+        ends = _ENDS * self.delta / sum(self.times)
+        longest = math.sqrt(2 * guess * max(shape) * max(-math.log(ends), 1))
+        if not 1.1 * longest + 2 < LARGEST_MU:
+            return None
+
+        def scaled(scale: float) -> Dummies:
+            sigmas = (max(math.sqrt(scale * v), _LEAST_SIGMA) for v in shape)
+            return Independent(tuple(Gaussian.ending(sigma, ends) for sigma in sigmas))
+
+        high = guess * 1.02
+        while not self._delta(scaled(high)) <= self.delta:
+            high *= 1.5
+        return self._searched(scaled, high, 0.0, guess)
+
+    def laplace(self) -> Dummies | None:
+        """Slopes that add up to epsilon, so that nothing but the ends takes from delta."""
+        # A hair below, for rounding of what is added up.
+        total, ends = self.epsilon * (1 - 1e-12), self.delta * (1 - 1e-6)
+        for _ in range(9):
+            made = self._slopes(total, ends)
+            if made is None or self._delta(made, ShufflerNoise.seen) <= self.delta:
+                return made
+            ends *= 0.99
+        return None
+
+    def steep_laplace(self) -> Dummies | None:
+        """Slopes that add up to more than epsilon: all of them are seldom lost at once."""
+
+        def scaled(scale: float) -> Dummies | None:
+            return self._slopes(scale * self.epsilon, _HALF * self.delta)
+
+        met = sum(self.times) > 1 and self._delta(scaled(1.0)) <= self.delta
+        return self._searched(scaled, 1.0, 8.0, 1.1) if met else None
+
+    def correlated(self) -> Dummies | None:
+        """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it."""
+        (slots, counters, _), times = self.levels[0], self.times[0]
+        weights = tuple(int(level.weight) for level in self.levels)
+        if not (weights[0] == 1 and {(slots, counters)} == {level[:2] for level in self.levels}):
+            raise ValueError("correlated dummies are for digits, of which the first has weight 1")
+        null = 0 if complete(self.levels[0], self.neighbours) else slots
+        masks = max(times * (len(weights) - 1) + null, 1)
+        sigma = math.sqrt(masks) / (_MASKED * self.epsilon)
+        mask, span = Gaussian.ending(sigma, _ENDS * self.delta / masks), sum(weights)
+        end = _HALF * self.delta / times
+        longest = (1 - 2 * math.log(end) * times / self.epsilon) * span
+
+        def scaled(share: float) -> Dummies:
+            slope = share * self.epsilon / (times * span)
+            return Correlated(weights, Laplace.ending(slope, end, span), mask)
+
+        if not (longest < LARGEST_MU and self._delta(scaled(0.5)) <= self.delta):
+            return None
+        return self._searched(scaled, 0.5, 1.0, 0.94)
+
+    def _slopes(self, total: float, ends: float) -> Dummies | None:
+        """Laplace noise whose slopes, over all changes, add up to a total."""
+        rows = list(zip(self.times, self.levels, strict=True))
+        shape = [(level.weight**2 / t) ** (1 / 3) for t, level in rows]
+        unit = total / sum(t * s for t, s in zip(self.times, shape, strict=True))
+        slopes, end = [unit * s for s in shape], ends / sum(self.times)
+        few = sum(self.times) <= _FEW and max(slopes) < 40  # steeper noise is nothing
+        if not (few and -math.log(end) / min(slopes) < LARGEST_MU - 2):
+            return None
+        return Independent(tuple(Laplace.ending(slope, end) for slope in slopes))
+
+    def _delta(
+        self,
+        dummies: Dummies | None,
+        seen: Seen = ShufflerNoise.nearly,
+    ) -> float:
+        if dummies is None:
+            return 1.0
+        charges = dummies.charges(self.levels, self.neighbours, seen)
+        return Price(charges, self.neighbours).upper(self.epsilon)
+
+    def _searched(
+        self,
+        scaled: Callable[[float], Dummies | None],
+        private: float,
+        exposed: float,
+        guess: float,
+    ) -> Dummies | None:
+        """The least noise of a family: searched for in doubles, met by its tables."""
+
+        def delta_at(scale: float) -> float:
+            return self._delta(scaled(scale))
+
+        scale = private_end(delta_at, self.delta, private, exposed, guess, _CLOSE)[0]
+        while True:
+            made = scaled(scale)
+            if made is None or self._delta(made, ShufflerNoise.seen) <= self.delta:
+                return made
+            scale *= 1 + _CLOSE if private > exposed else 1 - _CLOSE

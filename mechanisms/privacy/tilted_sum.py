@@ -1,0 +1,125 @@
+"""The law of a sum of independent losses on a lattice, tilted until a given sum is likely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from mechanisms.channel import Floats
+from mechanisms.privacy.loss_lattice import Lattice
+
+REACH = 13.0  # standard deviations to either side; beyond lies a probability of 10^-38
+STEEPEST = 700.0  # e^epsilon is followed this far
+_UNIT = 2.0**-53
+_MOST_CELLS = 1 << 23
+_SMALL = 1 << 17
+
+Laws = Sequence[tuple[Lattice, int]]
+
+
+class TiltedSum:
+    """The law of a sum of lattice losses in a window, tilted.
+
+    Attributes:
+        tilt: theta, in 1 / nats.
+        places: of the window, ascending, in steps.
+        loss: the same, in nats.
+        mass: the tilted probabilities.
+        error: a bound of each one's absolute error, besides what wraps around.
+        scale: what a tilted probability is multiplied by for the true one.
+    """
+
+    def __init__(
+        self, laws: Laws, step: float, tilt: float, places: NDArray[np.int64] | None = None
+    ) -> None:
+        self._laws, self._slope, self.tilt = laws, tilt * step, tilt
+        self._least, self._most = (sum(int(x.places[i]) * t for x, t in laws) for i in (0, -1))
+        self._log, mean, self._variance = _moments(laws, self._slope)
+        self.places = self._window(mean) if places is None else places
+        self.loss = self.places * step
+        self.scale = np.exp(np.minimum(self._log - tilt * self.loss, STEEPEST))
+        size, count = self.places.size, sum(times for _, times in laws)
+        spectrum: Any = 1.0
+        steep = 0.0
+        for law, times in laws:
+            exponent = self._slope * law.places - law.moments(self._slope)[0]
+            mass = law.mass * np.exp(exponent)
+            steep = max(steep, float(mass @ np.abs(exponent)))
+            spectrum = spectrum * _power(
+                fft.rfft(np.bincount(law.places % size, mass, size)), times
+            )
+        # Negative numbers are rounding errors.
+        self.mass: Floats = np.maximum(fft.irfft(spectrum, size)[self.places % size], 0.0)
+        # A coefficient is at most 1; each of its factors is off by the transform's error (Higham,
+        # "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2) and the exponents'.
+        self.error = 8 * _UNIT * (math.log2(size) + steep + 4) * (count + 2)
+
+    @classmethod
+    def around(cls, laws: Laws, step: float, loss: float) -> TiltedSum:
+        """So tilted that the sum is about as large as a given loss; any tilt is right."""
+        low, high = 0.0, 60 / (math.sqrt(_moments(laws, 0.0)[2]) * step or 1.0)
+        for _ in range(16):
+            tilt = (low + high) / 2
+            above = tilt * (_moments(laws, tilt * step)[1] * step - loss) > 1
+            low, high = (low, tilt) if above else (tilt, high)
+        return cls(laws, step, high)
+
+    def missed(self, loss: float) -> float:
+        """A bound of the true probability above a loss and outside the window."""
+        above = self._tail(1) * float(self.scale[-1])
+        if not self.loss[0] > loss:
+            return min(1.0, above)
+        nearest = math.exp(min(self._log - self.tilt * loss, STEEPEST))
+        return min(1.0, above + self._tail(-1) * nearest)
+
+    @property
+    def wrapped(self) -> float:
+        """A bound of the tilted probability outside the window, all of which wrapped into it."""
+        return self._tail(1) + self._tail(-1)
+
+    def _window(self, mean: float) -> NDArray[np.int64]:
+        """Places around a mean, as many as the sum needs."""
+        support = self._most - self._least + 1
+        # All of it if it is small: a few atoms need not lie within any number of deviations.
+        width = min(max(2 * REACH * math.sqrt(self._variance) + 64, _SMALL), support)
+        size = int(fft.next_fast_len(math.ceil(width), real=True))
+        if not size <= _MOST_CELLS:
+            raise ValueError(f"the losses of a sum spread over more than {_MOST_CELLS:,} cells")
+        start = min(
+            max(round(mean) - size // 2, self._least), max(self._most - size + 1, self._least)
+        )
+        return np.arange(start, start + size)
+
+    def _tail(self, side: int) -> float:
+        """A bound of the tilted probability above the window, or below it, by Chernoff."""
+        end, farthest = (self.places[-1], self._most) if side > 0 else (self.places[0], self._least)
+        if side * (farthest - int(end)) <= 0:
+            return 0.0
+        bounds = [0.0]
+        for steps in (2.0, 5.0, 8.0, 13.0, 20.0):
+            more = side * steps / math.sqrt(self._variance)
+            log = _moments(self._laws, self._slope + more)[0]
+            bounds.append(log - self._log - more * float(end) + 1e-9)
+        return math.exp(min(bounds))
+
+
+def _moments(laws: Laws, slope: float) -> tuple[float, float, float]:
+    """Of the sum, as `Lattice.moments`."""
+    rows = [(times, law.moments(slope)) for law, times in laws]
+    log, mean, variance = (sum(times * row[i] for times, row in rows) for i in range(3))
+    return log, mean, variance
+
+
+def _power(values: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+    """By squaring: a thousand factors are ten multiplications."""
+    result = values
+    for bit in bin(times)[3:]:
+        result = result * result
+        if bit == "1":
+            result = result * values
+    return result

@@ -1,0 +1,107 @@
+"""Digits, bounded contributions, whole amounts: exact and unbiased."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mechanisms.counters.amounts import (
+    Amounts,
+    contributions,
+    digit_weights,
+    digits,
+    units,
+    whole_amounts,
+)
+from mechanisms.randomness import SeededRandom
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8, 100, 1023, 1024])
+def test_every_number_has_digits(most: int) -> None:
+    weights = digit_weights(most)
+    assert sum(weights) == most
+    numbers = np.arange(most + 1)
+    rows = digits(numbers, most)
+    assert (np.array(weights) @ rows == numbers).all()
+    assert len(weights) == math.ceil(math.log2(most + 1))
+
+
+def test_totals_by_group_are_exact_without_noise() -> None:
+    rng = np.random.default_rng(6)
+    for encoder in (Amounts(5, 2, 6), Amounts(5, 2, 6, signed=True), Amounts(4, 4), Amounts(1)):
+        n, k = 300, encoder.most_groups
+        low = -encoder.most if encoder.signed else 0
+        groups = np.array([rng.permutation(encoder.groups)[:k] for _ in range(n)])
+        groups[rng.random((n, k)) < 0.3] = -1
+        amounts = rng.integers(low, encoder.most + 1, (n, k))
+        sets = encoder.encode(groups, amounts)
+        counts = [
+            np.bincount(row[row >= 0], minlength=level.counters)
+            for row, level in zip(sets, encoder.levels, strict=True)
+        ]
+        kept = groups >= 0
+        truth = np.bincount(groups[kept], amounts[kept], encoder.groups)
+        assert encoder.estimate([row.astype(float) for row in counts]).tolist() == truth.tolist()
+
+
+def test_contributions_are_bounded_and_drawn_evenly() -> None:
+    users = np.repeat([0, 1, 3], [60, 3, 2])
+    groups = np.concatenate([np.tile(np.arange(6), 10), [2, 2, 2], [0, 5]])
+    drawn = np.zeros(6)
+    for seed in range(600):
+        made = contributions(users, groups, n=4, k=2, per_group=4, rng=SeededRandom(seed))
+        assert made.groups.shape == made.amounts.shape == (4, 2)
+        assert len(set(made.groups[0].tolist())) == 2
+        assert made.amounts[0].tolist() == [4, 4]
+        assert (made.groups[1].tolist(), made.amounts[1].tolist()) == ([2, -1], [3, 0])
+        assert made.groups[2].tolist() == [-1, -1]
+        assert sorted(made.groups[3].tolist()) == [0, 5]
+        assert made.cut.tolist() == [True, False, False, False]
+        drawn[made.groups[0]] += 1
+    # Each group is one of the two with chance 1/3; 6.5 standard deviations.
+    assert (np.abs(drawn - 200) < 6.5 * math.sqrt(600 * 2 / 9)).all()
+    capped = contributions([0, 0, 0], [1, 1, 1], 1, 2, 2, SeededRandom(1))
+    assert (capped.amounts.tolist(), capped.cut.tolist()) == ([[2, 0]], [True])
+    nobody = contributions([], [], 3, 2, 1, SeededRandom(1))
+    assert (nobody.groups == -1).all()
+    assert not nobody.cut.any()
+
+
+def test_whole_amounts_keep_the_mean() -> None:
+    size = 100_000
+    for value in (-3.0, -1.234, 0.0, 0.1, 2.999):
+        rounded = whole_amounts(np.full(size, value), 3.0, 7, SeededRandom(2))
+        exact = value / 3 * 7
+        assert {*np.unique(rounded)} <= {math.floor(exact), math.ceil(exact)}
+        assert abs(rounded.mean() - exact) < 6.5 * 0.5 / math.sqrt(size)
+    assert whole_amounts(np.zeros((2, 3)), 1.0, 4, SeededRandom(1)).shape == (2, 3)
+
+
+def test_units_keep_rounding_below_a_hundredth_of_the_noise() -> None:
+    n, noise, bound = 1_000_000, 1.5 * 40, 40.0
+    b = units(noise, n, bound)
+    assert n / 4 * (bound / b) ** 2 <= noise**2 / 100
+    assert n / 4 * (bound / (b - 1)) ** 2 > noise**2 / 100
+
+
+def test_bad_amounts_are_refused() -> None:
+    for groups, k in ((3, 0), (3, 4), (0, 0)):
+        with pytest.raises(ValueError, match="a user must have 1 to all"):
+            Amounts(groups, k)
+    for most in (0, -1, 1 << 31):
+        with pytest.raises(ValueError, match="largest number must lie"):
+            Amounts(1, 1, most)
+    for amount in (-1, 4):
+        with pytest.raises(ValueError, match="an amount lies outside"):
+            Amounts(1, 1, 3).encode(np.array([[0]]), np.array([[amount]]))
+    for bound in (0.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="bound must be positive"):
+            whole_amounts([0.0], bound, 3, SeededRandom(1))
+    for value in (1.5, math.nan):
+        with pytest.raises(ValueError, match="lie outside"):
+            whole_amounts([value], 1.0, 3, SeededRandom(1))
+    for noise, n in ((0.0, 3), (math.nan, 3), (1.0, 0)):
+        with pytest.raises(ValueError, match="there must be noise"):
+            units(noise, n, 1.0)

@@ -1,0 +1,200 @@
+"""Devices' counters: batches by brute force from the tables that are drawn from, draws, liars."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.devices import DeviceNoise, MaskedCounters, PoissonCounters
+from mechanisms.counters.levels import Level
+from mechanisms.counters.price import Neighbours
+from mechanisms.counters.trials import device_trial
+from mechanisms.privacy.masked_laplace import MaskedLaplace
+from mechanisms.privacy.rejection import measure
+from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.dummy_shares import DummyShare, MaskedShare, PoissonShare
+from mechanisms.sampling.integer_tables import IntegerTable, logarithmic, poisson
+
+ONE, VALUES, NUMBER = [Level(1, 1)], [Level(1, 2)], list(Amounts(1, 1, 3).levels)
+FAINT = MaskedLaplace(0.2, 0.5, 0.2)
+BATCHES = [
+    ("count", ONE, PoissonCounters((2.5,)), 64),
+    ("values", VALUES, PoissonCounters((3.0,)), 64),
+    ("number", NUMBER, PoissonCounters((4.0, 2.0)), 64),
+    ("masked count", ONE, MaskedCounters((MaskedLaplace(0.5, 2.0, 0.5),)), 160),
+    ("masked values", VALUES, MaskedCounters((FAINT,)), 22),
+    ("masked number", NUMBER, MaskedCounters((FAINT, FAINT)), 22),
+]
+
+
+def generating(table: IntegerTable, at: np.ndarray) -> np.ndarray:
+    """E[at^N]."""
+    total = np.zeros_like(at)
+    for weight in reversed(table.weights):
+        total = total * at + weight / 2.0**128
+    return total * at**table.first
+
+
+def transform(share: DummyShare, turns: Sequence[np.ndarray]) -> np.ndarray:
+    """The generating function of one device's messages, from the tables that it draws from."""
+    if isinstance(share, PoissonShare):
+        return generating(poisson(share.most), sum(turns) / share.bins)
+    assert isinstance(share, MaskedShare)
+    signed, paired = (poisson(mean) for mean in share.clusters)
+    alone = sum(generating(logarithmic(share.decay), turn) for turn in turns) / share.codes
+    both = [turns[i] * turns[i + share.bins] for i in range(share.bins)]
+    pairs = sum(generating(logarithmic(share.ratio), turn) for turn in both) / share.bins
+    return generating(signed, alone) * generating(paired, pairs)
+
+
+def batch_law(design: DeviceCounters, size: int, devices: int) -> np.ndarray:
+    """(size, ...) the exact law of all codes' dummies; what is larger is next to nothing."""
+    turn = np.exp(-2j * math.pi * np.arange(size) / size)
+    turns = np.meshgrid(*[turn] * design.codes, indexing="ij", sparse=True)
+    m, start, whole = sum(level.counters for level in design.levels), 0, np.ones(1, complex)
+    for share in design.shares:
+        places = [s * m + start + i for s in range(share.signs) for i in range(share.bins)]
+        whole = whole * transform(share, [turns[place] for place in places])
+        start += share.bins
+    law = np.maximum(np.fft.ifftn(np.broadcast_to(whole, [size] * design.codes) ** devices).real, 0)
+    assert law.sum() == pytest.approx(1)
+    return law
+
+
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+@pytest.mark.parametrize(("name", "levels", "noise", "size"), BATCHES, ids=lambda x: str(x)[:16])
+def test_no_batch_of_devices_shows_more_than_claimed(
+    name: str, levels: list[Level], noise: DeviceNoise, size: int, neighbours: Neighbours
+) -> None:
+    design = DeviceCounters(tuple(levels), noise, neighbours, 1.0, 0.5, 4, honest_share=0.7)
+    assert design.honest == 3  # the user's own device, and two of the three others
+    law = batch_law(design, size, design.honest)
+    # A value of two, or any digits of a number.
+    counters = sum(level.counters for level in levels)
+    sets = [s for s in itertools.product((0, 1), repeat=counters) if levels != VALUES or sum(s) < 2]
+    laws = {s: np.roll(law, s, axis=range(counters)) for s in sets}
+    pairs = list(itertools.permutations(sets, 2))
+    if neighbours == "add or remove":
+        pairs = [pair for pair in pairs if not min(map(sum, pair))]
+    for epsilon in (0.3, 1.0, 2.0):
+        truth = max(
+            float(np.maximum(laws[one] - math.exp(epsilon) * laws[other], 0).sum())
+            for one, other in pairs
+        )
+        claimed = design.price.upper(epsilon)
+        assert truth <= claimed + 1e-7
+        # Nothing is claimed that two levels of opposite directions could not show.
+        assert claimed <= truth * 1.01 + 1e-6 or neighbours == "replace"
+        assert claimed <= truth * 1.6 + 1e-6
+
+
+@pytest.mark.parametrize(("name", "levels", "noise", "size"), BATCHES, ids=lambda x: str(x)[:16])
+def test_devices_send_what_is_priced(
+    name: str, levels: list[Level], noise: DeviceNoise, size: int
+) -> None:
+    design, times = DeviceCounters(tuple(levels), noise, "replace", 1.0, 0.5, 4, 0.7), 40_000
+    idle = [np.full((3 * times, level.slots), -1) for level in levels]
+    messages, senders = design.send(idle, SeededRandom(5))
+    places = senders // 3 * design.codes + messages.astype(np.int64)
+    drawn = np.bincount(places, minlength=times * design.codes).reshape(times, design.codes)
+    law = batch_law(design, size, 3)
+    for i in range(design.codes):
+        alone = law.sum(axis=tuple(j for j in range(design.codes) if j != i))
+        seen = np.bincount(drawn[:, i], minlength=size)[:size] / times
+        assert (np.abs(seen - alone) <= 6.5 * np.sqrt(alone / times) + 20 / times).all()
+    # Whatever the codes have in common: how often none of them was sent, and products.
+    nothing = law[(0,) * design.codes]
+    assert (drawn == 0).all(axis=1).mean() == pytest.approx(
+        nothing, abs=6.5 * math.sqrt(nothing / times) + 20 / times
+    )
+    balances = design.centred(drawn.sum(axis=0))
+    spread = [math.sqrt(variance * times) for variance in noise.variances]
+    for row, mean, error in zip(balances, noise.expected, spread, strict=True):
+        # `centred` took one batch's dummies of four devices, three of which were drawn.
+        drift = row + mean * design.enrolled / design.honest - mean * times
+        assert (np.abs(drift) <= 6.5 * error).all()
+
+
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_totals_are_unbiased_with_the_variance_stated(neighbours: Neighbours, masked: bool) -> None:
+    encoder = Amounts(2) if masked else Amounts(6, 5, 3)
+    design = DeviceCounters.meeting(encoder.levels, neighbours, 2.0, 1e-3, 12, honest_share=0.5)
+    assert isinstance(design.noise, MaskedCounters) == masked
+    assert design.guarantee.epsilon == 2.0
+    groups = np.full((12, encoder.most_groups), -1)
+    groups[:7, 0] = 1  # five devices have no rows, and send dummies all the same
+    amounts = np.where(groups >= 0, encoder.most, 0)
+    times = 2000
+    sets = encoder.encode(np.tile(groups, (times, 1)), np.tile(amounts, (times, 1)))
+    messages, senders = design.send(sets, SeededRandom(6))
+    assert (np.diff(senders * design.codes + messages.astype(np.int64)) >= 0).all()
+    ends = np.searchsorted(senders, 12 * np.arange(1, times))
+    totals = np.array(
+        [
+            encoder.estimate(design.centred(design.count(words)))
+            for words in np.split(messages, ends)
+        ]
+    )
+    variance = encoder.variance(design.column_variance)
+    truth = np.zeros(encoder.groups)
+    truth[1] = 7 * encoder.most
+    assert (np.abs(totals.mean(axis=0) - truth) < 6 * math.sqrt(variance / times)).all()
+    assert totals.var(axis=0) == pytest.approx(np.full(encoder.groups, variance), rel=0.25)
+
+
+def test_the_guarantee_names_the_honest_share() -> None:
+    design = DeviceCounters.meeting(Amounts(915, 10).levels, "add or remove", 1.0, 1e-6, 10**6)
+    assert design.honest == 900_000
+    how = design.guarantee.how
+    assert "900,000 of 1,000,000" in how
+    assert "every enrolled device" in how
+    assert "add or remove" in how
+    everyone = DeviceCounters.meeting(design.levels, "add or remove", 1.0, 1e-6, 10**6, 1.0)
+    assert design.column_variance == pytest.approx(everyone.column_variance / 0.9, rel=1e-4)
+    assert pickle.loads(pickle.dumps(design)) == design
+    assert design.lifts[0] > 1
+    assert design.count(np.array([0, 0, 1 << 63], np.uint64)).tolist()[:2] == [2, 0]
+
+
+def test_what_tables_round_is_part_of_delta() -> None:
+    sharp = DeviceCounters.meeting(ONE, "add or remove", 1.0, 1e-6, 1000)
+    bare = sharp.noise.price(ONE, "add or remove").upper(1.0)
+    moved = sharp.noise.price(ONE, "add or remove", [1e-9]).upper(1.0)
+    assert moved == pytest.approx(bare + (1 + math.e) * 1e-9, rel=1e-6)
+    assert sharp.price.upper(1.0) >= bare
+
+
+def test_too_few_dummies_are_refused_and_found_by_attack() -> None:
+    levels = Amounts(groups=2, most=3).levels
+    design = DeviceCounters.meeting(levels, "add or remove", 1.0, 0.05, 4, honest_share=0.7)
+    pairs = [([(0, 3)], [])]
+    made = device_trial(design, pairs)
+    assert measure(made, SeededRandom(3), 20_000).epsilon <= 1.0
+    loose = DeviceCounters.meeting(levels, "add or remove", 3.0, 0.05, 4, honest_share=0.7)
+    wrong = replace(device_trial(loose, pairs), promise=design.guarantee)
+    # Power: measured 2.4.
+    assert measure(wrong, SeededRandom(3), 20_000).epsilon > 1.5
+    weak = DeviceCounters(design.levels, loose.noise, "add or remove", 1.0, 0.05, 4, 0.7)
+    with pytest.raises(ValueError, match="this noise does not meet"):
+        _ = weak.guarantee
+
+
+def test_bad_designs_are_refused() -> None:
+    with pytest.raises(ValueError, match="enrolled must be at least"):
+        DeviceCounters.meeting([Level(1, 1 << 20)], "replace", 0.1, 1e-6, enrolled=10)
+    for share in (0.0, 1.1, math.nan):
+        with pytest.raises(ValueError, match="honest_share"):
+            DeviceCounters.meeting(ONE, "replace", 1.0, 1e-6, 10, share)
+    with pytest.raises(ValueError, match="noise for each level"):
+        DeviceCounters(tuple(NUMBER), PoissonCounters((1.0,)), "replace", 1.0, 0.5, 4)
+    with pytest.raises(ValueError, match=r"n must be|users|reports"):
+        DeviceCounters(tuple(ONE), PoissonCounters((1.0,)), "replace", 1.0, 0.5, 0)

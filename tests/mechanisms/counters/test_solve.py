@@ -1,0 +1,135 @@
+"""The least noise: against central mechanisms, and never more than the target."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mechanisms.counters.amounts import Amounts, digit_weights
+from mechanisms.counters.design import Counters
+from mechanisms.counters.dummies import Correlated
+from mechanisms.counters.levels import Level
+from mechanisms.counters.noise import Gaussian, Laplace
+from mechanisms.counters.solve import least_noise
+from mechanisms.privacy.search import gaussian_mu
+
+DELTA = 1e-6
+
+
+def error(design: Counters) -> float:
+    """Standard deviation of a total, the target met by what was made."""
+    assert design.guarantee.delta == DELTA
+    return math.sqrt(design.column_variance)
+
+
+def central_laplace(epsilon: float) -> float:
+    return math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+
+
+def central_gaussian(epsilon: float, norm: float) -> float:
+    return norm / gaussian_mu(epsilon, DELTA)
+
+
+def test_one_count_is_as_good_as_discrete_laplace() -> None:
+    for epsilon, mu in ((0.5, 25), (1.0, 14), (2.0, 7)):
+        design = Counters.meeting([Level(1, 1)], "add or remove", epsilon, DELTA)
+        assert design.dummies.means == (mu,)
+        assert error(design) <= 1.02 * central_laplace(epsilon)
+
+
+def test_histograms_of_one_value() -> None:
+    design = Counters.meeting(Amounts(915).levels, "replace", 0.5, DELTA)
+    assert design.dummies.means == (50,)
+    assert design.column_variance / 602_325**2 < 8.9e-11
+    large = Counters.meeting(Amounts(42_178).levels, "replace", 0.5, DELTA)
+    assert large.column_variance / 1e12 < 3.3e-11
+
+
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+def test_histograms_of_ten_values_are_as_good_as_gaussian_noise(neighbours) -> None:
+    design = Counters.meeting(Amounts(915, 10).levels, neighbours, 1.0, DELTA)
+    changes = 10 if neighbours == "add or remove" else 20
+    assert error(design) <= 1.02 * central_gaussian(1.0, math.sqrt(changes))
+
+
+def test_event_totals_are_as_good_as_gaussian_noise() -> None:
+    design = Counters.meeting(Amounts(915, 10, 8).levels, "add or remove", 1.0, DELTA)
+    assert error(design) <= 1.05 * central_gaussian(1.0, 8 * math.sqrt(10))
+
+
+def test_sum_of_a_number() -> None:
+    levels, span = Amounts(1, 1, 1023).levels, 1023
+    for neighbours in ("add or remove", "replace"):
+        alone = Counters.meeting(levels, neighbours, 1.0, DELTA)
+        assert error(alone) <= 3.3 * span
+        together = Counters.meeting(levels, neighbours, 1.0, DELTA, correlated=True)
+        assert isinstance(together.dummies, Correlated)
+        assert error(together) <= 1.55 * span
+        assert together.dummies.number(levels) < 1_600_000
+
+
+def test_sums_of_many_numbers_are_as_good_as_gaussian_noise() -> None:
+    levels = Amounts(400, 400, 31).levels
+    design = Counters.meeting(levels, "replace", 1.0, DELTA, most_dummies=1 << 40)
+    assert error(design) <= 1.01 * central_gaussian(1.0, 31 * 20)
+
+
+def test_a_hundred_thousand_counters() -> None:
+    design = Counters.meeting(
+        [Level(100_000, 100_000)], "add or remove", 1.0, DELTA, most_dummies=1 << 40
+    )
+    assert error(design) <= 1.003 * central_gaussian(1.0, math.sqrt(1e5))
+
+
+def test_levels_share_by_their_rules() -> None:
+    gaussian = least_noise([Level(40, 80, 1), Level(40, 80, 4)], "add or remove", 1.0, DELTA)
+    light, heavy = gaussian.laws  # type: ignore[attr-defined]
+    assert isinstance(light, Gaussian)
+    assert light.variance / heavy.variance == pytest.approx(4, rel=1e-3)
+    laplace = least_noise([Level(1, 1, 1), Level(1, 1, 8)], "add or remove", 2.0, DELTA)
+    flat, steep = laplace.laws  # type: ignore[attr-defined]
+    assert isinstance(flat, Laplace)
+    assert steep.slope / flat.slope == pytest.approx(4)
+    slots = least_noise([Level(10, 20, 1), Level(40, 80, 1)], "replace", 1.0, DELTA)
+    few, many = slots.laws  # type: ignore[attr-defined]
+    assert many.variance / few.variance == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 4.0, 12.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-10])
+def test_every_target_is_met(epsilon: float, delta: float) -> None:
+    for neighbours in ("add or remove", "replace"):
+        for levels in ([Level(1, 1)], [Level(3, 9, 1), Level(3, 9, 2)]):
+            design = Counters.meeting(levels, neighbours, epsilon, delta)
+            assert design.price.upper(epsilon) <= delta
+            # A tenth less noise would not do, but for a hundredth of a counter.
+            dummies = least_noise(levels, neighbours, epsilon * 1.1, delta)
+            weights = [level.weight for level in levels]
+            assert dummies.variance(weights) <= design.column_variance * (1 + 1e-6) + 1e-2
+
+
+def test_what_cannot_be_met_is_told() -> None:
+    with pytest.raises(ValueError, match=r"need [\d,]+ dummies and may have 10,000,000"):
+        least_noise([Level(100, 1 << 20)], "replace", 0.1, DELTA)
+    with pytest.raises(ValueError, match="dummies a counter; let a user raise fewer"):
+        least_noise([Level(1 << 20, 1 << 20)], "replace", 1e-4, 1e-12)
+    with pytest.raises(ValueError, match="of which the first has weight 1"):
+        least_noise([Level(1, 1, 2)], "replace", 1.0, DELTA, correlated=True)
+    for epsilon in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            least_noise([Level(1, 1)], "replace", epsilon, DELTA)
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="delta must"):
+            least_noise([Level(1, 1)], "replace", 1.0, delta)
+    with pytest.raises(ValueError, match="neighbours must be"):
+        least_noise([Level(1, 1)], "swap", 1.0, DELTA)  # type: ignore[arg-type]
+
+
+def test_digits_with_a_remainder_cost_what_their_bound_does() -> None:
+    errors = [
+        error(Counters.meeting(Amounts(30, 15, b).levels, "add or remove", 1.0, DELTA)) / b
+        for b in (7, 8, 9)
+    ]
+    assert max(errors) <= 1.001 * min(errors)
+    assert sum(digit_weights(9)) == 9

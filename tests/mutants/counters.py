@@ -1,0 +1,107 @@
+"""Bugs of noisy counters: noise, prices, slots."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_NOISE = "tests/mechanisms/counters/test_noise.py"
+_PRICE = "tests/mechanisms/counters/test_price.py"
+_DEVICES = "tests/mechanisms/counters/test_device_design.py"
+_DESIGN = "tests/mechanisms/counters/test_design.py"
+
+MUTANTS = (
+    Mutant(
+        "counters-mu-off-by-one",
+        "The shuffler adds one dummy more to a counter than the collector takes away.",
+        "mechanisms/counters/noise.py",
+        "self._alias.draw(words)",
+        "self._alias.draw(words) + 1",
+        (_NOISE,),
+    ),
+    Mutant(
+        "counters-table-cut-too-early",
+        "The noise ends at half of where its end is rare enough.",
+        "mechanisms/counters/noise.py",
+        "cls(math.ceil(reach * sigma) + 1, sigma)",
+        "cls(math.ceil(reach * sigma / 2) + 1, sigma)",
+        (_NOISE,),
+        known_by="ends",
+    ),
+    Mutant(
+        "counters-noise-drawn-twice",
+        "Every counter gets two draws, and with them twice the variance.",
+        "mechanisms/counters/dummies.py",
+        "(law.draw(size, rng) - law.mu)",
+        "(law.draw(size, rng) + law.draw(size, rng) - 2 * law.mu)",
+        (_DESIGN,),
+        known_by="joint",
+    ),
+    Mutant(
+        "counters-masks-do-not-cancel",
+        "What masks add to a digit is added to the lowest one, too.",
+        "mechanisms/counters/dummies.py",
+        "effect - weight * unit[0]",
+        "effect + weight * unit[0]",
+        (_DESIGN,),
+    ),
+    Mutant(
+        "counters-nulls-hardly-hidden",
+        "A level's nulls get the noise of one counter, though a user may change several.",
+        "mechanisms/counters/design.py",
+        "for _ in range(level.slots):",
+        "for _ in range(1):",
+        (_DESIGN,),
+    ),
+    Mutant(
+        "counters-slots-without-types",
+        "A code counts in every slot, so that a liar fills all of them with one.",
+        "mechanisms/counters/levels.py",
+        "places[kept & own]",
+        "places[kept]",
+        (_DESIGN,),
+        known_by="liar",
+    ),
+    Mutant(
+        "counters-everybody-is-honest",
+        "Devices share the noise among all that are enrolled, and some may send none of it.",
+        "mechanisms/counters/device_design.py",
+        "self.noise.shares(self.levels, self.honest)",
+        "self.noise.shares(self.levels, self.enrolled)",
+        (_DEVICES,),
+        known_by="priced",
+    ),
+    Mutant(
+        "counters-masks-of-one-sign",
+        "A mask adds to a count and does not take away from it.",
+        "mechanisms/sampling/dummy_shares.py",
+        "np.concatenate([alone, pairs, pairs + self.bins])",
+        "np.concatenate([alone, pairs, pairs])",
+        (_DEVICES,),
+        known_by="priced",
+    ),
+    Mutant(
+        "counters-lowered-for-free",
+        "Under replace, the counters that a user no longer raises are not paid for.",
+        "mechanisms/counters/price.py",
+        "min(2 * slots, counters)",
+        "min(slots, counters)",
+        (_PRICE,),
+        known_by="brute",
+    ),
+    Mutant(
+        "counters-ends-for-free",
+        "What an end of the noise gives away is no part of delta.",
+        "mechanisms/privacy/loss_lattice.py",
+        "float(law.occupied[law.free == 0].sum())",
+        "0.0",
+        (_PRICE,),
+    ),
+    Mutant(
+        "losses-split-downwards",
+        "More of an outcome goes to the smaller of two losses than keeps its probabilities.",
+        "mechanisms/privacy/loss_lattice.py",
+        "share = np.clip(share, 0, 1)",
+        "share = np.clip(share, 0, 1) * 0.9",
+        (_PRICE,),
+    ),
+)
