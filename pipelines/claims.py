@@ -6,13 +6,22 @@ statement. Cloud Storage makes an object only if there is none (`if_generation_m
 any number of runs wins. Other stores promise at best that who lists a folder sees what was written
 before: there every run writes a claim of its own name and then looks for others. Of two runs the
 later one sees the earlier one's claim; where both see both, both stop.
+
+Two attempts at one release have one claim, and there the later writer's stands: each reads it again
+and goes on with what it holds. One that looked before it was taken, and writes it after the other
+has read it again, would still draw anew; other stores have nothing that could prevent it. It takes
+an attempt that was overtaken and wakes within that moment; only `gs://` is proof against it.
+
+A claim holds the whole release. Whoever finds the claim of a run that died comes to its end, with
+the noise that was drawn: files of another draw would show two draws for one price.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -57,53 +66,70 @@ class Claim:
         own = "" if self._by_generation else f"-{self.release_id}"
         return FileSystems.join(self.folder, f"{_CLAIM}{own}.json")
 
-    def stands(self) -> bool:
-        """Whether this run has put it up already: a worker died, and is tried again."""
-        return _said(_content(self.path)).get("release_id") == self.release_id
+    def held(self) -> dict[str, bytes] | None:
+        """The files of the release, if this run, or an earlier attempt at it, has put it up."""
+        return self._files(_said(_content(self.path)))
 
-    def take(self) -> None:
+    def take(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Put it up.
+
+        Args:
+            files: of the release, in the order in which they are to be written.
+
+        Returns:
+            The files to write: of several attempts at one release those of the first.
 
         Raises:
             TakenError: another run was faster.
             FailedError: the store does not answer.
         """
         if self._by_generation:
-            self._take_by_generation()
-        elif not self.stands():
-            with FileSystems.create(self.path) as stream:
-                stream.write(self._words)
-            if any(path != self.path for path in claims(self.folder)):
-                self.give_back()
-                raise TakenError(refusal(self.folder))
+            return self._take_by_generation(files)
+        held = self.held()
+        if held is not None:
+            return held
+        with FileSystems.create(self.path) as stream:
+            stream.write(self._words(files))
+        if any(path != self.path for path in claims(self.folder)):
+            self.give_back()
+            raise TakenError(refusal(self.folder))
+        # Another attempt may have written it meanwhile; if it has ended, the release stands.
+        return self.held() or {**files}
 
     def give_back(self) -> None:
         """Take it down."""
         FileSystems.delete([self.path])
 
-    def _take_by_generation(self) -> None:
+    def _take_by_generation(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         target = _object(self.path)
         for _ in _attempts(self.timeout):
             try:
                 content, generation = target.fetch()
                 if generation == 0:
-                    target.swap(self._words, 0)
-                    return
+                    target.swap(self._words(files), 0)
+                    return {**files}
             except (Changed, Unavailable):
                 continue  # the next look tells whose it is, and whether ours arrived
-            if _said(content).get("release_id") == self.release_id:
-                return
-            raise TakenError(refusal(self.folder))
+            held = self._files(_said(content))
+            if held is None:
+                raise TakenError(refusal(self.folder))
+            return held
         raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
+
+    def _files(self, said: Mapping[str, Any]) -> dict[str, bytes] | None:
+        if said.get("release_id") != self.release_id or "files" not in said:
+            return None
+        return {name: base64.b64decode(text) for name, text in said["files"].items()}
 
     @property
     def _by_generation(self) -> bool:
         return self.folder.startswith(_CLOUD)
 
-    @property
-    def _words(self) -> bytes:
+    def _words(self, files: Mapping[str, bytes]) -> bytes:
         claimed_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return json.dumps({"release_id": self.release_id, "claimed_at": claimed_at}).encode()
+        whole = {name: base64.b64encode(data).decode() for name, data in files.items()}
+        said = {"release_id": self.release_id, "claimed_at": claimed_at, "files": whole}
+        return json.dumps(said).encode()
 
 
 def claims(folder: str) -> list[str]:
@@ -145,7 +171,7 @@ def _content(path: str) -> bytes:
 
 
 def _object(path: str) -> GoogleObject:
-    return GoogleObject(path, flag="--output")
+    return GoogleObject(path, _TIMEOUT, flag="--output")
 
 
 def _attempts(seconds: float) -> Iterator[int]:

@@ -26,6 +26,7 @@ from pipelines.errors import (
     FailedError,
     RequestError,
     WithheldError,
+    system_reason,
 )
 
 # True however a run ends, also one that published and then failed to show what.
@@ -95,8 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
             return RUN_FAILED
         # The text of a stranger's exception may quote the data, so only its type is shown.
+        why = system_reason(error)
         _complain(
-            f"the run failed with {type(error).__name__}; {_PUBLISHED_OR_NOT}. "
+            f"the run failed with {type(error).__name__}{f' ({why})' if why else ''}; "
+            f"{_PUBLISHED_OR_NOT}. "
             "--debug shows the traceback, which may quote the data: keep it private"
         )
         return RUN_FAILED

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED = 0, 1, 2, 3
 
 
@@ -19,6 +22,21 @@ class FailedError(Exception):
 
 class Caution(UserWarning):
     """Something to think over, in words of our own: unlike an error it ends nothing."""
+
+
+# What a worker raised comes back as text.
+_SYSTEM = re.compile(r"\b\w*Error: \[Errno (\d{1,3})\]")
+
+
+def system_reason(error: BaseException) -> str | None:
+    """What the system refused, if that is why a job failed; of the text a number is taken alone.
+
+    >>> system_reason(RuntimeError("OSError: [Errno 28] No space left on device: '/out'"))
+    'No space left on device'
+    """
+    said = _SYSTEM.findall(str(error))
+    number = error.errno if isinstance(error, OSError) else int(said[-1]) if said else None
+    return None if number is None else os.strerror(number)
 
 
 def reason(error: BaseException) -> str:

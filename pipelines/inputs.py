@@ -43,6 +43,16 @@ class Telemetry:
         """Whether nobody has looked at the files, or ever will: a collector has none."""
         return not self.files
 
+    def changed(self) -> str | None:
+        """What is no more as it was when the footers were read; None if nothing can be told."""
+        try:
+            rows = sum(_footer(file)[0] for file in self.files)
+        except RequestError as error:
+            return str(error).removeprefix("--input: ")
+        return (
+            None if rows == self.rows else f"they hold {rows:,} rows, and held {self.rows:,} before"
+        )
+
     def column_type(self, column: str, flag: str) -> pa.DataType:
         """The type of a column that every file must have, alike; null if nobody has looked.
 
@@ -174,11 +184,40 @@ def _footer(file: str) -> tuple[int, pa.Schema]:
         with FileSystems.open(file) as stream:
             parquet = pq.ParquetFile(stream)
             return parquet.metadata.num_rows, parquet.schema_arrow
+    except OSError as error:
+        if error.errno is None:  # Arrow's
+            raise _unreadable(file) from None
+        raise RequestError(f"--input: cannot read {file}: {reason(error)}") from None
     # A broken footer may also hold names that are no text, or sizes beyond all memory.
-    except (pa.ArrowException, ValueError, OverflowError, MemoryError, OSError, BeamIOError):
-        raise RequestError(
-            f"--input: {file} is not a readable Parquet file (empty, cut off, or another format)"
-        ) from None
+    except (pa.ArrowException, ValueError, OverflowError, MemoryError, BeamIOError):
+        raise _unreadable(file) from None
+
+
+def readable(path: str, columns: tuple[str, ...] | None = None) -> bool:
+    """Whether all of a file can be read, its columns as well as its footer.
+
+    Args:
+        path: of the file.
+        columns: that matter, if not all do.
+    """
+    return unreadable(path, columns) is None
+
+
+def unreadable(path: str, columns: tuple[str, ...] | None = None) -> Exception | None:
+    """Why not all of a file can be read; None if it can. See `readable`."""
+    try:
+        with FileSystems.open(path) as stream:
+            for _ in pq.ParquetFile(stream).iter_batches(columns=columns and list(columns)):
+                pass
+    except (pa.ArrowException, OSError, BeamIOError, ValueError) as error:
+        return error
+    return None
+
+
+def _unreadable(file: str) -> RequestError:
+    return RequestError(
+        f"--input: {file} is not a readable Parquet file (empty, cut off, or another format)"
+    )
 
 
 def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 
 
 def folder_of(path: str) -> str:
@@ -48,6 +49,25 @@ def beside(folder: str, path: str) -> str:
     return f"{scheme}://{bucket}/{inside}"
 
 
+def escaped(path: str) -> str:
+    """A glob that means a path alone, as Beam reads globs: in brackets, for it knows no backslash.
+
+    >>> escaped("/data/a*")
+    '/data/a[*]'
+    """
+    # Of a set that began with a bracket, regular expressions warn.
+    return re.sub(r"[\[*?]", lambda found: {"[": r"[\[]"}.get(found[0], f"[{found[0]}]"), path)
+
+
+def siblings(folder: str) -> str:
+    """A glob for a folder and those beside it.
+
+    >>> siblings("gs://bucket/out/monday")
+    'gs://bucket/out/*'
+    """
+    return f"{escaped(folder.rstrip('/').rpartition('/')[0])}/*"
+
+
 def require_found(what: str, written: str, place: str) -> None:
     """Refuse a path that means nothing where it leads, and something where it was typed.
 
@@ -80,8 +100,19 @@ def flush(path: str) -> None:
         os.close(descriptor)
 
 
-def make_folders(folder: str) -> list[str]:
+def share(path: str) -> None:
+    """Give a file the mode that new files have: `mkstemp` keeps everybody else out."""
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, 0o666 & ~umask)
+
+
+def make_folders(folder: str, mode: int = 0o777) -> list[str]:
     """Make a folder and those around it.
+
+    Args:
+        folder: absolute.
+        mode: of the folder, if it is made now.
 
     Returns:
         The folders whose names have changed by it, to be flushed once more has been put there: the
@@ -90,5 +121,5 @@ def make_folders(folder: str) -> list[str]:
     changed = [folder]
     while not os.path.lexists(changed[-1]):
         changed.append(os.path.dirname(changed[-1]))
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, mode, exist_ok=True)
     return changed

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, reason
-from pipelines.ledger.entries import Budget
-from pipelines.paths import beside
+from pipelines.paths import beside, siblings
 
 if TYPE_CHECKING:
-    from pipelines.ledger.entries import Entry
     from pipelines.ledger.reservation import Reservation
     from pipelines.ledger.rules import Spend
+    from pipelines.ledger.store import Snapshot
 
 PREFIX = "pay_"  # of what is typed for the ledger, and not for the release
-_DELTA = 1e-6  # of a budget, as in plans
 
 
 class Payment(NamedTuple):
@@ -30,12 +30,10 @@ class Payment(NamedTuple):
     Attributes:
         ledger: a local file, or gs://bucket/object.
         population: whom the release is about.
-        budget: of that population, if it has none in the ledger.
     """
 
     ledger: str
     population: str
-    budget: Budget | None
 
 
 class Price(NamedTuple):
@@ -65,12 +63,8 @@ def add_options(parser: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--population", dest=f"{PREFIX}population", metavar="NAME",
-        help="whose budget it is; whatever else is published about them composes: the population "
-        "of a plan, by default its collection",
-    )  # fmt: skip
-    group.add_argument(
-        "--budget", dest=f"{PREFIX}budget", metavar="EPSILON[,DELTA]",
-        help=f"of a population that is new to the ledger (default of DELTA: {_DELTA:g})",
+        help="whose budget it is, as `hushbeam ledger init` was told; whatever else is published "
+        "about them composes: the population of a plan, by default its collection",
     )  # fmt: skip
 
 
@@ -93,49 +87,48 @@ def payment(arguments: argparse.Namespace) -> Payment | None:
                 f"--{needed} is missing: a release is paid for out of the budget of a --population "
                 "in a --ledger"
             )
-    budget = None if "budget" not in words else _budget(words["budget"])
-    return Payment(words["ledger"], words["population"], budget)
-
-
-def _budget(text: str) -> Budget:
-    epsilon, _, delta = text.partition(",")
-    try:
-        return Budget(epsilon=float(epsilon), delta=float(delta) if delta else _DELTA)
-    except ValueError:
-        raise RequestError(
-            f"--budget: {text!r} is no EPSILON[,DELTA]: a positive number, and one of 0 to 1"
-        ) from None
+    return Payment(words["ledger"], words["population"])
 
 
 @dataclass
-class Paid:
-    """The right to make one release, paid for or free.
+class Right:
+    """The right to make one release, with a ledger behind it or without.
 
     Attributes:
-        release_id: what its statement must carry.
+        output: where.
         reservation: in the ledger, if there is one.
+        ledger: where that is.
     """
 
-    release_id: str
+    output: str
     reservation: Reservation | None = None
+    ledger: str | None = None
 
-    def settle(self, published: bool, folder: str) -> None:
-        """Record what became of it.
+    @cached_property
+    def stamp(self) -> dict[str, Any]:
+        """What the release's statement must say: which one it is, and who has paid for it."""
+        if self.reservation is None:
+            # Without a ledger nobody can compare identities, so any that is unique will do.
+            return {"release_id": uuid.uuid4().hex}
+        return self.reservation.stamp
 
-        Args:
-            published: whether it stands; else the run was handed over to a service.
-            folder: where.
-        """
+    @property
+    def published(self) -> bool:
+        """Whether another run was faster."""
+        return self.reservation is not None and self.reservation.published
+
+    def conclude(self, published: bool) -> None:
+        """It is out, or else the run goes on elsewhere."""
         if self.reservation is None:
             return
         if published:
-            self.reservation.commit(folder, self.release_id)
+            self.reservation.commit()
         else:
             self.reservation.hand_over()
 
 
 @contextmanager
-def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Paid]:
+def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Right]:
     """The price is set aside before a row is read.
 
     Args:
@@ -144,56 +137,45 @@ def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Paid]:
 
     Raises:
         BudgetExceeded: it does not fit.
-        RequestError: the release has no price, or the population no budget, or another one.
+        RequestError: the release has no price, or the ledger does not know the population.
     """
     if payment is None:
-        yield Paid(uuid.uuid4().hex)
+        yield Right("")
         return
     from pipelines.ledger.ledger import Ledger
 
-    ledger = Ledger.open(payment.ledger)
-    earlier = [entry for entry in ledger.entries() if entry.people == payment.population]
-    with ledger.spend(_spend(payment, price(), earlier)) as reservation:
-        yield Paid(reservation.release_id, reservation)
+    cost = price()
+    ledger = Ledger.open(payment.ledger, [siblings(beside("", cost.output))])
+    with ledger.spend(_spend(payment, cost, ledger.read())) as reservation:
+        yield Right(reservation.entry.output, reservation, payment.ledger)
 
 
-def _spend(payment: Payment, price: Price, earlier: Sequence[Entry]) -> Spend:
+def _spend(payment: Payment, price: Price, ledger: Snapshot) -> Spend:
     """What a release costs a population.
 
     Args:
         payment: whose.
         price: of the release.
-        earlier: entries of that population.
-    """
-    from pipelines.ledger.rules import Spend
+        ledger: where.
 
-    # Each run draws its noise anew, so none is the same release as another: its collection is its
-    # own, and its window is taken to overlap all others.
-    own = uuid.uuid4().hex
-    budget = _agreed(payment, [entry.budget for entry in earlier])
+    Raises:
+        RequestError: the ledger gives the population no budget.
+    """
+    from pipelines.ledger.rules import Spend, population_of
+
+    known = population_of(payment.population, ledger.populations, payment.ledger)
+    output = beside("", price.output)
+    # What was begun for a folder and came to nothing is begun again there. Once it is out, and was
+    # moved away, another release there is another one: its noise is new.
+    out = sum(entry.state == "committed" and entry.output == output for entry in ledger.entries)
+    own = hashlib.sha256(f"{price.command} {output} {out}".encode()).hexdigest()[:32]
     try:
+        # Its window is taken to overlap all others.
         return Spend(
-            f"{price.command}-{own[:8]}", 1, own, "alone", earlier[-1].scope if earlier else "user",
-            budget, (price.loss,), beside("", price.output), (price.command,),
+            f"{price.command}-{own[:8]}", 1, own, "alone", known.scope, known.budget,
+            (price.loss,), output, (price.command,),
             () if price.profile is None else (price.profile,), files=price.files,
             population=payment.population,
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"--ledger: {reason(error)}") from None
-
-
-def _agreed(payment: Payment, budgets: Sequence[Budget]) -> Budget:
-    """The population's budget."""
-    if not budgets:
-        if payment.budget is None:
-            raise RequestError(
-                f"--budget is missing: {payment.ledger} holds nothing of population "
-                f"{payment.population!r}"
-            )
-        return payment.budget
-    if payment.budget not in (None, budgets[-1]):
-        raise RequestError(
-            f"--budget: population {payment.population!r} has one of epsilon "
-            f"{budgets[-1].epsilon:g}, delta {budgets[-1].delta:g}: leave this one out"
-        )
-    return budgets[-1]

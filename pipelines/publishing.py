@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,18 +14,26 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from mechanisms.channel import Guarantee
 from pipelines import release
 from pipelines.claims import TAKEN
-from pipelines.errors import Caution, FailedError, RequestError, WithheldError
-from pipelines.inputs import Telemetry
+from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
+from pipelines.inputs import Telemetry, readable
 from pipelines.run import run_beam
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
-from transforms.progress import CHANGED, LOST, ROWS, live
+from transforms.progress import CHANGED, LOST, ROWS, SETTLED, live
 
 _LOST = (
     "fewer rows or messages came to a step than the one before it had handed on: the engine has "
     "lost some, and nothing is published; run it again, on another runner or in another mode"
 )
+_SETTLED = (
+    "the run's entry of the ledger was settled by an operator while it went on, or it was taken "
+    "for lost and a later attempt has overtaken it; nothing was published: run it again"
+)
+_CHANGED, _AT_REST = "the files changed while they were read", "run again when they are at rest"
+
+# Beam ends what it says of an exception with the step in which it was raised.
+_READING = re.compile(r"\[while running '[^']*Read row groups/[^']*'\]\s*$")
 
 
 class Job(Protocol):
@@ -76,22 +85,26 @@ def carry_out(
         warnings.warn(line, Caution, stacklevel=1)
     try:
         counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
-    except Exception:
+    except Exception as error:
         require_nothing_lost()
-        if TAKEN not in live():
+        why = _failed(job, error)
+        if why is None:
             raise
-        raise RequestError(
-            f"--output: another run has taken {job.options.output} meanwhile; this one has "
-            "published nothing"
-        ) from None
+        raise why from None
     if counted is None:
         screen.print(
             "handed over; the release will appear in the output folder once the job has run"
         )
         return False
     if not release.holds_release(job.options.output):
-        raise _unpublished(job, counted, job.withheld(counted))
+        raise _unpublished(job, counted, job.withheld(counted), times)
     return True
+
+
+def say_where(folder: str, screen: console.Screen) -> None:
+    """Say of a release that an earlier run has made where it stands."""
+    line = f"released before, and not made again: {folder}"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def require_nothing_lost() -> None:
@@ -104,6 +117,24 @@ def require_nothing_lost() -> None:
     """
     if LOST in live():
         raise FailedError(_LOST) from None
+
+
+def require_able(output: str, error: BaseException) -> None:
+    """Say of a job that has failed what the system refused, if that is why.
+
+    Args:
+        output: what it was to write.
+        error: that ended it.
+
+    Raises:
+        FailedError: it is.
+    """
+    why = system_reason(error)
+    if why is not None and not isinstance(error, RequestError | WithheldError | FailedError):
+        raise FailedError(
+            f"{output} was not made: {why}, while the input was read or the output written; "
+            "nothing is left of it: mend that and run again"
+        ) from None
 
 
 def conclude(job: Job, screen: console.Screen) -> None:
@@ -144,7 +175,34 @@ def counts(statement: Mapping[str, Any], files: int) -> str:
     return line + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
 
 
-def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> Exception:
+def _failed(job: Job, error: Exception) -> Exception | None:
+    """Why a job has failed, as far as that can be told without the words of a stranger's."""
+    folder, counted = job.options.output, live()
+    if TAKEN in counted:
+        return RequestError(
+            f"--output: another run has taken {folder} meanwhile; this one has published nothing"
+        )
+    for name in counted:
+        if name.startswith(release.UNWRITTEN):
+            return FailedError(
+                f"{folder} could not be written: {name.removeprefix(release.UNWRITTEN)}; nothing "
+                "was published: mend that and run again"
+            )
+    changed = job.telemetry.changed()
+    if changed is not None:
+        return FailedError(f"{_CHANGED}: {changed}; {_AT_REST}")
+    if _READING.search(str(error)):
+        # Local files only: to read a log in a bucket once more could take hours.
+        local = [file for file in job.telemetry.files if "://" not in file]
+        damaged = next((file for file in local if not readable(file)), "a file of the input")
+        why = system_reason(error) or "it is damaged inside"
+        return FailedError(f"{damaged} cannot be read to its end: {why}; put it right or aside")
+    return None
+
+
+def _unpublished(
+    job: Job, counted: Mapping[str, int], withheld: str | None, times: int
+) -> Exception:
     """Why a job that came to its end has published nothing."""
     folder = job.options.output
     if not counted:
@@ -152,12 +210,15 @@ def _unpublished(job: Job, counted: Mapping[str, int], withheld: str | None) -> 
             f"the job came to its end, but {folder} holds no release, and its runner "
             "cannot be asked why; too few reports may have come"
         )
+    # Not withheld: what was read is as good as before, and a stream must keep it.
+    if SETTLED in counted:
+        return FailedError(_SETTLED)
     # Before what is withheld: files that changed may well be why too few reports came.
     if CHANGED in counted:
-        return FailedError(
-            f"the files changed while they were read: {counted.get(ROWS, 0):,} rows came, and "
-            f"their footers had told of {job.telemetry.rows:,}; run again when they are at rest"
-        )
+        # Every metric counts the rows that it is given.
+        came, told = counted.get(ROWS, 0) // times, job.telemetry.rows
+        why = job.telemetry.changed() or f"{came:,} rows came, and their footers told of {told:,}"
+        return FailedError(f"{_CHANGED}: {why}; {_AT_REST}")
     if withheld is not None:
         rejected = (f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
         return WithheldError(withheld + "".join(rejected))

@@ -8,18 +8,20 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
 from pipelines.paths import flush, make_folders
 from transforms.progress import tally
+
+# How the counter begins that says why a folder could not be written.
+UNWRITTEN = "output not written: "
 
 # Readers take a folder without a statement for no release, so it is written last.
 STATEMENT = "statement.json"
@@ -46,6 +48,25 @@ def require_vacant(folder: str) -> None:
             f"--output: {folder} already holds {content}; name a new folder (a release is never "
             "overwritten: publishing the same data twice spends its privacy twice)"
         )
+
+
+def newest(patterns: Sequence[str], most: int | None) -> list[str]:
+    """Folders that hold a release, the newest first.
+
+    Args:
+        patterns: globs of folders.
+        most: at most so many.
+    """
+    found = FileSystems.match([_join(pattern, STATEMENT) for pattern in patterns])
+    files = {entry.path: entry for match in found for entry in match.metadata_list}
+    # Beam's `*` takes hidden folders, too: those are not released yet, or never.
+    shown = [path for path in files if not _is_hidden(path)]
+    by_time = sorted(shown, key=lambda path: -(files[path].last_updated_in_seconds or 0))
+    return [path[: -len(STATEMENT)].rstrip("/") for path in by_time[:most]]
+
+
+def _is_hidden(statement: str) -> bool:
+    return statement.split("/")[-2].startswith(".")
 
 
 def _is_taken(folder: str) -> bool:
@@ -89,19 +110,24 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
     Args:
         folder: where; must be vacant.
         files: name -> content, the statement not among them.
-        statement: becomes statement.json; its "release_id" tells jobs apart.
+        statement: becomes statement.json; its "release_id" tells releases apart.
 
     Raises:
         TakenError: someone else published there meanwhile, or is about to; it is counted, too.
     """
     content = {**files, STATEMENT: written(statement)}
+    release_id = statement["release_id"]
     try:
         if _is_local(folder):
-            _publish_local(folder, content, statement["release_id"])
+            _publish_local(folder, content, release_id)
         else:
-            _publish_objects(folder, content, statement["release_id"])
+            paid = statement.get("ledger") is not None
+            _publish_objects(folder, content, Claim(folder, release_id), paid)
     except TakenError:
         tally(TAKEN, 1)
+        raise
+    except OSError as error:
+        tally(UNWRITTEN + reason(error), 1)
         raise
 
 
@@ -152,12 +178,13 @@ def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -
     try:
         for file, data in content.items():
             _write_through(os.path.join(partial, file), data)
-        os.chmod(partial, 0o755)  # mkdtemp keeps others out; a release is to be read
-        for inside, _, _ in os.walk(partial):
-            flush(inside)
+        _flush_all(partial)
         try:
             os.rename(partial, target)  # fails if someone put files there meanwhile
         except OSError:
+            # Someone was faster, or has brought this very folder to its end.
+            if completed(folder, release_id):
+                return
             _require_mine(folder)
             raise
     except BaseException:
@@ -166,6 +193,10 @@ def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -
     # What the ledger will call published must not be gone after a power cut.
     for outside in changed:
         flush(outside)
+    # Killed attempts have left folders of other draws, which nobody is to see.
+    for left in os.listdir(parent):
+        if left.startswith(_partial(name)):
+            shutil.rmtree(os.path.join(parent, left), ignore_errors=True)
 
 
 def _write_through(path: str, data: bytes) -> None:
@@ -177,29 +208,92 @@ def _write_through(path: str, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _publish_objects(folder: str, content: Mapping[str, bytes], release_id: str) -> None:
-    claim = Claim(folder, release_id)
-    begun = claim.stands()
-    if holds_release(folder) and _published_id(folder) == release_id:
-        if begun:
-            claim.give_back()
-        return
-    if not begun:
-        _require_mine(folder)
-    claim.take()
-    written: list[str] = []
+def completed(folder: str, release_id: str) -> bool:
+    """Whether a release stands, after all: one that a run had begun is brought to its end.
+
+    Args:
+        folder: where.
+        release_id: of the release.
+    """
+    if not _is_local(folder):
+        claim = Claim(folder, release_id)
+        held = claim.held()
+        if held is not None:
+            _publish_objects(folder, held, claim)
+    elif not holds_release(folder):
+        _complete_local(folder, release_id)
+    return holds_release(folder) and _published_id(folder) == release_id
+
+
+def _complete_local(folder: str, release_id: str) -> None:
+    """Put a whole release in its place that a run was killed beside."""
+    target = os.path.realpath(folder)
+    parent, name = os.path.split(target)
+    for left in os.listdir(parent) if os.path.isdir(parent) else ():
+        partial = os.path.join(parent, left)
+        # The statement is written last, so a folder that has one has all.
+        if left.startswith(_partial(name)) and _statement_of(partial) == release_id:
+            _flush_all(partial)
+            with contextlib.suppress(OSError):  # another run does the same
+                os.rename(partial, target)
+            flush(parent)
+
+
+def _statement_of(partial: str) -> str | None:
+    """The id of the release that a hidden folder holds, if it is whole."""
     try:
-        # Between the look and the claim another run may have come to its end.
-        _require_own(folder, claim, content if begun else {})
-        _write_objects(folder, content, written)
+        with open(os.path.join(partial, STATEMENT), encoding="utf-8") as stream:
+            said: str | None = json.load(stream).get("release_id")
+            return said
+    except (OSError, ValueError):
+        return None
+
+
+def _flush_all(partial: str) -> None:
+    """The folders of a release, that others may read from now on, to the disk."""
+    os.chmod(partial, 0o755)  # mkdtemp keeps others out
+    for inside, _, _ in os.walk(partial):
+        flush(inside)
+
+
+def _publish_objects(
+    folder: str, content: Mapping[str, bytes], claim: Claim, paid: bool = True
+) -> None:
+    if _is_published(folder, claim):
+        return
+    held = claim.held()
+    if held is None:
+        _require_mine(folder)
+    content, written = claim.take(content), list[str]()
+    try:
+        # Between the look and the claim another run may have come to its end, this release's, too.
+        if _is_published(folder, claim):
+            return
+        _require_own(folder, claim, content if held is not None else {})
+        for file, data in content.items():
+            written.append(_join(folder, file))
+            with FileSystems.create(written[-1]) as stream:
+                stream.write(data)
     except BaseException:
-        FileSystems.delete([path for path in written if FileSystems.exists(path)])
-        claim.give_back()
+        # What was begun and paid for stays for the next run to end: it is not drawn again.
+        if not paid:
+            FileSystems.delete([path for path in written if FileSystems.exists(path)])
+            claim.give_back()
         raise
     # It is out: a claim that cannot be taken down is not worth a failure, for the statement beside
-    # it tells every later run the same.
-    with contextlib.suppress(OSError, BeamIOError):
+    # it tells every later run the same. Clouds' clients raise exceptions of many families.
+    with contextlib.suppress(Exception):
         claim.give_back()
+
+
+def _is_published(folder: str, claim: Claim) -> bool:
+    """Whether a release stands already; what is left of its claim is taken down."""
+    if not (holds_release(folder) and _published_id(folder) == claim.release_id):
+        return False
+    with contextlib.suppress(Exception):
+        if claim.held() is not None:
+            claim.give_back()
+    return True
 
 
 def _require_own(folder: str, claim: Claim, begun: Mapping[str, bytes]) -> None:
@@ -207,13 +301,6 @@ def _require_own(folder: str, claim: Claim, begun: Mapping[str, bytes]) -> None:
     own = {claim.path, *(_join(folder, file) for file in begun if file != STATEMENT)}
     if not own.issuperset(entry.path for entry in _objects(folder)):
         raise TakenError(f"--output: {folder} holds files of another run; name a new folder")
-
-
-def _write_objects(folder: str, content: Mapping[str, bytes], written: list[str]) -> None:
-    for file, data in content.items():
-        written.append(_join(folder, file))
-        with FileSystems.create(written[-1]) as stream:
-            stream.write(data)
 
 
 def _is_local(folder: str) -> bool:

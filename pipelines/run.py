@@ -24,6 +24,7 @@ from rich.console import Console
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.option_views import ViewedOptions
 from pipelines.views.console import counters, progress
+from pipelines.worker_processes import run_watched
 from transforms.progress import reset
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
@@ -37,6 +38,8 @@ _WRONG_RUNNERS = {
 
 # Seven of 40 runs over ten million rows lost some of them, one of them every fourteenth.
 _LOSING_MODE = "multi_threading"
+
+_PROCESSES = "multi_processing"
 
 # What names the program of a job server that Beam would otherwise try to fetch.
 _SERVERS = {
@@ -78,7 +81,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
     if mode == _LOSING_MODE:
         raise RequestError(
             f"--direct_running_mode: {mode} loses whole blocks of rows in Beam {beam.__version__}, "
-            "and says nothing; take multi_processing, or leave it out"
+            f"and says nothing; take {_PROCESSES}, or leave it out"
         )
     return options
 
@@ -127,9 +130,10 @@ def run_beam(
 
 def _submitted(pipeline: beam.Pipeline) -> PipelineResult:
     """What Beam returns of a pipeline that it has begun to run."""
+    mode = pipeline.options.view_as(DirectOptions).direct_running_mode
     try:
         with _deep():
-            return pipeline.run()
+            return run_watched(pipeline.run) if mode == _PROCESSES else pipeline.run()
     except Exception as error:
         if not _without_server(error):
             raise

@@ -12,7 +12,7 @@ from pipelines.metrics.registry import find
 from pipelines.metrics.release import Release
 from pipelines.paying import Payment, Price, paid
 from pipelines.plan.profiles import profile_of
-from pipelines.publishing import carry_out, conclude
+from pipelines.publishing import carry_out, conclude, say_where
 from pipelines.run import beam_options
 from pipelines.views.console import Screen
 
@@ -43,8 +43,11 @@ def publish_one(
     if metric.prospect is not None:
         screen.print(metric.prospect, highlight=False, soft_wrap=True)
     with paid(payment, lambda: _price(name, metric)) as right:
-        published = carry_out(metric, Release(metric, right.release_id), for_beam, screen)
-        right.settle(published, options.output)
+        if right.published:
+            say_where(right.output, screen)
+            return DONE
+        published = carry_out(metric, Release(metric, right.stamp, right.ledger), for_beam, screen)
+        right.conclude(published)
     if published:
         metric.show(screen)
         conclude(metric, screen)

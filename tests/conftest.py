@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,13 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 _kept = Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-secret")
 _kept.parent.mkdir(mode=0o700)
 _kept.write_bytes(bytes(range(32)))
+Path(_kept.parent, "ledger-key").write_bytes(bytes(range(32, 64)))  # and that of ledgers
+
+
+@pytest.fixture(autouse=True)
+def _no_memory() -> None:
+    """A shuffler that has sent nothing on: each test hands the same reports to another one."""
+    shutil.rmtree(_kept.parent / "shuffle-memory", ignore_errors=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

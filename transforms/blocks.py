@@ -14,15 +14,13 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
-from transforms.block_coders import BlockCoder, weighed
+from transforms.block_coders import ArrayCoder, decoded, encoded, weighed
 from transforms.encoders.block import Block, packed
 
 # What opens a generator on a worker: SecureRandom itself, or a seeded one in tests.
 Generator = Callable[[], RandomSource]
 
-weighed(np.ndarray)  # messages
-
-_CODER = BlockCoder()
+weighed(np.ndarray, ArrayCoder)  # messages
 
 
 @dataclass
@@ -133,7 +131,7 @@ class PartitionBlocksDoFn(PartitionDoFn):
         return packed(block)
 
     def packed(self, rows: NDArray[Any]) -> bytes:
-        return _CODER.encode(rows)
+        return encoded(rows)
 
 
 def joined(pieces: Iterable[bytes], most: int) -> Iterator[NDArray[np.void]]:
@@ -146,7 +144,7 @@ def joined(pieces: Iterable[bytes], most: int) -> Iterator[NDArray[np.void]]:
     waiting: list[NDArray[np.void]] = []
     size = 0
     for piece in pieces:
-        waiting.append(_CODER.decode(piece))
+        waiting.append(decoded(piece))
         size += waiting[-1].nbytes
         if size >= most:
             yield np.concatenate(waiting)

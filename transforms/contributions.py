@@ -12,7 +12,7 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from transforms.block_coders import BlockCoder
+from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.encode import CellBlock, Encode
@@ -143,7 +143,7 @@ class ChooseDoFn(beam.DoFn):
 
         def pieces() -> Iterator[NDArray[np.void]]:
             nonlocal came
-            for piece in map(BlockCoder().decode, bucket[1]):
+            for piece in map(decoded, bucket[1]):
                 came += piece.size
                 yield piece
 

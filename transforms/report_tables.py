@@ -19,6 +19,11 @@ MAGIC = b"PAR1"
 
 _BLOCK = 1 << 16  # rows read at a time
 
+# What packs harder makes gigabytes of a few kilobytes, and random words do not pack at all.
+_CODECS = {"UNCOMPRESSED", "SNAPPY"}
+# Ids and seals are random, and take their bytes in any file; a file may hold reports again.
+_MOST_COPIES = 4
+
 
 def schema(form: Form) -> pa.Schema:
     """The columns of a Parquet file of reports; a reader ignores all others."""
@@ -56,7 +61,7 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
         The reports that are left, in the order of their rows.
     """
     wanted = schema(expected.form)
-    if not all(_is_there(field, table) for field in wanted):
+    if not all(_is_there(field, table.schema) for field in wanted):
         return expected.refused(screening.OTHER_COLUMNS, table.num_rows)
     counts: dict[str, int] = {}
     for reason, kept in (
@@ -88,10 +93,13 @@ def read(file: BinaryIO, expected: Expected, rows: int = _BLOCK) -> Iterator[Scr
     """
     watched = _Watched(file)
     reason = screening.NOT_REPORTS
-    batches = _batches(watched, schema(expected.form).names, rows)
+    batches = _batches(watched, expected.form, rows)
     while True:
         try:
             batch = next(batches, None)
+        except _RefusedError as refused:
+            yield expected.refused(refused.reason, refused.size)
+            return
         # Arrow, Thrift and the codecs have no common way to say that bytes are not what they
         # should be, and what they say may quote them.
         except Exception:
@@ -105,9 +113,50 @@ def read(file: BinaryIO, expected: Expected, rows: int = _BLOCK) -> Iterator[Scr
         yield from_table(pa.Table.from_batches([batch]), expected)
 
 
-def _batches(file: Any, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+class _RefusedError(Exception):
+    """A file that is read no further: the reason, and how much is counted under it."""
+
+    def __init__(self, reason: str, size: int = 1) -> None:
+        super().__init__(reason)
+        self.reason, self.size = reason, size
+
+
+def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, or the exception that its reading raises."""
-    yield from pq.ParquetFile(file).iter_batches(rows, columns=columns, use_threads=False)
+    parquet, names, size = pq.ParquetFile(file), schema(form).names, file.seek(0, 2)
+    left = parquet.metadata.num_rows
+    # Before a page is read: of another type, one long value can be that of all rows.
+    if not all(_is_there(field, parquet.schema_arrow) for field in schema(form)):
+        raise _RefusedError(screening.OTHER_COLUMNS, min(max(left, 0), size))
+    _require_possible(parquet.metadata, size, form)
+    for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
+        left -= batch.num_rows
+        if left < 0:  # whatever the footer has told
+            raise _RefusedError(screening.OVERFULL)
+        yield batch
+
+
+def _require_possible(footer: pq.FileMetaData, size: int, form: Form) -> None:
+    """Refuse a Parquet file that no writer makes of so many reports, by its footer.
+
+    Args:
+        footer: of the file.
+        size: of the file, in bytes.
+        form: of the reports.
+    """
+    groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    told = (
+        0 <= footer.num_rows == sum(group.num_rows for group in groups)
+        and footer.num_rows * form.random_bytes <= _MOST_COPIES * size
+        # Pages that many groups point at would be unpacked as often.
+        and sum(chunk.total_compressed_size for chunk in chunks) <= size
+        and all(chunk.total_compressed_size >= 0 for chunk in chunks)
+    )
+    if not told:
+        raise _RefusedError(screening.OVERFULL)
+    if not _CODECS.issuperset(chunk.compression for chunk in chunks):
+        raise _RefusedError(screening.OTHER_CODEC)
 
 
 class _Watched:
@@ -145,10 +194,10 @@ class _Watched:
         self.closed = True
 
 
-def _is_there(field: pa.Field, table: pa.Table) -> bool:
-    """Whether a table has exactly one column of this name, and of this type."""
-    places = table.schema.get_all_field_indices(field.name)
-    return len(places) == 1 and table.schema.field(places[0]).type == field.type
+def _is_there(field: pa.Field, columns: pa.Schema) -> bool:
+    """Whether exactly one column has this name, and it this type."""
+    places = columns.get_all_field_indices(field.name)
+    return len(places) == 1 and columns.field(places[0]).type == field.type
 
 
 def _any_null(table: pa.Table) -> NDArray[np.bool_]:

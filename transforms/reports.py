@@ -16,10 +16,31 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.parquetio import WriteToParquetBatched
 
 from mechanisms.wire import binary
+from mechanisms.wire import fingerprint as plans
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected, Screened
 from transforms import report_tables
+from transforms.block_coders import BlockCoder, decoded, encoded, weighed
 from transforms.progress import REPORTS, tally
+
+
+class ReportsCoder(BlockCoder):
+    """Blocks of reports to bytes and back: the plan, the form's number, and the records."""
+
+    def encode(self, block: Reports) -> bytes:
+        return block.fingerprint + bytes([block.form.kind]) + encoded(block.records)
+
+    def decode(self, piece: bytes) -> Reports:
+        plan, kind = piece[: plans.SIZE], piece[plans.SIZE : plans.SIZE + 1]
+        return Reports(
+            plan, Form.of(int.from_bytes(kind, "little")), decoded(piece[len(plan + kind) :])
+        )
+
+    def estimate_size(self, block: Reports) -> int:
+        return block.records.nbytes
+
+
+weighed(Reports, ReportsCoder)
 
 
 @dataclass

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadAllFromParquetBatched, WriteToParquetBatched
 
-from transforms.block_coders import weighed
+from transforms.block_coders import TableCoder, weighed
 
 _MESSAGES = pa.schema([("message", pa.uint64())])
 
-weighed(pa.Table)
+weighed(pa.Table, TableCoder)
 
 
 @dataclass

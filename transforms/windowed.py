@@ -17,7 +17,6 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam import typehints
-from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from numpy.typing import NDArray
@@ -34,7 +33,6 @@ _UNITS = {"s": SECOND, "ms": 1000, "us": 1}
 _DAY = 86_400 * SECOND
 _FIRST = int((datetime(1000, 1, 1, tzinfo=timezone.utc) - _EPOCH).total_seconds()) * SECOND
 _FARTHEST = 1 << 61  # microseconds: 73,000 years, what all arithmetic here can bear
-_CROWD = 0.99  # of a table's rows: so many must have happened before time is taken to have passed
 _DATED = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?:[:-]?(\d\d))?)?")
 
 
@@ -129,8 +127,7 @@ class ToWindows(beam.PTransform):
     """(file, table) in; tables of one window each, in that window, out.
 
     Rows without a time, of a clock that runs ahead, or of a window that was released are counted
-    by reason, and dropped. The output tagged `REACHED` holds moments: what nearly all rows of a
-    table had happened by.
+    by reason, and dropped.
 
     Attributes:
         windows: of time.
@@ -152,13 +149,12 @@ class ToWindows(beam.PTransform):
     delay: int = 0
     clock: Callable[[], int] = now
 
-    REACHED = "reached"
-
-    def expand(self, files: beam.PCollection) -> Any:
-        split = files | "Split by time" >> beam.ParDo(SplitDoFn(self)).with_outputs(
-            self.REACHED, main="tables"
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        return (
+            files
+            | "Split by time" >> beam.ParDo(SplitDoFn(self))
+            | "Window" >> beam.WindowInto(self.beam_windows)
         )
-        return split.tables | "Window" >> beam.WindowInto(self.beam_windows), split[self.REACHED]
 
     @property
     def beam_windows(self) -> FixedWindows:
@@ -179,16 +175,12 @@ class SplitDoFn(beam.DoFn):
     def __init__(self, into: ToWindows) -> None:
         self._into = into
 
-    def process(self, file: tuple[str, pa.Table]) -> Iterator[Any]:
+    def process(self, file: tuple[str, pa.Table]) -> Iterator[TimestampedValue]:
         into, (path, table) = self._into, file
         if not table.num_rows:
             return
         moments, known = self._moments(path, table)
         past = known & (moments <= into.clock() + into.ahead)
-        if past.any():
-            # One stray row does not close a window on all others.
-            crowd = np.quantile(moments[past], _CROWD, method="lower")
-            yield TaggedOutput(into.REACHED, int(crowd))
         # What is older than the calendar has windows without a name.
         kept = past & (into.windows.starts(moments) >= _FIRST)
         if into.oldest is not None:

@@ -58,6 +58,11 @@ class Form:
         sealed = [("key_id", "<u8"), ("sealed", "u1", (SEALED,))]
         return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
 
+    @property
+    def random_bytes(self) -> int:
+        """How many bytes of a record are random words, an id and a seal, which nothing packs."""
+        return 16 * (not self.shuffled) + SEALED * self.sealed
+
     def empty(self, size: int) -> Records:
         """(size,) records with their length filled in, and zeros."""
         records = np.zeros(size, self.dtype)

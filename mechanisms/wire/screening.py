@@ -25,6 +25,8 @@ OTHER_COLUMNS = "other columns"
 OTHER_WIDTH = "other width"
 TRUNCATED = "truncated"
 NO_FRAMES = "framing lost"
+OVERFULL = "more rows than its bytes can hold"
+OTHER_CODEC = "other compression"
 NULL = "null field"
 UNKNOWN_METRIC = "unknown metric"
 IMPOSSIBLE = "impossible code"
@@ -34,7 +36,8 @@ DUPLICATE = "duplicate"
 
 REASONS = (
     NOT_REPORTS, OTHER_VERSION, OTHER_PLAN, OTHER_FORM, OTHER_COLUMNS, OTHER_WIDTH, TRUNCATED,
-    NO_FRAMES, NULL, UNKNOWN_METRIC, IMPOSSIBLE, UNKNOWN_KEY, UNOPENED, DUPLICATE,
+    NO_FRAMES, OVERFULL, OTHER_CODEC, NULL, UNKNOWN_METRIC, IMPOSSIBLE, UNKNOWN_KEY, UNOPENED,
+    DUPLICATE,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What `hushbeam ledger` does: show, explain and settle."""
+"""What `hushbeam ledger` shows: entries, and how they add up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -18,6 +18,7 @@ from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.permanent import once
+from pipelines.ledger.reservation import caution
 from pipelines.ledger.rules import losses_of, together
 from pipelines.requests import no_more
 from pipelines.views.console import Screen
@@ -36,14 +37,14 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     screen = Screen()
     entries = _chosen(arguments, rest)
     if arguments.json:
-        _print_json(screen, [entry.model_dump(mode="json") for entry in entries])
+        print_json(screen, [entry.model_dump(mode="json") for entry in entries])
         return DONE
     screen.print(_entry_table(entries))
     lost = sum(entry.state == "reserved" for entry in entries)
     if lost:
         screen.print(
-            f"{lost} reserved: each counts as spent until its run commits it or "
-            "`hushbeam ledger settle ID` ends it",
+            f"{lost} reserved: each counts as spent until its run commits it, the next run of its "
+            "window goes on with it, or `hushbeam ledger settle ID` ends it",
             highlight=False,
         )
     kept = sum(entry.state == "spent" and entry.irrevocable for entry in entries)
@@ -60,11 +61,11 @@ def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
     people = {entry.people for entry in _chosen(arguments, rest)}
-    entries = Ledger.open(arguments.ledger, begin=False).entries()
+    entries = _entries(arguments.ledger, silent=True)
     # Whatever was published about a population composes, whichever collection was asked about.
     accounts = [_account(*one) for one in _accounts([e for e in entries if e.people in people])]
     if arguments.json:
-        _print_json(screen, accounts)
+        print_json(screen, accounts)
         return DONE
     for account in accounts:
         screen.print(_kinds_table(account))
@@ -73,27 +74,27 @@ def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     return DONE
 
 
-def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
-    """End a reservation."""
-    no_more(rest)
-    entry = Ledger.open(arguments.ledger, begin=False).settle(arguments.id, arguments.spent)
-    screen = Screen()
-    if arguments.json:
-        _print_json(screen, entry.model_dump(mode="json"))
-    else:
-        screen.print(f"entry {entry.id} is now: {entry.state}", highlight=False, markup=False)
-    return DONE
-
-
 def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
     """The entries that the words on the command line are about."""
     no_more(rest)
-    entries = Ledger.open(arguments.ledger, begin=False).entries()
+    entries = _entries(arguments.ledger)
     wanted = arguments.collection
     chosen = [entry for entry in entries if wanted in (None, entry.collection, entry.people)]
     if wanted is not None and not chosen:
         raise RequestError(f"--collection: {arguments.ledger} holds nothing of {wanted!r}")
     return chosen
+
+
+def _entries(path: str, silent: bool = False) -> tuple[Entry, ...]:
+    """What is there, with a caution if it may be old: then above all one has to look."""
+    ledger = Ledger.at(path)
+    snapshot = ledger.store.read()
+    try:
+        ledger.require_newest(())
+    except RequestError as error:
+        if not silent:
+            caution(f"{error}. What follows is what it says all the same")
+    return snapshot.entries
 
 
 def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
@@ -207,15 +208,9 @@ def _table(*headings: str, title: str | None = None) -> Table:
     return table
 
 
-def _print_json(screen: Screen, content: Any) -> None:
+def print_json(screen: Screen, content: Any) -> None:
+    """For programs."""
     screen.print(
         json.dumps(content, indent=2, ensure_ascii=False), highlight=False, markup=False,
         soft_wrap=True,
     )  # fmt: skip
-
-
-PARTS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
-    "show": show,
-    "explain": explain,
-    "settle": settle,
-}

@@ -9,14 +9,15 @@ cannot do harm: it asks for a generation that a later write of ours has used up.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.backoff import Backoff
-from pipelines.ledger.entries import VERSION, Entry, damaged, decoded, newer
-from pipelines.ledger.store import Snapshot
+from pipelines.ledger.chain import Link
+from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
+from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
 
 _FORMAT = "hushbeam ledger"
 _Result = TypeVar("_Result")
@@ -72,52 +73,93 @@ class BucketStore:
         """See `Store`."""
         return self.target.name
 
-    def exists(self) -> bool:
-        """Whether something stands there."""
+    def stands(self) -> bool:
+        """See `Store`."""
         return self._answer(self.target.fetch)[1] != 0
 
-    def begin(self) -> bool:
-        """Make an empty ledger, unless there is one; whether it was made now."""
-        if self.exists():
+    def begin(self, ledger: Written, over: int | None = None) -> bool:
+        """See `Store`."""
+        _, generation = self._answer(self.target.fetch)
+        if generation != (over or 0):
             return False
+        changes = ledger.changes
+        links = tuple(Link.of(change.id, change.text) for change in changes)
+        latest = {change.id: change.text for change in changes}
+        head = changes[-1].head if changes else ledger.head
+        whole = _encoded(ledger.text, links, head, latest)
         try:
-            self._answer(lambda: self.target.swap(_encoded(()), 0))
+            self._answer(lambda: self.target.swap(whole, generation))
         except Changed:  # by a rival, or by our own attempt that seemed to fail
-            return False
+            return self._answer(self.target.fetch)[0] == whole
         return True
 
     def read(self) -> Snapshot:
         """See `Store`."""
-        content, generation = self._answer(self.target.fetch)
-        if generation == 0:
-            raise RequestError(f"--ledger: there is no {self.where}")
-        return Snapshot(generation, _decoded(content, self.where))
+        content, generation = self._stored()
+        document = _opened(content, self.where)
+        require_known(self.where, document["version"])
+        try:
+            links = tuple(Link(id, digest) for id, digest in document["links"])
+            written = dict(document["records"])
+            # Of what a record was before it changed there is but a link.
+            last = {link.id: link for link in links}
+            whole = [Link.of(id, text) for id, text in written.items()] == [*last.values()]
+            text, head = str(document["beginning"]), str(document["head"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            whole = False
+        if not whole:
+            raise RequestError(f"{damaged(self.where)} (its entries are not as they were written)")
+        return snapshot_of(self.where, generation, text, links, head, written)
 
-    def write(self, entry: Entry, revision: int) -> bool:
+    def earlier(self) -> Earlier:
+        """See `Store`: of a bucket's ledger, what each entry has come to."""
+        content, generation = self._stored()
+        document = _opened(content, self.where)
+        if (version := document["version"]) > VERSION:
+            require_known(self.where, version)
+        try:
+            if version == VERSION:
+                changes = [(str(id), str(text)) for id, text in document["records"]]
+            else:
+                changes = [(str(item["id"]), json.dumps(item)) for item in document["entries"]]
+            return Earlier(version, generation, changes)
+        except (ValueError, KeyError, TypeError):
+            raise RequestError(damaged(self.where)) from None
+
+    def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
         """See `Store`."""
         try:
-            return self._written(entry, revision)
+            return self._written(record, snapshot, head)
         except FailedError as error:
             raise FailedError(
-                f"{error}; entry {entry.id} may have been written: `hushbeam ledger show` tells"
+                f"{error}; entry {record.id} may have been written: `hushbeam ledger show` tells"
             ) from None
 
-    def _written(self, entry: Entry, revision: int) -> bool:
+    def _written(self, record: Record, before: Snapshot, head: str) -> bool:
         """Swap until it is known who was faster."""
+        text = record.model_dump_json()
+        links = (*before.links, Link.of(record.id, text))
+        whole = _encoded(before.text, links, head, {**before.written, record.id: text})
         for _ in self.backoff.attempts():
             snapshot = self.read()
             # Our attempt that seemed to fail may have arrived: to write it again would charge it
             # twice.
-            if snapshot.holds(entry):
+            if snapshot.holds(record, before):
                 return True
-            if snapshot.revision != revision:
+            if snapshot.revision != before.revision:
                 return False
             try:
-                self.target.swap(_encoded(_replaced(snapshot.entries, entry)), revision)
+                self.target.swap(whole, before.revision)
             except (Changed, Unavailable):
                 continue  # the next look tells whose change it was, and whether ours arrived
             return True
         raise FailedError(self._silent)
+
+    def _stored(self) -> tuple[bytes, int]:
+        content, generation = self._answer(self.target.fetch)
+        if generation == 0:
+            raise RequestError(absent(self.where))
+        return content, generation
 
     def _answer(self, ask: Callable[[], _Result]) -> _Result:
         """What the bucket says in the end."""
@@ -133,30 +175,21 @@ class BucketStore:
         return f"{self.where} did not answer within {self.backoff.seconds:g} s; try again later"
 
 
-def _replaced(entries: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:
-    """The entries with one changed or added."""
-    by_id = {other.id: other for other in entries} | {entry.id: entry}
-    return tuple(by_id.values())
+def _encoded(text: str, links: Sequence[Link], head: str, written: Mapping[str, str]) -> bytes:
+    """The content of the object."""
+    document = {"format": _FORMAT, "version": VERSION, "beginning": text, "head": head}
+    more = {"links": links, "records": [*written.items()]}
+    return (json.dumps({**document, **more}, indent=0) + "\n").encode()
 
 
-def _encoded(entries: tuple[Entry, ...]) -> bytes:
-    """The content of the object: a line for each entry."""
-    lines = ",\n".join(entry.model_dump_json() for entry in entries)
-    head = json.dumps({"format": _FORMAT, "version": VERSION, "count": len(entries)})[:-1]
-    return f'{head}, "entries": [\n{lines}\n]}}\n'.encode()
-
-
-def _decoded(content: bytes, where: str) -> tuple[Entry, ...]:
-    """The entries that an object holds; refuses what is not whole."""
+def _opened(content: bytes, where: str) -> dict[str, Any]:
+    """What an object holds, if it is a ledger."""
     try:
         document: Any = json.loads(content)
-        ours = document["format"] == _FORMAT
-        version, count, listed = document["version"], document["count"], document["entries"]
+        ours = document["format"] == _FORMAT and isinstance(document["version"], int)
     except (ValueError, KeyError, TypeError):
         raise RequestError(f"{damaged(where)} ({len(content)} bytes)") from None
-    if ours and isinstance(version, int) and version > VERSION:
-        raise RequestError(newer(where, version))
-    known = version in range(1, VERSION + 1)
-    if not (ours and known and isinstance(listed, list) and count == len(listed)):
+    if not ours:
         raise RequestError(damaged(where))
-    return tuple(decoded(json.dumps(item), where) for item in listed)
+    found: dict[str, Any] = document
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -13,9 +13,9 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
 
-# Of entries; a reader refuses a newer one. 2: span and design; 3: files, irrevocable; 4: noise; 5:
-# population.
-VERSION = 5
+# Of ledgers; a reader refuses a newer one. 6: populations, keyed heads, attempts; earlier
+# ones have to be adopted.
+VERSION = 6
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost. One that is
@@ -30,6 +30,9 @@ _POINTS = 64  # of a stored profile
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+_Kind = TypeVar("_Kind", bound=_Record)
 
 
 class Budget(_Record):
@@ -113,6 +116,57 @@ class Loss(_Record):
         return Guarantee(self.model, self.epsilon, self.delta, self.unit, self.how)
 
 
+class Before(_Record):
+    """A ledger that another one took the place of, when it was adopted.
+
+    Attributes:
+        id: its.
+        changes: the most that anybody knew of; what it pays for after them is not in the new one.
+    """
+
+    id: str = Field(pattern="^[0-9a-f]{16}$")
+    changes: int = Field(ge=0)
+
+
+class Beginning(_Record):
+    """What a ledger was begun with; it never changes.
+
+    Attributes:
+        id: 16 hexadecimal digits.
+        begun_at: when, ISO 8601 in UTC.
+        witness: where the witness stands: a local file, or gs://bucket/object.
+        key: `chain.fingerprint` of the key of its heads.
+        before: the ledgers that it took the place of, when it was adopted.
+    """
+
+    id: str = Field(pattern="^[0-9a-f]{16}$")
+    begun_at: str
+    witness: str
+    key: str
+    before: tuple[Before, ...] = ()
+
+
+class Population(_Record):
+    """Whom releases are about, and what they may lose.
+
+    Attributes:
+        name: by which plans and commands call it.
+        unit: whose contribution may change between neighbouring inputs.
+        scope: as of its entries.
+        budget: for all releases about one unit together.
+    """
+
+    name: str = Field(min_length=1)
+    unit: Literal["row", "user"]
+    scope: Scope
+    budget: Budget
+
+    @property
+    def id(self) -> str:
+        """Under which it stands among the changes; no entry's looks like it."""
+        return f"population {self.name}"
+
+
 class Owner(_Record):
     """The process that made a reservation; digests and numbers, no names.
 
@@ -157,6 +211,10 @@ class Entry(_Record):
             then no failure gives the price back, and the same release may be tried again for it.
         noise: permanent if its losses are those of all windows of its plan together.
         population: who it is about, to whom budgets belong; by default the collection's name.
+        attempt: how often it was begun. Whoever tries again overtakes the attempt before, which
+            may still live on: neither ledger nor folder takes anything from it any more.
+        in_doubt: whether an attempt was overtaken that may still live, for it was only silent.
+        archived: whether an operator has said that its release was moved or has expired.
     """
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
@@ -182,6 +240,9 @@ class Entry(_Record):
     irrevocable: bool = False
     noise: Noise = "fresh"
     population: str | None = None
+    attempt: int = Field(1, ge=1)
+    in_doubt: bool = False
+    archived: bool = False
 
     @property
     def people(self) -> str:
@@ -204,21 +265,33 @@ class Entry(_Record):
         return self.losses[0].unit
 
 
-def decoded(text: str | bytes, where: str) -> Entry:
-    """An entry as a ledger holds it.
+Record = Entry | Population
+
+
+def decoded(id: str, text: str, where: str) -> Record:
+    """An entry or a population, as a ledger holds it.
 
     Args:
+        id: under which it stands there.
         text: JSON.
         where: the ledger's name.
 
     Raises:
         RequestError: it is damaged.
     """
+    if id.startswith("population "):
+        return read(Population, text, where)
+    return read(Entry, text, where)
+
+
+def read(kind: type[_Kind], text: str, where: str) -> _Kind:
+    """What a ledger holds of one kind."""
     try:
-        return Entry.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError as error:
         field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"]) or "all"
-        raise RequestError(f"{damaged(where)} (an entry's {field} cannot be read)") from None
+        name = kind.__name__.lower()
+        raise RequestError(f"{damaged(where)} (field {field} of an {name})") from None
 
 
 def damaged(where: str) -> str:
@@ -229,9 +302,23 @@ def damaged(where: str) -> str:
     )
 
 
-def newer(where: str, version: object) -> str:
-    """What to say about a ledger that a later hushbeam wrote."""
+def require_known(where: str, version: int) -> None:
+    """Refuse a ledger that a later hushbeam wrote, or one of before that is not adopted yet."""
+    if version > VERSION:
+        raise RequestError(
+            f"--ledger: {where} was written by a newer hushbeam (format {version}, this one reads "
+            f"up to {VERSION}): upgrade hushbeam"
+        )
+    if version < VERSION:
+        raise RequestError(
+            f"--ledger: {where} is of an earlier hushbeam (format {version}), without a witness: "
+            f"`hushbeam ledger adopt --ledger {where}` takes it over, once"
+        )
+
+
+def absent(where: str) -> str:
+    """What to say about a ledger that is not there."""
     return (
-        f"--ledger: {where} was written by a newer hushbeam (format {version}, this one reads up "
-        f"to {VERSION}): upgrade hushbeam"
+        f"--ledger: there is no {where}: `hushbeam ledger init PLAN` begins one; if there was one, "
+        "restore it from a copy (a new one would forget what was spent)"
     )

@@ -2,89 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from mechanisms.randomness import RandomSource, SecureRandom
-from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.backoff import Backoff
-from pipelines.ledger.bucket_store import BucketStore
+from pipelines.errors import FailedError
+from pipelines.ledger.alive import alive
+from pipelines.ledger.book import Book
 from pipelines.ledger.entries import Entry
-from pipelines.ledger.google_object import GoogleObject
-from pipelines.ledger.outcomes import after_failure, in_progress, settled
+from pipelines.ledger.outcomes import (
+    after_failure,
+    after_publishing,
+    archived,
+    in_progress,
+    require_there,
+    settled,
+)
 from pipelines.ledger.owner import began, ended, is_lost, is_ours
 from pipelines.ledger.publication import committed, publication
-from pipelines.ledger.reservation import Reservation, begun, caution, now
-from pipelines.ledger.rules import InProgressError, Spend, require_affordable, require_continuing
+from pipelines.ledger.reservation import Reservation, begun, caution
+from pipelines.ledger.rules import (
+    InProgressError,
+    Spend,
+    require_affordable,
+    require_continuing,
+    require_declared,
+)  # fmt: skip
 from pipelines.ledger.runs import paid, runs_of
-from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.store import Store
+from pipelines.ledger.store import Snapshot
+from pipelines.ledger.witness import Seen
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """The account of every collection that names it.
-
-    Attributes:
-        store: where it is kept.
-        rng: draws ids and pauses.
-        backoff: how long to go on when others are faster.
-    """
-
-    store: Store
-    rng: RandomSource
-    backoff: Backoff
-
-    @classmethod
-    def open(
-        cls,
-        path: str,
-        open_rng: Callable[[], RandomSource] = SecureRandom,
-        begin: bool = True,
-        timeout: float = 60.0,
-    ) -> Ledger:
-        """The ledger at a path.
-
-        Args:
-            path: a local file, or gs://bucket/object.
-            open_rng: opens the generator of ids and pauses; a seeded one is for tests.
-            begin: whether to make an empty one if there is none.
-            timeout: seconds until a locked file or a silent bucket is given up.
-
-        Raises:
-            RequestError: it is damaged, of a newer version, absent, or not to be reached.
-            FailedError: it is locked or does not answer.
-        """
-        rng = open_rng()
-        backoff = Backoff(rng, timeout)
-        store: SqliteStore | BucketStore
-        if path.startswith("gs://"):
-            store = BucketStore(GoogleObject(path), backoff)
-        elif "://" in path:
-            raise RequestError(f"--ledger: {path}: name a local file or gs://BUCKET/ledger.json")
-        else:
-            store = SqliteStore(path, timeout)
-        if begin and store.begin():
-            caution(f"a new ledger was begun: {path}; nothing counts as spent before now")
-        store.read()
-        return cls(store, rng, backoff)
-
-    def entries(self) -> tuple[Entry, ...]:
-        """All entries, in the order in which they were begun."""
-        return self.store.read().entries
-
-    def entry(self, id: str) -> Entry:
-        """One entry.
-
-        Args:
-            id: or the beginning of one.
-
-        Raises:
-            RequestError: none or several begin so.
-        """
-        return self.store.read().named(id, self.store.where)
+class Ledger(Book):
+    """The account of every collection that names it."""
 
     def published(self, fingerprint: str, window: str) -> Entry | None:
         """The release of a window that was made before, if there is one.
@@ -116,7 +67,8 @@ class Ledger:
         """
         reservation = self._reserve(request)
         try:
-            yield reservation
+            with alive(reservation.sign):
+                yield reservation
         finally:
             reservation.close()
 
@@ -136,37 +88,21 @@ class Ledger:
         """
         return self.change(id, lambda entry: settled(entry, spent))
 
+    def archive(self, id: str) -> Entry:
+        """Say that a release was moved, or has expired.
+
+        Raises:
+            RequestError: there is no such release, or it stands.
+        """
+        return self.change(id, archived)
+
     def keep(self, id: str) -> Entry:
         """Who makes a release keeps what it is made of: no failure gives the price back."""
         return self.change(id, lambda _: {"irrevocable": True})
 
-    def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
-        """Change one entry, whatever others do to the ledger meanwhile.
-
-        Args:
-            id: of the entry, or its beginning.
-            facts: the entry as it is -> the fields to change, or None for none.
-
-        Raises:
-            FailedError: the ledger does not answer, or others were always faster.
-        """
-        word = self._word()
-        for _ in self.backoff.attempts():
-            snapshot = self.store.read()
-            entry = snapshot.named(id, self.store.where)
-            changed = facts(entry)
-            if changed is None:
-                return entry
-            new = entry.model_copy(
-                update={**changed, "changed_at": now(), "operations": (*entry.operations, word)}
-            )
-            if self.store.write(new, snapshot.revision):
-                return new
-        raise FailedError(self._crowded)
-
     def _reserve(self, request: Spend) -> Reservation:
         """Decide on what the ledger holds; if it changed meanwhile, decide again."""
-        entry = begun(request, self._word)
+        entry = begun(request, self.word)
         began(entry)  # before others of this process can see it, and take it for lost
         try:
             reservation = self._decided(request, entry)
@@ -183,7 +119,7 @@ class Ledger:
 
         vacant = False
         for _ in self.backoff.attempts():
-            snapshot = self.store.read()
+            snapshot = self.read()
             account = [e for e in snapshot.entries if e.people == request.people]
             earlier = self._earlier(request, account)
             if earlier is not None:
@@ -192,28 +128,35 @@ class Ledger:
             if self._tidied(request, account):
                 continue
             others = [e for e in snapshot.entries if e.collection == request.collection]
-            require_continuing(request, [*account, *(e for e in others if e not in account)])
+            require_continuing(request, others)
+            require_declared(request, snapshot.populations, self.store.where)
+            mine = paid(request, account, entry)
             if not vacant:
                 require_vacant(request.output)
                 # Once is enough: nobody but this run writes there, and a bucket is slow to list.
                 vacant = True
-            mine = paid(request, account, entry)
-            if mine is None:
-                require_affordable(request, account)
-            else:
-                began(mine)
+            # What was paid counts already; it may read more than before, and meet other windows.
+            require_affordable(request, [e for e in account if mine is None or e.id != mine.id])
             # Written only on the revision that the decision was taken on: two rivals cannot both
             # fit into what is left.
-            if self.store.write(mine or entry, snapshot.revision):
-                return Reservation(self, mine or entry, published=False)
-        raise FailedError(self._crowded)
+            seen = self.write(entry, snapshot) if mine is None else self._resume(mine, snapshot)
+            if seen is not None:
+                return Reservation(self, mine or entry, published=False, seen=seen)
+        raise FailedError(self.crowded)
+
+    def _resume(self, mine: Entry, snapshot: Snapshot) -> Seen | None:
+        """Go on with an entry; at work on it from before others can see it, unless it fails."""
+        began(mine)
+        seen = None
+        try:
+            seen = self.write(mine, snapshot)
+        finally:
+            if seen is None:
+                ended(mine)
+        return seen
 
     def _earlier(self, request: Spend, account: list[Entry]) -> Entry | None:
-        """The same release, if it was made before.
-
-        A lost run of it that published nothing is passed over: it goes on to count as spent, for
-        its reports may have been seen, until an operator knows better.
-        """
+        """The same release, if it was made before."""
         runs = runs_of(account, request.fingerprint, request.window)
         made = self._published(runs)
         if made is not None:
@@ -224,13 +167,18 @@ class Ledger:
         return None
 
     def _tidied(self, request: Spend, account: list[Entry]) -> bool:
-        """Give back what failed runs of this process left in a ledger that was out of reach then.
+        """End what needs nobody to be asked; whether there was something.
 
-        They publish no more, so their folders tell. Whether there was something.
+        Failed runs of this process have left a reservation if the ledger was out of reach then.
+        They publish no more, so their folders tell. Of others that are lost, some have published.
         """
-        runs = runs_of(account, request.fingerprint, request.window)
-        left = [entry for entry in runs if entry.state == "reserved" and is_ours(entry)]
-        return any(self.change(e.id, after_failure).state != "reserved" for e in left)
+        mine = runs_of(account, request.fingerprint, request.window)
+        open_ones = [entry for entry in account if entry.state == "reserved"]
+        left = [entry for entry in open_ones if entry in mine and is_ours(entry)]
+        lost = [entry for entry in open_ones if entry not in mine and is_lost(entry)]
+        ended = [self.change(entry.id, after_failure) for entry in left]
+        ended += [self.change(entry.id, after_publishing) for entry in lost]
+        return any(entry.state != "reserved" for entry in ended)
 
     def _published(self, runs: Sequence[Entry]) -> Entry | None:
         """That one of several runs of a window which has published.
@@ -239,19 +187,11 @@ class Ledger:
         gone on elsewhere and published after all. Then it counts again.
         """
         made = next((entry for entry in runs if entry.state == "committed"), None)
+        if made is not None:
+            require_there(made)
         for entry in runs if made is None else ():
             if publication(entry) == "this release":
                 if not entry.counted:
                     caution(f"entry {entry.id} was {entry.state!r}, and has published: it counts")
                 return self.change(entry.id, committed)
         return made
-
-    def _word(self) -> str:
-        return f"{int(self.rng.words(1)[0]):016x}"
-
-    @property
-    def _crowded(self) -> str:
-        return (
-            f"the ledger {self.store.where} was changed by others at every attempt for "
-            f"{self.backoff.seconds:g} s; try again"
-        )

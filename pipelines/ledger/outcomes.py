@@ -19,10 +19,18 @@ def after_failure(entry: Entry) -> dict[str, Any] | None:
     published = publication(entry)
     if published == "this release":
         return committed(entry)
-    # Something stands there that may be part of it: in doubt the price stays.
-    if published != "nothing":
+    # Something stands there that may be part of it, or an earlier attempt may yet publish: in doubt
+    # the price stays, and the next run goes on with it.
+    if published != "nothing" or entry.in_doubt:
         return None
     return {"state": "spent" if entry.irrevocable else "returned"}
+
+
+def after_publishing(entry: Entry) -> dict[str, Any] | None:
+    """What becomes of a reservation whose run is lost: it may have published first."""
+    if entry.state != "reserved" or publication(entry) != "this release":
+        return None
+    return committed(entry)
 
 
 def settled(entry: Entry, spent: bool) -> dict[str, Any]:
@@ -42,7 +50,9 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
             "was started, so nobody can tell here whether its release stands; settle it with "
             "--spent"
         )
-    if not entry.handed_over and entry.owner.host == this_process().host and not is_lost(entry):
+    # To count it is no harm; a refund is one, as long as it gives signs of life, wherever it is.
+    near = entry.owner.host == this_process().host
+    if (near or not spent) and not entry.handed_over and not is_lost(entry):
         raise InProgressError(in_progress(entry))
     if entry.irrevocable and not spent:
         raise RequestError(
@@ -53,9 +63,38 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
 
 
 def resumable(entry: Entry) -> bool:
-    """Whether a release that came to nothing has been paid for, and may be tried again."""
-    gone = entry.state == "reserved" and not entry.handed_over and is_lost(entry)
-    return entry.irrevocable and (entry.state == "spent" or gone)
+    """Whether a release that came to nothing has been paid for, and may be tried again.
+
+    Of a lost run whose folder is vacant nothing was seen, and nothing will be, for who tries again
+    overtakes it.
+    """
+    if entry.state == "reserved":
+        return not entry.handed_over and is_lost(entry) and publication(entry) == "nothing"
+    return entry.irrevocable and entry.state == "spent"
+
+
+def require_there(entry: Entry) -> None:
+    """Refuse a release that is out by the ledger and not in its folder.
+
+    Raises:
+        RequestError: somebody has moved or removed it and said nothing, or a disk has lost it.
+    """
+    if not entry.archived and publication(entry) != "this release":
+        raise RequestError(
+            f"window {entry.window} of collection {entry.collection!r} was released by the ledger, "
+            f"and its release is not in {entry.output}: put it back from a copy, or, if it was "
+            f"moved or has expired, say so: `hushbeam ledger archive {entry.id}`. A second release "
+            "would be a second draw"
+        )
+
+
+def archived(entry: Entry) -> dict[str, Any] | None:
+    """What an operator's word makes of a release that is no longer in its folder."""
+    if entry.state != "committed":
+        raise RequestError(f"entry {entry.id} is no release: it is {entry.state!r}")
+    if publication(entry) == "this release":
+        raise RequestError(f"entry {entry.id} stands in {entry.output}: nothing to archive")
+    return None if entry.archived else {"archived": True}
 
 
 def in_progress(entry: Entry) -> str:

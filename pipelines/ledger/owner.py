@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections import Counter
 
+from pipelines.ledger.alive import is_silent
 from pipelines.ledger.entries import Entry, Owner
 
 # The reservations whose runs go on in this process: a worker that lives for weeks is not at work on
 # all that it ever began.
-_at_work: set[str] = set()
+_at_work = Counter[str]()
 
 
 def this_process() -> Owner:
@@ -34,22 +36,24 @@ def may_run(owner: Owner) -> bool:
 
 def began(entry: Entry) -> None:
     """This process is at work on a release."""
-    _at_work.add(entry.id)
+    _at_work[entry.id] += 1  # threads of it may want the same, and all but one give it up
 
 
 def ended(entry: Entry) -> None:
     """It is no more."""
-    _at_work.discard(entry.id)
+    _at_work[entry.id] -= 1
+    if not _at_work[entry.id]:
+        del _at_work[entry.id]
 
 
 def is_lost(entry: Entry) -> bool:
-    """Whether the process that began a release is surely no longer at work on it.
+    """Whether the process that began a release is no longer at work on it, or too long silent.
 
     It may have handed the work over.
     """
     if entry.owner == this_process():
-        return entry.id not in _at_work
-    return not may_run(entry.owner)
+        return _at_work[entry.id] < 1
+    return not may_run(entry.owner) or is_silent(entry.changed_at)
 
 
 def is_ours(entry: Entry) -> bool:

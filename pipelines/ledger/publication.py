@@ -53,6 +53,9 @@ def publication(entry: Entry) -> Publication:
     from pipelines import release
 
     try:
+        # Of a price that does not count nothing more is published.
+        if entry.counted and release.completed(entry.output, entry.release_id):
+            return "this release"
         if release.holds_release(entry.output):
             ours = _statement(entry).get("release_id") == entry.release_id
             return "this release" if ours else "something"

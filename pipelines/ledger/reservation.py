@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import after_failure
-from pipelines.ledger.owner import ended, this_process
-from pipelines.ledger.publication import committed
+from pipelines.ledger.owner import ended, is_ours, may_run, this_process
+from pipelines.ledger.publication import committed, publication
 from pipelines.ledger.rules import Spend
+from pipelines.ledger.witness import Seen
 
 
 class Account(Protocol):
@@ -25,6 +26,10 @@ class Account(Protocol):
         """Change some of its fields."""
 
 
+class OvertakenError(FailedError):
+    """A later attempt makes the release."""
+
+
 class Reservation:
     """The right to make one release, or the release if it has been made before.
 
@@ -34,53 +39,47 @@ class Reservation:
             randomised: it stands in `entry.output`.
     """
 
-    def __init__(self, ledger: Account, entry: Entry, published: bool) -> None:
-        self._ledger, self._ended = ledger, published
-        self.entry, self.published = entry, published
+    def __init__(
+        self, ledger: Account, entry: Entry, published: bool, seen: Seen | None = None
+    ) -> None:
+        self._ledger, self._ended, self._seen = ledger, published, seen
+        self.entry, self.published, self._attempt = entry, published, entry.attempt
 
     @property
-    def release_id(self) -> str:
-        """What the release's statement must carry as "release_id": a rerun finds it by that."""
-        return self.entry.release_id
+    def stamp(self) -> dict[str, Any]:
+        """What the release's statement must say: a rerun finds it by that, and an older copy of the
+        ledger is found out by it."""
+        entry, seen = self.entry, self._seen
+        paid = None
+        if seen is not None:
+            paid = {
+                "id": seen.ledger, "changes": seen.changes, "head": seen.head,
+                "entry": entry.id, "attempt": entry.attempt, "population": entry.people,
+            }  # fmt: skip
+        return {"release_id": entry.release_id, "ledger": paid}
 
-    def require_held(self) -> None:
-        """Call this last before publishing: an operator may have settled what seemed dead.
+    def sign(self) -> None:
+        """Say that the run goes on."""
+        self._change(lambda entry: {} if entry.state == "reserved" else None)
 
-        Raises:
-            FailedError: the reservation is no longer there to be used.
-        """
-        now = self._ledger.entry(self.entry.id)
-        if now.state != "reserved":
-            self._end()
-            raise FailedError(
-                f"entry {now.id} of the ledger was settled as {now.state!r} while this run went "
-                "on; nothing was published: run again"
-            )
-
-    def commit(self, release_folder: str, release_id: str) -> None:
+    def commit(self) -> None:
         """Record that the release is out. It counts from then on, whatever was settled before.
 
-        Args:
-            release_folder: where it stands.
-            release_id: in its statement.
-
         Raises:
-            FailedError: the ledger does not answer; the reservation stays and counts.
+            FailedError: the ledger does not answer, and the reservation stays and counts; or a
+                later attempt has overtaken this one.
         """
         self._end()
-        place = {"output": release_folder, "release_id": release_id}
         if self._ledger.entry(self.entry.id).state not in ("reserved", "committed"):
             caution(f"entry {self.entry.id} of the ledger had been settled; it counts again")
         # A release that is out has been seen, so it counts, whatever somebody had settled
         # meanwhile.
-        self.entry = self._ledger.change(
-            self.entry.id, lambda entry: place | committed(entry.model_copy(update=place))
-        )
+        self._change(committed, published=True)
 
     def hand_over(self) -> None:
         """The run goes on elsewhere: the reservation stays when this process leaves."""
         self._end()
-        self.entry = self._ledger.change(self.entry.id, lambda _: {"handed_over": True})
+        self._change(lambda _: {"handed_over": True})
 
     def close(self) -> None:
         """Give the budget back unless something was published; in doubt it stays reserved."""
@@ -88,7 +87,9 @@ class Reservation:
             return
         self._end()
         try:
-            self.entry = self._ledger.change(self.entry.id, after_failure)
+            self._change(after_failure)
+        except OvertakenError:
+            return  # it is for the later attempt to say what became of the release
         except (RequestError, FailedError) as error:
             caution(f"{error}; entry {self.entry.id} stays reserved and counts as spent")
         if self.entry.state == "spent" and self.entry.irrevocable:
@@ -103,10 +104,28 @@ class Reservation:
                 "has been looked at"
             )
 
+    def _change(
+        self, facts: Callable[[Entry], dict[str, Any] | None], published: bool = False
+    ) -> None:
+        """Change the entry, unless a later attempt has it, and nothing was published."""
+        mine = self._attempt
+
+        def held(entry: Entry) -> dict[str, Any] | None:
+            # What stands was seen, whoever has published it.
+            if entry.attempt != mine and not (published and publication(entry) == "this release"):
+                raise OvertakenError(
+                    f"attempt {mine} of window {entry.window} was taken for lost, and attempt "
+                    f"{entry.attempt} has overtaken it: the release is that one's to make"
+                )
+            return facts(entry)
+
+        self.entry = self._ledger.change(self.entry.id, held)
+
     def _end(self) -> None:
         """This process is no longer at work on it."""
+        if not self._ended:
+            ended(self.entry)
         self._ended = True
-        ended(self.entry)
 
 
 def caution(line: str) -> None:
@@ -128,7 +147,7 @@ def begun(request: Spend, word: Callable[[], str]) -> Entry:
         output=request.output, release_id=word() + word(), state="reserved",
         owner=this_process(), reserved_at=now(), changed_at=now(), operations=(word(),),
         span=request.span, design=request.design, files=request.files, noise=request.noise,
-        population=request.population,
+        population=request.population, attempt=1,
     )  # fmt: skip
 
 
@@ -139,9 +158,21 @@ def resumed(paid: Entry, again: Entry) -> Entry:
         paid: its entry.
         again: the entry that it would have if it had to be paid for.
     """
-    fresh = ("state", "handed_over", "owner", "output", "release_id", "reserved_at", "changed_at")
+    # What it reads may have changed meanwhile; of what the attempt before has read, nothing is out.
+    fresh = (
+        "state", "handed_over", "owner", "output", "reserved_at", "changed_at", "archived", "span",
+        "files",
+    )  # fmt: skip
     update = {name: getattr(again, name) for name in fresh}
-    return paid.model_copy(update=update | {"operations": paid.operations + again.operations})
+    # Who is gone publishes no more; who was silent may.
+    doubt = paid.in_doubt or (
+        paid.state == "reserved" and may_run(paid.owner) and not is_ours(paid)
+    )
+    more = {
+        "operations": paid.operations + again.operations, "attempt": paid.attempt + 1,
+        "in_doubt": doubt,
+    }  # fmt: skip
+    return paid.model_copy(update=update | more)
 
 
 def now() -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
-from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Scope
+from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
 from pipelines.ledger.permanent import Priced, once
 from pipelines.ledger.spans import Placed, Span, meet
 from pipelines.views.wording import upward
@@ -145,15 +145,56 @@ def losses_of(releases: Iterable[Priced]) -> list[Loss]:
     return [loss for release in once(releases) for loss in release.records]
 
 
-def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
-    """Refuse a plan that would make its population's account say something else than before.
+def population_of(name: str, populations: Mapping[str, Population], where: str) -> Population:
+    """What a ledger knows of a population.
+
+    Raises:
+        RequestError: nothing.
+    """
+    if name not in populations:
+        raise RequestError(
+            f"--ledger: {where} has no population {name!r}: `hushbeam ledger init` gives it a "
+            "budget there"
+        )
+    return populations[name]
+
+
+def require_declared(request: Spend, populations: Mapping[str, Population], where: str) -> None:
+    """Refuse a release about people to whom the ledger gives no budget, or another one.
 
     Args:
         request: to spend.
-        entries: of its population, and of its collection.
+        populations: by name.
+        where: the ledger's name.
 
     Raises:
-        RequestError: the privacy unit changed, or the plan without its version, or the population.
+        RequestError: the population is unknown, or of another unit, or of a smaller budget.
+    """
+    known = population_of(request.people, populations, where)
+    if (known.scope, known.unit) != (request.scope, request.unit):
+        kind = request.whose.partition(" ")[0]
+        raise RequestError(
+            f"{request.whose} is accounted per {known.unit} (scope: {known.scope}); for "
+            f"another privacy unit ({request.unit}, scope: {request.scope}) name another {kind}"
+        )
+    asked, had = request.budget, known.budget
+    if asked.epsilon > had.epsilon or asked.delta > had.delta:
+        raise RequestError(
+            f"budget: {request.whose} has one of epsilon {had.epsilon:g}, delta {had.delta:g} in "
+            f"{where}, and not of {asked.epsilon:g}, {asked.delta:g}: ask for no more; "
+            "`hushbeam ledger init --amend` gives it another one"
+        )
+
+
+def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
+    """Refuse a plan that would make its collection's account say something else than before.
+
+    Args:
+        request: to spend.
+        entries: of its collection.
+
+    Raises:
+        RequestError: the plan changed without its version, or the population.
     """
     name = f"collection {request.collection!r}"
     for entry in entries:
@@ -162,20 +203,13 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
                 f"{name} is accounted in population {entry.people!r}, which has paid for "
                 f"it: say population: {entry.people}, or name another collection"
             )
-        if (entry.scope, entry.unit) != (request.scope, request.unit):
-            kind = request.whose.partition(" ")[0]
-            raise RequestError(
-                f"{request.whose} is accounted per {entry.unit} (scope: {entry.scope}); for "
-                f"another privacy unit ({request.unit}, scope: {request.scope}) name another {kind}"
-            )
-    own = [entry for entry in entries if entry.collection == request.collection]
-    for entry in own:
+    for entry in entries:
         if entry.version == request.version and entry.fingerprint != request.fingerprint:
             raise RequestError(
                 f"version {request.version} of {name} has run with another plan; "
                 "a change of plan is a new version: raise its number"
             )
-    latest = max((entry.version for entry in own), default=request.version)
+    latest = max((entry.version for entry in entries), default=request.version)
     if not request.version >= latest:
         raise RequestError(
             f"version {request.version} of {name} is older than version {latest}, which has run"

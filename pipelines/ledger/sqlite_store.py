@@ -10,18 +10,18 @@ drives are not to be relied on: machines share a ledger in a bucket.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipelines.errors import FailedError, RequestError, reason
-from pipelines.ledger.entries import VERSION, Entry, damaged, decoded, newer
-from pipelines.ledger.store import Snapshot
-from pipelines.paths import flush
+from pipelines.ledger.chain import Link
+from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
+from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
+from pipelines.paths import flush, share
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
 _HEADER = 100  # bytes
@@ -30,6 +30,7 @@ _TIMEOUT = 30.0  # seconds to wait for a lock
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
+CREATE TABLE beginning (text TEXT NOT NULL, head TEXT NOT NULL);
 CREATE TABLE changes (
     revision INTEGER PRIMARY KEY CHECK (revision > 0),
     id TEXT NOT NULL,
@@ -41,6 +42,8 @@ CREATE TRIGGER unchanged BEFORE UPDATE ON changes
 CREATE TRIGGER kept BEFORE DELETE ON changes
     BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END;
 """
+_CHANGES = "SELECT * FROM changes ORDER BY revision"
+_ADD = "INSERT INTO changes VALUES (?, ?, ?, ?)"
 
 
 @dataclass(frozen=True)
@@ -55,70 +58,91 @@ class SqliteStore:
     where: str
     timeout: float = _TIMEOUT
 
-    def exists(self) -> bool:
-        """Whether something stands there."""
+    def stands(self) -> bool:
+        """See `Store`."""
         return os.path.lexists(self.where)
 
-    def begin(self) -> bool:
-        """Make an empty ledger, unless there is one.
-
-        Returns:
-            Whether it was made now.
-
-        Raises:
-            RequestError: it cannot be made there.
-        """
-        if self.exists():
-            return False
+    def begin(self, ledger: Written, over: int | None = None) -> bool:
+        """See `Store`."""
         folder, name = os.path.split(os.path.abspath(self.where))
         try:
             descriptor, partial = tempfile.mkstemp(prefix=f".{name}.partial-", dir=folder)
             os.close(descriptor)
             try:
-                _fill(partial)
-                os.link(partial, self.where)  # whole at once, and never over another one
+                _fill(partial, ledger)
+                # Whole at once, and never over another one unasked.
+                if over is not None:
+                    return self._replace(partial, over)
+                os.link(partial, self.where)
             except FileExistsError:
                 return False
             finally:
-                os.unlink(partial)
-            flush(folder)
-        except OSError as error:
+                if os.path.lexists(partial):
+                    os.unlink(partial)
+                flush(folder)
+        except (OSError, sqlite3.Error) as error:  # SQLite has its own word for a full disk
             raise RequestError(f"--ledger: cannot begin {self.where}: {reason(error)}") from None
         return True
+
+    def _replace(self, partial: str, revision: int) -> bool:
+        """Put a file in the ledger's place, unless that has changed; whether it was done."""
+        with self._locked() as database:
+            if database is None or _revision(database) != revision:
+                return False
+            os.replace(partial, self.where)
+            return True
 
     def read(self) -> Snapshot:
         """See `Store`."""
         with self._open() as database:
             self._require_whole(database)
-            changes = database.execute("SELECT * FROM changes ORDER BY revision").fetchall()
-        self._require_chained(changes)
-        latest = {id: text for _, id, text, _ in changes}  # in the order of first changes
-        entries = tuple(decoded(text, self.where) for text in latest.values())
-        return Snapshot(len(changes), entries)
+            require_known(self.where, self._version(database))
+            begun = database.execute("SELECT text, head FROM beginning").fetchall()
+            changes = database.execute(_CHANGES).fetchall()
+        if len(begun) != 1 or [change[0] for change in changes] != [*range(1, len(changes) + 1)]:
+            raise RequestError(f"{damaged(self.where)} (changes are missing)")
+        (text, first), latest = begun[0], {id: text for _, id, text, _ in changes}
+        links = tuple(Link.of(id, text) for _, id, text, _ in changes)
+        head = changes[-1][3] if changes else first
+        return snapshot_of(self.where, len(changes), text, links, head, latest)
 
-    def write(self, entry: Entry, revision: int) -> bool:
+    def earlier(self) -> Earlier:
         """See `Store`."""
+        with self._open() as database:
+            self._require_whole(database)
+            if (version := self._version(database)) > VERSION:
+                require_known(self.where, version)
+            changes = database.execute(_CHANGES).fetchall()
+        revision = changes[-1][0] if changes else 0
+        return Earlier(version, revision, [(id, text) for _, id, text, _ in changes])
+
+    def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
+        """See `Store`."""
+        with self._locked() as database:
+            if database is None:
+                return False
+            change = (snapshot.revision + 1, record.id, record.model_dump_json(), head)
+            try:
+                database.execute(_ADD, change)
+            except sqlite3.IntegrityError:
+                return False  # and closing rolls back
+            database.execute("COMMIT")
+            return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection that alone may write; None if the file was replaced before it could.
+
+        A lock is on a file, not on its name: who has waited for one may hold that of a ledger that
+        was adopted meanwhile, which nobody will open again.
+        """
+        before = self._require_file()
         with self._open() as database:
             self._require_ours(database)
             # The lock is taken before the last revision is read: deferred, two writers could read
             # the same.
             database.execute("BEGIN IMMEDIATE")
-            # What this version adds, readers of an earlier one must not take for damage.
-            database.execute(f"PRAGMA user_version = {VERSION}")
-            last = database.execute(
-                "SELECT digest FROM changes WHERE revision = ?", (revision,)
-            ).fetchone()
-            text = entry.model_dump_json()
-            digest = _digest(last[0] if last else "", entry.id, text)
-            try:
-                database.execute(
-                    "INSERT INTO changes VALUES (?, ?, ?, ?)",
-                    (revision + 1, entry.id, text, digest),
-                )
-            except sqlite3.IntegrityError:
-                return False  # and closing rolls back
-            database.execute("COMMIT")
-            return True
+            yield database if os.path.samestat(before, self._require_file()) else None
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -138,38 +162,32 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise self._explained(error) from None
 
-    def _require_file(self) -> None:
+    def _require_file(self) -> os.stat_result:
         """Refuse what SQLite would take for a new database, or could not open."""
         try:
-            size = os.stat(self.where).st_size
+            found = os.stat(self.where)
+        except FileNotFoundError:
+            raise RequestError(absent(self.where)) from None
         except OSError as error:
             raise RequestError(f"--ledger: cannot read {self.where}: {reason(error)}") from None
-        if not size >= _HEADER:
-            raise RequestError(f"{damaged(self.where)} (it is {size} bytes long)")
+        if not found.st_size >= _HEADER:
+            raise RequestError(f"{damaged(self.where)} (it is {found.st_size} bytes long)")
+        return found
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
-        """Refuse other people's databases and ledgers of a newer version."""
+        """Refuse other people's databases."""
         if database.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
             raise RequestError(damaged(self.where))
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if not 1 <= version <= VERSION:
-            raise RequestError(newer(self.where, version))
+
+    def _version(self, database: sqlite3.Connection) -> int:
+        version: int = database.execute("PRAGMA user_version").fetchone()[0]
+        return version
 
     def _require_whole(self, database: sqlite3.Connection) -> None:
         """Refuse a file in which pages are missing or mixed up, wherever they are."""
         self._require_ours(database)
         if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise RequestError(damaged(self.where))
-
-    def _require_chained(self, changes: Sequence[tuple[int, str, str, str]]) -> None:
-        """Refuse changes of which one is missing or is not as it was written."""
-        last = ""
-        for expected, (revision, id, text, digest) in enumerate(changes, 1):
-            # Digests are chained, so a change cannot be taken out or altered without all later ones
-            # showing it.
-            if not (revision == expected and digest == _digest(last, id, text)):
-                raise RequestError(f"{damaged(self.where)} (change {expected} is not as written)")
-            last = digest
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         """An error of SQLite as one line that says what to do; its codes came with Python 3.11."""
@@ -183,25 +201,32 @@ class SqliteStore:
             return RequestError(damaged(self.where))
         if "readonly" in said or "unable to open" in said:
             return RequestError(f"--ledger: cannot write {self.where}: {said}")
+        if "full" in said:
+            return FailedError(
+                f"the ledger {self.where} could not be written: {said}: make room and run again; a "
+                "release that is out already is found, and not made again"
+            )
         return FailedError(f"the ledger {self.where} failed: {said}")
 
 
-def _digest(last: str, id: str, text: str) -> str:
-    """What a change is known by: it covers all changes before it."""
-    return hashlib.sha256(f"{last}\n{id}\n{text}".encode()).hexdigest()
-
-
-def _fill(path: str) -> None:
-    """Write an empty ledger to a file, through to the disk."""
+def _fill(path: str, ledger: Written) -> None:
+    """Write a ledger to a file, through to the disk."""
     database = sqlite3.connect(path, isolation_level=None)
     try:
         database.executescript(_SCHEMA)
+        database.execute("BEGIN")
+        database.execute("INSERT INTO beginning VALUES (?, ?)", (ledger.text, ledger.head))
+        database.executemany(_ADD, ((k, *change) for k, change in enumerate(ledger.changes, 1)))
+        database.execute("COMMIT")
     finally:
         database.close()
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(path, 0o666 & ~umask)  # mkstemp keeps others out, who may share the budget
+    share(path)  # with those who share the budget
     flush(path)
+
+
+def _revision(database: sqlite3.Connection) -> int:
+    last: int | None = database.execute("SELECT max(revision) FROM changes").fetchone()[0]
+    return last or 0
 
 
 def _quoted(path: str) -> str:

@@ -1,12 +1,14 @@
-"""Where a ledger is kept: a list of entries that changes one at a time, or not at all."""
+"""Where a ledger is kept: a list of changes that grows one at a time, or not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipelines.errors import RequestError
-from pipelines.ledger.entries import Entry
+from pipelines.ledger.chain import Link
+from pipelines.ledger.entries import Beginning, Entry, Population, Record, decoded, read
 
 
 @dataclass(frozen=True)
@@ -14,12 +16,32 @@ class Snapshot:
     """A ledger at one moment.
 
     Attributes:
-        revision: of the store; 0 before the first entry. Later ones are larger.
-        entries: as they now stand, in the order in which they were begun.
+        revision: of the store. Later ones are larger.
+        text: its beginning, as it was written.
+        beginning: what that says.
+        links: its changes, in their order.
+        head: of the last change, or of the beginning.
+        written: by id, what entries and populations have come to, as it was written.
+        records: the same, as they now stand, in the order in which they were begun.
     """
 
     revision: int
-    entries: tuple[Entry, ...]
+    text: str
+    beginning: Beginning
+    links: tuple[Link, ...]
+    head: str
+    written: Mapping[str, str]
+    records: tuple[Record, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Of releases."""
+        return tuple(record for record in self.records if isinstance(record, Entry))
+
+    @property
+    def populations(self) -> dict[str, Population]:
+        """By name."""
+        return {record.name: record for record in self.records if isinstance(record, Population)}
 
     def entry(self, id: str) -> Entry | None:
         """The entry of that id, if there is one."""
@@ -43,11 +65,65 @@ class Snapshot:
             )
         return entries[0]
 
-    def holds(self, entry: Entry) -> bool:
-        """Whether this very change of an entry has arrived, even if others came after it."""
-        now = self.entry(entry.id)
-        # Its random word stays in the entry through all later changes.
-        return now is not None and entry.operations[-1] in now.operations
+    def holds(self, record: Record, before: Snapshot) -> bool:
+        """Whether a change has arrived since an earlier moment, even if others came after it."""
+        link = Link.of(record.id, record.model_dump_json())
+        return link in self.links[len(before.links) :]
+
+
+def snapshot_of(
+    where: str, revision: int, text: str, links: tuple[Link, ...], head: str,
+    written: Mapping[str, str],
+) -> Snapshot:  # fmt: skip
+    """A ledger as a store found it.
+
+    Raises:
+        RequestError: something in it cannot be read.
+    """
+    records = tuple(decoded(id, text, where) for id, text in written.items())
+    return Snapshot(revision, text, read(Beginning, text, where), links, head, written, records)
+
+
+class Change(NamedTuple):
+    """One change, as a store keeps it.
+
+    Attributes:
+        id: of what was changed.
+        text: what it became, JSON.
+        head: of the ledger after it.
+    """
+
+    id: str
+    text: str
+    head: str
+
+
+class Written(NamedTuple):
+    """A ledger to be put down whole.
+
+    Attributes:
+        text: its beginning.
+        head: of that.
+        changes: in their order.
+    """
+
+    text: str
+    head: str
+    changes: Sequence[Change] = ()
+
+
+class Earlier(NamedTuple):
+    """A ledger of any version, to be adopted.
+
+    Attributes:
+        version: of its format.
+        revision: of the store.
+        changes: (id, text) of each that is kept, in their order.
+    """
+
+    version: int
+    revision: int
+    changes: Sequence[tuple[str, str]]
 
 
 class Store(Protocol):
@@ -57,20 +133,45 @@ class Store(Protocol):
     def where(self) -> str:
         """Its name, for messages."""
 
+    def stands(self) -> bool:
+        """Whether something is there."""
+
+    def begin(self, ledger: Written, over: int | None = None) -> bool:
+        """Put a ledger down.
+
+        Args:
+            ledger: with what it begins.
+            over: the revision of the one that stands there, and is to be replaced; None for none.
+
+        Returns:
+            Whether it was put down; False if one stands there, or one of another revision.
+
+        Raises:
+            RequestError: it cannot be put there.
+        """
+
     def read(self) -> Snapshot:
         """The ledger as it is now.
 
         Raises:
-            RequestError: it is damaged, or of a newer version, or may not be read.
+            RequestError: it is absent or damaged, or of another version, or may not be read.
             FailedError: the store does not answer.
         """
 
-    def write(self, entry: Entry, revision: int) -> bool:
+    def earlier(self) -> Earlier:
+        """The ledger as it is now, of whatever version.
+
+        Raises:
+            RequestError: it is absent or damaged, or of a newer version.
+        """
+
+    def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
         """Add an entry or a change of one, if nothing else has changed.
 
         Args:
-            entry: replaces the one of the same id.
-            revision: of the snapshot that the decision to write it was taken on.
+            record: replaces the one of the same id.
+            snapshot: on which the decision to write it was taken.
+            head: of the ledger with it.
 
         Returns:
             Whether it is written, durably; False if somebody else was faster.

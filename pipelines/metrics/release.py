@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
 
 from pipelines import release
+from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
+from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
 
 
@@ -18,27 +22,31 @@ class Release(beam.PTransform):
 
     Attributes:
         metric: what is published.
-        release_id: tells jobs apart.
+        stamp: which release it is, and who has paid for it; see `paying.Right`.
+        ledger: where its price is set aside, if it is.
     """
 
     metric: Metric
-    release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    stamp: Mapping[str, Any] = field(default_factory=lambda: {"release_id": uuid.uuid4().hex})
+    ledger: str | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
         read = ReadTelemetry(metric.telemetry.files, tuple(sorted(metric.columns)))
-        step = PublishDoFn(metric.options.output, self.release_id)
+        step = PublishDoFn(metric.options.output, self.stamp, self.ledger)
         return metric.whole(begin | "Read" >> read) | "Release" >> beam.ParDo(step)
 
 
 class PublishDoFn(beam.DoFn):
     """Writes a release."""
 
-    def __init__(self, folder: str, release_id: str) -> None:
-        self._folder, self._release_id = folder, release_id
+    def __init__(self, folder: str, stamp: Mapping[str, Any], ledger: str | None = None) -> None:
+        self._folder, self._stamp, self._ledger = folder, stamp, ledger
 
     def process(self, content: Content) -> None:
         if not content.files:
             return
-        statement = {**content.statement, "release_id": self._release_id}
-        release.publish(self._folder, content.files, statement)
+        if not is_held(self._ledger, self._stamp):
+            tally(SETTLED, 1)
+            return
+        release.publish(self._folder, content.files, {**content.statement, **self._stamp})

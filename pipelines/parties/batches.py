@@ -8,6 +8,7 @@ of the Parquet files.
 from __future__ import annotations
 
 import hashlib
+import os
 import uuid
 import warnings
 from collections import Counter
@@ -27,7 +28,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.samples import MOST_SHARED, shared
-from pipelines.parties.summary import Summary
+from pipelines.parties.summary import SUMMARY, Summary, read
 from transforms import report_tables
 
 COPY = "copy of a shuffled file"
@@ -87,6 +88,42 @@ def tidy(folder: str) -> None:
     place = FileSystems.join(folder, _UNFINISHED)
     if FileSystems.exists(place):
         FileSystems.delete([place])
+
+
+def left_by(batch: str, folder: str) -> bool:
+    """Whether nothing is in a folder but what one cut off shuffle has left there.
+
+    Args:
+        batch: its id.
+        folder: that it wrote in.
+    """
+    if "://" in folder:
+        unfinished = FileSystems.join(folder, _UNFINISHED)
+        files = [path for path in _objects(folder) if not path.startswith(unfinished)]
+    else:
+        names = [name for name in os.listdir(folder) if name != _UNFINISHED]
+        # The summary of a shuffle that was cut off over it can be read by nobody.
+        files = [
+            os.path.join(folder, name) for name in names if name != SUMMARY or _is_whole(folder)
+        ]
+    return all(mark_in(file).batch == batch for file in files)
+
+
+def _is_whole(folder: str) -> bool:
+    try:
+        return read(folder) is not None
+    except RequestError:
+        return False
+
+
+def remove(folder: str) -> None:
+    """Remove a folder with all that is in it; an object store has no folders, but objects."""
+    FileSystems.delete(_objects(folder) if "://" in folder else [folder])
+
+
+def _objects(folder: str) -> list[str]:
+    found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
+    return [entry.path for entry in found]
 
 
 def _name(written: fileio.FileResult) -> str:

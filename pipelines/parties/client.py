@@ -18,11 +18,11 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire.binary import HEADER
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
-from pipelines import inputs
+from pipelines import inputs, secrets
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
-from pipelines.parties import secrets, values
+from pipelines.parties import values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
@@ -32,7 +32,7 @@ from pipelines.plan.document import Plan
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
-from pipelines.publishing import require_nothing_lost
+from pipelines.publishing import require_able, require_nothing_lost
 from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen, rejects
@@ -105,9 +105,10 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
         if counted is not None:
             _require_written(request.output, counted.get(REPORTS), Form(sealed=pem is not None))
-    except Exception:
+    except Exception as error:
         _take_back(request.output)
         require_nothing_lost()
+        require_able(request.output, error)
         raise
     if counted is not None:
         if FileSystems.exists(unfinished(request.output)):

@@ -23,6 +23,7 @@ from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
 from pipelines.parties.split import Split, require_sealable, split
+from pipelines.paths import beside
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
@@ -81,7 +82,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     plan = load(request.plan)
     window = window_of(plan, request.window)
     if request.output is not None:
-        plan = plan.model_copy(update={"output": request.output})
+        plan = plan.model_copy(update={"output": beside("", request.output)})
     parted = split(plan, window)
     open_ring = functools.partial(read_ring, request.keys) if request.keys else None
     if open_ring is not None:
@@ -105,9 +106,9 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
 
 def _count_for_good(target: Target) -> None:
     """Whatever comes of this job, its reports are here: the price was paid for them."""
-    entry = target.statement["ledger_entry"]
-    if entry is not None and target.ledger is not None:
-        Ledger.open(target.ledger, begin=False).keep(entry)
+    paid = target.statement.get("ledger")
+    if paid is not None and target.ledger is not None:
+        Ledger.at(target.ledger).keep(paid["entry"])
 
 
 @dataclass

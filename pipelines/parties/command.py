@@ -102,6 +102,11 @@ def _add_shuffle(commands: Any) -> None:
         help="32 random bytes that stay here, made on first use: by them it is seen that two "
         "shuffles share reports (default: one for this account)",
     )  # fmt: skip
+    parser.add_argument(
+        "--shuffle-memory", metavar="FOLDER",
+        help="what was sent on of each window, enciphered under that secret, so that no report "
+        "goes on twice; not the collector's to see (default: one for this account)",
+    )  # fmt: skip
     parser.set_defaults(command=shuffle)
 
 
@@ -139,7 +144,7 @@ def shuffle(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
     request = ShuffleRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
-        tuple(arguments.seal), arguments.shuffle_secret,
+        tuple(arguments.seal), arguments.shuffle_secret, arguments.shuffle_memory,
     )  # fmt: skip
     return run(request, beam_arguments)
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Reports
-from pipelines.parties.secrets import SHUFFLE, read
+from pipelines.secrets import SHUFFLE, read
 
 SIZE = 256
 MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice
@@ -87,6 +87,11 @@ class SampleIds(beam.CombineFn):
 
     def extract_output(self, sample: Sample, *_: object, **__: object) -> tuple[str, ...]:
         return tuple(f"{int(word):016x}" for word in sample)
+
+
+def together(samples: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The sample of what several were made of."""
+    return tuple(sorted({word for sample in samples for word in sample})[:SIZE])
 
 
 def shared(samples: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], float]:

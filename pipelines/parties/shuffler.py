@@ -8,29 +8,37 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from rich.table import Table
 
 from mechanisms.wire.report import Form
 from pipelines import release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.metrics.metric import bucket_count
+from pipelines.parties.batches import remove
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids
+from pipelines.parties.memory import MEMORY, SENT_BEFORE, Earlier, LostMemoryError, Memory
 from pipelines.parties.report_files import find, warn_of_strangers
-from pipelines.parties.secrets import SHUFFLE, made_once
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.split import require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
+from pipelines.paths import beside
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.publishing import require_nothing_lost
+from pipelines.plan.run import runs_here
+from pipelines.publishing import require_able, require_nothing_lost
 from pipelines.run import beam_options, run_beam
+from pipelines.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
+
+# What ends so was written, and must not be handed on.
+_UNSENT = (WithheldError, SharedError, LostMemoryError)
 
 
 class ShuffleRequest(NamedTuple):
@@ -43,6 +51,7 @@ class ShuffleRequest(NamedTuple):
         output: the folder of the shuffled reports.
         seals: public keys that clients may have sealed to; without any, reports are plain.
         secret: the file of the shuffler's secret; None for this account's.
+        memory: the folder of what was sent on; None for this account's.
     """
 
     plan: str
@@ -51,6 +60,7 @@ class ShuffleRequest(NamedTuple):
     output: str
     seals: tuple[str, ...] = ()
     secret: str | None = None
+    memory: str | None = None
 
 
 def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
@@ -60,8 +70,8 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         The exit code.
 
     Raises:
-        RequestError: the plan or its input is wrong, the output is taken, or the reports were
-            shuffled before.
+        RequestError: the plan or its input is wrong, the output is taken, or it cannot be told
+            whether the reports were shuffled before.
         WithheldError: no metric had enough reports.
         FailedError: the job ended without its summary.
     """
@@ -71,22 +81,65 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     parted = split(plan, window_of(plan, request.window))
     if request.seals:
         require_sealable(parted)
-    release.require_vacant(request.output)
     secret = made_once(SHUFFLE, request.secret)
-    files, screen = find(request.inputs), Screen()
-    # By the bytes, for reports are not read before the job begins.
-    buckets = bucket_count(files.size // Form(sealed=bool(request.seals)).dtype.itemsize)
-    keys = ids(request.seals)
-    job = ShuffleReports(parted, files.files, keys, request.output, secret, buckets)
-    try:
+    files = find(request.inputs)
+    place = default_place(MEMORY) if request.memory is None else request.memory
+    memory = Memory(beside("", place), parted.fingerprint, secret)
+    with memory.held():
+        killed = memory.take_up(request.output)
+        if killed is not None:
+            return _finish(memory, killed, request.output, Screen())
+        release.require_vacant(request.output)
+        earlier = memory.recall()
+        # By the bytes, for reports are not read before the job begins.
+        reports = files.size // Form(sealed=bool(request.seals)).dtype.itemsize
+        buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
+        keys = ids(request.seals)
+        here = runs_here(for_beam)
+        job = ShuffleReports(
+            parted, files.files, keys, request.output, memory, earlier, buckets, here
+        )
+        return _carry_out(job, for_beam, Screen())
+
+
+def _carry_out(job: ShuffleReports, for_beam: PipelineOptions, screen: Screen) -> int:
+    """Run a shuffle, and remember what it has sent on; or take it back."""
+    job.memory.begin(job.shuffle_id, job.begun)
+    with _or_taken_back(job.memory, job.shuffle_id, job.output):
         if run_beam(job, for_beam, screen, 0) is None:
             line = f"handed over; {SUMMARY} will appear in the output folder at the end"
             screen.print(line, highlight=False)
             return DONE
-        return _conclude(request.output, screen)
+        summary = _concluded(job.output, job.earlier)
+        job.memory.commit(job.shuffle_id, job.output)
+    job.memory.trim(job.begun.collection)
+    _show(summary, screen)
+    return DONE
+
+
+def _finish(memory: Memory, shuffle: str, output: str, screen: Screen) -> int:
+    """Bring a shuffle to its end that was killed behind its summary, with all its checks."""
+    with _or_taken_back(memory, shuffle, output):
+        summary = _concluded(output, memory.recall(apart=shuffle))
+        memory.commit(shuffle, output)
+    line = f"shuffled before, and not again: {output}"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    _show(summary, screen)
+    return DONE
+
+
+@contextlib.contextmanager
+def _or_taken_back(memory: Memory, shuffle: str, output: str) -> Iterator[None]:
+    """Take back what comes to nothing."""
+    try:
+        yield
     except BaseException as ending:
-        _take_back(request.output, isinstance(ending, WithheldError | SharedError))
+        _take_back(output, isinstance(ending, _UNSENT))
+        # What stands may have been killed before it was committed: the next shuffle counts it.
+        if not _stands(output):
+            memory.forget(shuffle)
         require_nothing_lost()
+        require_able(output, ending)
         raise
 
 
@@ -97,31 +150,60 @@ def _take_back(folder: str, whole: bool) -> None:
     reports that were shuffled before.
     """
     with contextlib.suppress(OSError, BeamIOError, ValueError):
-        finished = FileSystems.exists(FileSystems.join(folder, SUMMARY))
-        if FileSystems.exists(folder) and (whole or not finished):
-            FileSystems.delete([folder])
+        if FileSystems.exists(folder) and (whole or not _stands(folder)):
+            remove(folder)
 
 
-def _conclude(output: str, screen: Screen) -> int:
-    """Show what was done, or take it back if nothing was to be sent on."""
+def _stands(folder: str) -> bool:
+    """Whether a folder holds a summary; so it seems if nobody can look."""
+    with contextlib.suppress(OSError, BeamIOError, ValueError):
+        return bool(FileSystems.exists(FileSystems.join(folder, SUMMARY)))
+    return True
+
+
+def _concluded(output: str, earlier: Sequence[Earlier]) -> Summary:
+    """What was done.
+
+    Args:
+        output: the shuffle's folder.
+        earlier: shuffles of its window.
+
+    Raises:
+        WithheldError: nothing was to be sent on.
+        SharedError: it was sent on before, as far as its neighbours tell.
+    """
     summary = read(output)
     if summary is None:
         raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
     warn_of_strangers(summary.dropped)
-    dropped = "".join(f"; {size:,} dropped: {name}" for name, size in summary.dropped.items())
     if not any(metric.sent_on for metric in summary.metrics.values()):
-        line = f"no metric had its min_reports; {summary.reports:,} reports came{dropped}"
+        line = f"no metric had its min_reports; {summary.reports:,} reports came{_lost(summary)}"
+        if SENT_BEFORE in summary.dropped:
+            places = ", ".join(f"{one.output} ({one.folder})" for one in earlier)
+            line += (
+                f"; into {places}: what nobody was handed is shuffled again once it is removed, "
+                "with its memory, the folder that is named behind it"
+            )
         raise WithheldError(line)
     require_unshared(output, summary)
+    return summary
+
+
+def _lost(summary: Summary) -> str:
+    """What was dropped, by reason."""
+    return "".join(f"; {size:,} dropped: {name}" for name, size in summary.dropped.items())
+
+
+def _show(summary: Summary, screen: Screen) -> None:
+    """What came, and what was sent on."""
     for name, metric in summary.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on
             line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(summary))
-    line = f"{summary.reports:,} reports came{dropped}"
+    line = f"{summary.reports:,} reports came{_lost(summary)}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
-    return DONE
 
 
 def _table(summary: Summary) -> Table:

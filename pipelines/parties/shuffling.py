@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,25 +13,40 @@ import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.pvalue import AsDict, AsList, AsSingleton
+from apache_beam.pvalue import AsDict, AsList
 
 from mechanisms.wire.report import Form, Reports
-from mechanisms.wire.screening import DUPLICATE
+from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
+from pipelines.parties.memory import (
+    SENT_BEFORE,
+    Begun,
+    Earlier,
+    EchoesDoFn,
+    KeepIdsDoFn,
+    Memory,
+    Sent,
+)
 from pipelines.parties.report_files import ReadAll, Sizes
-from pipelines.parties.samples import SampleIds, key_name
-from pipelines.parties.secrets import SHUFFLE, read
+from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
+from pipelines.paths import beside
 from pipelines.plan.metrics import mark
+from pipelines.secrets import SHUFFLE, read
 from transforms.conservation import LostError
-from transforms.duplicates import DropDuplicates
+from transforms.duplicates import Distinct, DropDuplicates
 from transforms.progress import LOST, tally
 from transforms.reports import MessagesOf
 from transforms.shuffle import Batches, Shuffle
 from transforms.unseal import ShuffleSealed
 
-_ALL, _ONCE, _AGAIN = "all", "all once", "again"  # what is counted; of metrics, see `_count`
+_ALL, _ONCE, _AGAIN, _BEFORE = (
+    "all",
+    "all once",
+    "again",
+    "before",
+)  # what is counted; of metrics, see `_count`
 _BATCH = "batch"
 
 
@@ -44,16 +59,30 @@ class ShuffleReports(beam.PTransform):
         files: what was submitted.
         keys: the ids of the keys that clients may have sealed to; none if reports are plain.
         output: a folder.
-        secret: the file of the shuffler's secret.
+        memory: of what was sent on of this window, and what will be.
+        earlier: the shuffles that it holds.
         buckets: how many groups duplicates are looked for in, and each shuffle has.
+        here: whether it ends with this process.
     """
 
     parted: Split
     files: tuple[str, ...]
     keys: tuple[bytes, ...]
     output: str
-    secret: str
+    memory: Memory
+    earlier: tuple[Earlier, ...] = ()
     buckets: int = 64
+    here: bool = False
+    shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def begun(self) -> Begun:
+        """What the memory is told before anything is read."""
+        collection = self.parted.job.plan.collection
+        created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        key = key_name(read(SHUFFLE.flag, self.memory.secret))
+        output = beside("", self.output)
+        return Begun(collection=collection, created=created, output=output, key=key, here=self.here)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys))
@@ -62,10 +91,15 @@ class ShuffleReports(beam.PTransform):
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [
             reports | "How many" >> Sizes(_ALL),
-            once | "How many once" >> Sizes(_ONCE),
-            copies | "How many again" >> beam.Map(_again).with_output_types(tuple[str, int]),
+            copies | "How many again" >> beam.Map(_named, _AGAIN),
         ]
-        shuffled = []
+        if self.earlier:
+            once, before = (once, begin | self._echoes(form)) | "Drop what was sent on" >> (
+                DropSent(plan, form, self.buckets)
+            )
+            sizes.append(before | "How many before" >> beam.Map(_named, _BEFORE))
+        sizes.append(once | "How many once" >> Sizes(_ONCE))
+        shuffled, samples = [], []
         for place, metric in enumerate(self.parted.metrics):
             mine = once | f"{metric.name} apart" >> beam.Map(_of, place).with_output_types(Reports)
             mixed = mine | metric.name >> self._shuffle(place)
@@ -75,6 +109,11 @@ class ShuffleReports(beam.PTransform):
                 mine | f"{metric.name} by batch" >> beam.FlatMap(self._by_batch(place)),
             ]
             shuffled.append(mixed)
+            # Of the reports before they are shuffled: afterwards there are no ids.
+            sample = mine | f"{metric.name} sample" >> beam.CombineGlobally(
+                SampleIds(self.memory.secret)
+            )
+            samples.append(sample | f"{metric.name} sampled" >> beam.Map(_keyed, metric.name))
         shuffled_form = Form(sealed=form.sealed, shuffled=True)
         facts = self._facts()
         written = (
@@ -82,9 +121,9 @@ class ShuffleReports(beam.PTransform):
             | "Together" >> beam.Flatten()
             | "Write" >> WriteBatch(self.output, facts["shuffle_id"], shuffled_form)
         )
-        # Of the reports before they are shuffled: afterwards there are no ids.
-        sample = once | "Sample" >> beam.CombineGlobally(SampleIds(self.secret))
-        summarise = SummariseDoFn(self.output, facts)
+        groups = tuple(self._batches(place) for place in range(len(self.parted.metrics)))
+        ids = once | "Keep ids" >> beam.ParDo(KeepIdsDoFn(self.memory, self.shuffle_id, groups))
+        summarise = SummariseDoFn(self.output, facts, self.memory)
         return (
             begin
             | "Once" >> beam.Create([None])
@@ -95,16 +134,30 @@ class ShuffleReports(beam.PTransform):
                 AsDict(
                     tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
                 ),
-                AsSingleton(sample),
+                AsDict(tuple(samples) | "Samples" >> beam.Flatten()),
+                AsList(ids),
                 AsList(written),
             )
         )
 
     def _by_batch(self, place: int) -> Callable[[Reports], Iterator[tuple[str, int]]]:
         """What counts a block of one metric by the batches that must each have the least number."""
-        metric = self.parted.metrics[place]
-        groups = Batches(metric.mechanism.codes, self.parted.batches(place))
-        return functools.partial(_sizes, _count(metric.name, _BATCH), bool(self.keys), groups)
+        name = self.parted.metrics[place].name
+        groups = self._batches(place)
+        return functools.partial(_sizes, _count(name, _BATCH), bool(self.keys), groups)
+
+    def _batches(self, place: int) -> Batches:
+        """The ranges of one metric's messages that are batches of their own."""
+        return Batches(self.parted.metrics[place].mechanism.codes, self.parted.batches(place))
+
+    def _echoes(self, form: Form) -> beam.PTransform:
+        """The ids of what was sent on before."""
+        files = [
+            (FileSystems.join(earlier.folder, name), earlier.sent.model_dump_json())
+            for earlier in self.earlier
+            for name in earlier.sent.files
+        ]
+        return "Sent on before" >> beam.Create(files) | beam.ParDo(EchoesDoFn(self.memory, form))
 
     def _shuffle(self, place: int) -> beam.PTransform:
         """One metric's shuffler."""
@@ -121,7 +174,7 @@ class ShuffleReports(beam.PTransform):
         """What the summary says before anything is counted."""
         job = self.parted.job
         return {
-            "shuffle_id": uuid.uuid4().hex,
+            "shuffle_id": self.shuffle_id,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "collection": job.plan.collection,
             "version": job.plan.version,
@@ -130,7 +183,7 @@ class ShuffleReports(beam.PTransform):
             "plan": mark(job.plan).hex(),
             "design": job.design.hex(),
             "sealed": bool(self.keys),
-            "sample_key": key_name(read(SHUFFLE.flag, self.secret)),
+            "sample_key": key_name(read(SHUFFLE.flag, self.memory.secret)),
             "metrics": {metric.name: {"min_reports": metric.min_reports} for metric in job.metrics},
         }
 
@@ -140,9 +193,33 @@ def _count(metric: str, what: str) -> str:
     return f"{metric}:{what}"
 
 
-def _again(copies: int) -> tuple[str, int]:
-    """Reports that were dropped for another one of their user's."""
-    return _AGAIN, copies
+def _named(dropped: int, name: str) -> tuple[str, int]:
+    """How many reports were dropped, under a name."""
+    return name, dropped
+
+
+def _keyed(sample: tuple[str, ...], metric: str) -> tuple[str, tuple[str, ...]]:
+    """A metric's sample, under its name."""
+    return metric, sample
+
+
+@dataclass
+class DropSent(beam.PTransform):
+    """Blocks of reports, each id once, and echoes of others; what has no echo is left.
+
+    Attributes:
+        fingerprint: of the plan.
+        form: of the reports.
+        buckets: how many groups ids are looked for in.
+    """
+
+    fingerprint: bytes
+    form: Form
+    buckets: int
+
+    def expand(self, parts: tuple[beam.PCollection, ...]) -> Distinct:
+        both = parts | "With echoes" >> beam.Flatten()
+        return both | "Once" >> DropDuplicates(self.fingerprint, self.form, self.buckets)
 
 
 def _sizes(name: str, sealed: bool, groups: Batches, reports: Reports) -> Iterator[tuple[str, int]]:
@@ -192,19 +269,20 @@ def _reported(messages: np.ndarray, fingerprint: bytes, place: int) -> Reports:
 class SummariseDoFn(beam.DoFn):
     """Writes the summary once all reports are written."""
 
-    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
-        self._output, self._facts = output, dict(facts)
+    def __init__(self, output: str, facts: Mapping[str, Any], memory: Memory) -> None:
+        self._output, self._facts, self._memory = output, dict(facts), memory
 
     def process(
         self,
         _: None,
         dropped: Mapping[str, int],
         sizes: Mapping[str, int],
-        sample: tuple[str, ...],
+        samples: Mapping[str, tuple[str, ...]],
+        ids: Sequence[str],
         written: Sequence[str],
     ) -> None:
-        copies = sizes.get(_AGAIN, 0)
-        counts = {**dropped, **({DUPLICATE: copies} if copies else {})}
+        again = {DUPLICATE: sizes.get(_AGAIN, 0), SENT_BEFORE: sizes.get(_BEFORE, 0)}
+        counts = tallied(dict(dropped), again)
         metrics = {
             name: {
                 **facts,
@@ -216,9 +294,12 @@ class SummariseDoFn(beam.DoFn):
         self._require_whole(sizes, metrics, written)
         came = sizes.get(_ALL, 0) + sum(dropped.values())
         counted = {"reports": came, "dropped": dict(sorted(counts.items())), "metrics": metrics}
+        # Of a metric that was held back nothing went on: its reports may come again.
+        sent = [samples[name] for name, counts in metrics.items() if counts["sent_on"]]
+        self._memory.close(self._facts["shuffle_id"], _sent(sizes, metrics, ids))
         # The summary is written last: it says that the folder is whole.
         tidy(self._output)
-        write(self._output, Summary(**(self._facts | counted | {"sample": sample})))
+        write(self._output, Summary(**(self._facts | counted | {"sample": together(sent)})))
 
     def _require_whole(
         self,
@@ -233,15 +314,31 @@ class SummariseDoFn(beam.DoFn):
         """
         once = sizes.get(_ONCE, 0)
         handed = [
-            (sizes.get(_ALL, 0), once + sizes.get(_AGAIN, 0)),
+            (sizes.get(_ALL, 0), once + sizes.get(_AGAIN, 0) + sizes.get(_BEFORE, 0)),
             (once, sum(counts["reports"] for counts in metrics.values())),
         ]
         for name, counts in metrics.items():
-            batches = [n for key, n in sizes.items() if key.startswith(_count(name, _BATCH))]
-            due = sum(size for size in batches if size >= counts["min_reports"])
+            due = sum(_large(sizes, name, counts["min_reports"]).values())
             handed.append((due, counts["sent_on"]))
         files = (mark_in(FileSystems.join(self._output, name)).reports for name in written)
         handed.append((sum(counts["sent_on"] for counts in metrics.values()), sum(files)))
         if any(sent != came for sent, came in handed):
             tally(LOST, 1)
             raise LostError
+
+
+def _large(sizes: Mapping[str, int], metric: str, least: int) -> dict[int, int]:
+    """Batch -> how many reports, of the batches of a metric that are large enough."""
+    prefix = _count(_count(metric, _BATCH), "")
+    named = {int(key[len(prefix) :]): n for key, n in sizes.items() if key.startswith(prefix)}
+    return {batch: size for batch, size in named.items() if size >= least}
+
+
+def _sent(
+    sizes: Mapping[str, int], metrics: Mapping[str, Mapping[str, int]], ids: Sequence[str]
+) -> Sent:
+    """What goes on, for the memory."""
+    large = [_large(sizes, name, counts["min_reports"]) for name, counts in metrics.items()]
+    batches = {place: tuple(found) for place, found in enumerate(large)}
+    reports = sum(sum(found.values()) for found in large)
+    return Sent(files=tuple(ids), batches=batches, reports=reports)

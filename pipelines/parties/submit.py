@@ -22,9 +22,9 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
-from pipelines.parties.secrets import REPORTS, read
 from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
+from pipelines.secrets import REPORTS, read
 from transforms import report_tables
 from transforms.blocks import Generator
 from transforms.conservation import (

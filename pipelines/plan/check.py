@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from rich.table import Table
 
@@ -10,6 +11,7 @@ from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
+from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, clients_job, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -59,7 +61,8 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    for line in [*about_clients, *_about_units(job), *job.cautions, *about_windows]:
+    about = [*about_clients, *_about_units(job), *job.cautions, *about_windows]
+    for line in [*about, *_about_ledger(job.plan)]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
 
@@ -90,6 +93,13 @@ def _hiding(metric: Metric) -> str:
     if cost is None:
         return ""
     return f"\n{100 * max(cost - 1, 0):.2g} % of it hides what is missing"
+
+
+def _about_ledger(plan: Plan) -> list[str]:
+    """Whether it is there; one in a bucket is not asked for."""
+    if plan.ledger is None or "://" in plan.ledger or os.path.lexists(plan.ledger):
+        return []
+    return [f"there is no ledger {plan.ledger} yet: `hushbeam ledger init` of this plan begins it"]
 
 
 def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:

@@ -22,7 +22,7 @@ from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAW_ROWS, meaning
-from transforms.progress import SETTLED, WITHHELD
+from transforms.progress import WITHHELD
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
 _WHOLE = "all"  # the one window of a plan that names none
@@ -102,20 +102,15 @@ class PlanJob:
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That no metric had enough reports; None if the release was not withheld."""
-        if SETTLED in counted:
-            return (
-                "an operator settled the run's entry of the ledger while it went on; run it again"
-            )
         if WITHHELD not in counted:
             return None
         return f"no metric had its min_reports, of which the least is {self.min_reports:,}"
 
-    def statement(self, release_id: str, entry: str | None) -> dict[str, Any]:
+    def statement(self, stamp: Mapping[str, Any]) -> dict[str, Any]:
         """What the whole release guarantees; each metric's folder says more of it.
 
         Args:
-            release_id: tells releases apart.
-            entry: of the ledger, if there is one.
+            stamp: of the right to make it.
         """
         plan, (released, local) = self.plan, self.guarantees
         words = [
@@ -124,7 +119,7 @@ class PlanJob:
         return {
             "statement_version": 1,
             "release": "plan",
-            "release_id": release_id,
+            **stamp,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "in_words": [*words, *self.cautions, RAW_ROWS],
             "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
@@ -137,7 +132,6 @@ class PlanJob:
                 "unit": plan.unit,
                 "noise": plan.noise,
             },
-            "ledger_entry": entry,
             "versions": versions(),
         }
 

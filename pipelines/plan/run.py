@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import apache_beam as beam
@@ -18,18 +16,19 @@ from pipelines import release
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
-from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span, digests, span_of
 from pipelines.metrics.metric import Metric
 from pipelines.options import undashed
-from pipelines.plan.document import Plan, seconds_of
+from pipelines.paths import escaped
+from pipelines.paying import Right
+from pipelines.plan.document import WINDOW, Plan, seconds_of
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
-from pipelines.publishing import carry_out, conclude, say_counts
+from pipelines.publishing import carry_out, conclude, say_counts, say_where
 from pipelines.run import beam_options
 from pipelines.views.console import Screen
 from transforms.progress import REPORTS
@@ -86,27 +85,38 @@ def release_window(
     Raises:
         RequestError, WithheldError, FailedError: as `run`.
     """
-    screen = Screen()
-    stands = _standing(plan, window)
+    screen, output = Screen(), output_of(plan, window)
+    ledger = None
+    if plan.ledger is not None:
+        # Its releases carry what the ledger was: an older copy of it is found out by them.
+        ledger = Ledger.open(plan.ledger, releases_of(plan), plan.collection)
+    stands = _standing(plan, window, output) if ledger is None else _paid(ledger, plan, window)
     if stands is not None:
-        return _say_where(screen, stands)
-    with _reserved(job := prepare(plan, window), span) as right:
+        say_where(stands, screen)
+        return _code(stands)
+    with _reserved(ledger, job := prepare(plan, window), span) as right:
         if right.published:
-            return _say_where(screen, right.output)
+            say_where(right.output, screen)
+            return _code(right.output)
         if not _published(job, right, pipeline, for_beam, screen):
             return DONE
-        right.commit()
+        right.conclude(published=True)
     return _code(right.output)
 
 
-def _standing(plan: Plan, window: str) -> str | None:
+def releases_of(plan: Plan) -> list[str]:
+    """Globs for the folders of a plan's releases."""
+    return [escaped(plan.output).replace(WINDOW, "*")]
+
+
+def _paid(ledger: Ledger, plan: Plan, window: str) -> str | None:
+    """Where a ledger says that the window was released, in whatever folder."""
+    made = ledger.published(mark(plan).hex(), window)
+    return None if made is None else made.output
+
+
+def _standing(plan: Plan, window: str, output: str) -> str | None:
     """Where the window has been released: a second randomisation would cost privacy anew."""
-    output = output_of(plan, window)
-    if plan.ledger is not None:
-        # The ledger knows of releases in other folders, too, so with one the folder alone decides
-        # nothing.
-        made = Ledger.open(plan.ledger).published(mark(plan).hex(), window)
-        return None if made is None else made.output
     if not release.holds_release(output):
         release.require_vacant(output)
         return None
@@ -116,64 +126,21 @@ def _standing(plan: Plan, window: str) -> str | None:
     return output
 
 
-def _say_where(screen: Screen, folder: str) -> int:
-    line = f"released before, and not made again: {folder}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
-    return _code(folder)
-
-
 def _code(folder: str) -> int:
     """The exit code of a release that stands, or stood: 1 if a metric of it was withheld."""
-    if not release.holds_release(folder):  # its readers may have moved it
+    if not release.holds_release(folder):  # an operator has said that it was moved
         return DONE
     return WITHHELD if json.loads(release.read(folder, release.STATEMENT))["withheld"] else DONE
 
 
-@dataclass
-class Right:
-    """The right to make one release, with a ledger behind it or without.
-
-    Attributes:
-        output: where.
-        release_id: what its statement must carry.
-        reservation: in the ledger, if there is one.
-    """
-
-    output: str
-    release_id: str
-    reservation: Reservation | None = None
-
-    @property
-    def published(self) -> bool:
-        """Whether another process was faster."""
-        return self.reservation is not None and self.reservation.published
-
-    @property
-    def entry(self) -> str | None:
-        """The ledger's id of it."""
-        return None if self.reservation is None else self.reservation.entry.id
-
-    def commit(self) -> None:
-        """It is out."""
-        if self.reservation is not None:
-            self.reservation.commit(self.output, self.release_id)
-
-    def hand_over(self) -> None:
-        """The run goes on elsewhere."""
-        if self.reservation is not None:
-            self.reservation.hand_over()
-
-
 @contextmanager
-def _reserved(job: PlanJob, span: Span | None) -> Iterator[Right]:
+def _reserved(ledger: Ledger | None, job: PlanJob, span: Span | None) -> Iterator[Right]:
     """The price is set aside before a row is read."""
-    output, plan = job.options.output, job.plan
-    if plan.ledger is None or plan.budget is None:
-        # Without a ledger nobody can compare identities, so any that is unique will do.
-        yield Right(output, uuid.uuid4().hex)
+    if ledger is None:
+        yield Right(job.options.output)
         return
-    with Ledger.open(plan.ledger).spend(price(job, span)) as reservation:
-        yield Right(output, reservation.release_id, reservation)
+    with ledger.spend(price(job, span)) as reservation:
+        yield Right(reservation.entry.output, reservation)
 
 
 def price(job: PlanJob, span: Span | None = None) -> Spend:
@@ -220,16 +187,16 @@ def _published(
     screen: Screen,
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
-    statement = job.statement(right.release_id, right.entry)
+    statement = job.statement(right.stamp)
     whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
     try:
         ended = carry_out(job, whole, for_beam, screen, len(job.metrics))
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
         if not runs_here(for_beam):
-            right.hand_over()
+            right.conclude(published=False)
         raise
     if not ended:
-        right.hand_over()
+        right.conclude(published=False)
         return False
     show(job, screen)
     conclude(job, screen)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.ledger.entries import COUNTED
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.held import is_held
 
 
 @dataclass(frozen=True)
@@ -17,8 +15,7 @@ class Target:
 
     Attributes:
         output: the release's folder.
-        statement: of the release, but for what each metric comes to; with its "release_id" and
-            its "ledger_entry".
+        statement: of the release, but for what each metric comes to; with the reservation's stamp.
         ledger: where its price is set aside, if it is.
     """
 
@@ -31,16 +28,5 @@ class Target:
         return replace(self, statement={**self.statement, **more})
 
     def stands(self) -> bool:
-        """Whether the price still counts: an operator may have settled a run as never run.
-
-        A worker on another machine cannot see a ledger in a file of this one, and believes.
-
-        Raises:
-            FailedError: the ledger does not answer; whoever retries asks again.
-        """
-        entry = self.statement.get("ledger_entry")
-        if entry is None or self.ledger is None:
-            return True
-        if "://" not in self.ledger and not os.path.exists(self.ledger):
-            return True
-        return Ledger.open(self.ledger, begin=False).entry(entry).state in COUNTED
+        """Whether its price still counts, and for this attempt; see `is_held`."""
+        return is_held(self.ledger, self.statement)

@@ -1,7 +1,7 @@
 """A stream on this machine: bounded batches of what has landed, and windows that end by their rows.
 
 The local runners know no watermark over a folder that grows (Beam's MatchContinuously never lets
-it pass), so the stream keeps its own: time has come as far as nearly all rows of some table.
+it pass), so the stream keeps its own: time has come as far as the files that landed bear witness.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
-from pipelines.errors import Caution, FailedError, RequestError
+from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
+from pipelines.inputs import unreadable
 from pipelines.plan.job import output_of
 from pipelines.run import run_beam
+from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
 from pipelines.stream.intake import TakeIn
-from pipelines.stream.landing import Landed, Landing, readable
+from pipelines.stream.landing import UNREACHED, Landed, Landing
 from pipelines.stream.publish import enough, publish
 from pipelines.stream.release import Backlog
 from pipelines.stream.state import State
@@ -26,9 +28,10 @@ from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
 from transforms.encoders.users import UserDigest
 from transforms.once_per_window import OncePerWindow
-from transforms.windowed import ToWindows, now
+from transforms.windowed import SECOND, ToWindows, now
 
 _ROWS = 1 << 22  # of one batch, or one file
+_SET = 60 * SECOND  # by which a clock may be set without a word
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Driver:
         screen: where it says what it does.
         clock: tells the time in microseconds.
         files: that one batch has at most.
+        ticks: measures how much of it passes; None where no more is known than the clock says.
     """
 
     streamed: Streamed
@@ -50,10 +54,14 @@ class Driver:
     screen: Console
     clock: Callable[[], int] = now
     files: int = 1 << 9
+    ticks: Callable[[], tuple[str, int]] | None = None
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._landing = Landing(self.streamed, self.state)
+        self._seen = self.state.arrived
+        if self.ticks is None and self.clock is now:
+            self.ticks = ticking
 
     def step(self) -> bool:
         """Take in one batch, if there is one, and release what is due.
@@ -65,58 +73,107 @@ class Driver:
             WithheldError: the budget does not cover a window; it waits.
             FailedError: Beam failed, and it was not a file's fault.
         """
-        batch = self._batch()
-        busy = bool(batch) and self._take_in(batch)
+        read = self._read()
+        landed = self._landing.look(read.wall + self.streamed.ahead)
+        batch = self._batch(landed)
+        busy = bool(batch) and self._take_in(batch, read)
         # Looks in quick succession do not tell that a file has stopped growing.
         self._landing.counting = not busy
-        self._end(self._reached())
+        reached = self._reached(read)
+        if reached is not None:
+            firsts = (file.span.first for file in landed[len(batch) :])
+            # Rows that have landed already are not late, in whatever order they are taken in.
+            self._end(min([reached, *(first for first in firsts if first is not None)]))
         self._release_due()
         return busy
 
+    def require_all_taken_in(self) -> None:
+        """Refuse to be done while files are held.
+
+        Raises:
+            WithheldError: some are, or the system refuses to read them.
+        """
+        if unreached := len(self.state.files(UNREACHED)):
+            raise WithheldError(
+                f"files cannot be read now ({unreached}): run again when they can, or move them "
+                "away (`hushbeam stream status PLAN` names them)"
+            )
+        if held := len(self.state.held()):
+            raise WithheldError(
+                f"files are held ({held}): their rows are ahead of this machine's clock; set it, "
+                "move the files away, or take them in with --accept-clock "
+                "(`hushbeam stream status PLAN` names them)"
+            )
+
     def drain(self) -> None:
-        """The stream is over: every window ends."""
-        latest = self.state.latest()
-        if latest is not None:
+        """The stream is over: every window ends, unless files wait, which may be of any.
+
+        A window ahead of the clock stays open: it was begun while the clock was wrong, or is wrong
+        now, and to end it would make all rows late that come before it.
+        """
+        latest = self.state.latest(self.clock() + self.streamed.ahead)
+        waiting = self.state.held() or self.state.files(UNREACHED)
+        if latest is not None and not waiting:
             self._end(latest + self.streamed.windows.length)
             self._release_due(latest)
 
-    def _batch(self) -> list[Landed]:
+    def _read(self) -> Reading:
+        """The clocks; and a word if somebody has set one."""
+        read, before = Reading(self.clock(), *(self.ticks() if self.ticks else ())), self._seen
+        self._seen = read
+        if before is None:
+            return read
+        leap = jumped(before, read)
+        if abs(leap) > max(self.streamed.ahead, _SET):
+            way = "forward" if leap > 0 else "back"
+            warnings.warn(
+                f"this machine's clock went {way} by {spelt(abs(leap))} that nothing has measured: "
+                "no window ends by that",
+                Caution,
+                stacklevel=3,
+            )
+        if passed(before, read) is None:
+            self.state.begin_anew(read)
+        return read
+
+    def _batch(self, new: Sequence[Landed]) -> list[Landed]:
         """As many new files as make a batch."""
         chosen: list[Landed] = []
-        for landed in self._landing.look():
+        for landed in new:
             full = len(chosen) >= self.files or sum(file.rows for file in chosen) >= _ROWS
             if full:
                 break
             chosen.append(landed)
         return chosen
 
-    def _take_in(self, batch: Sequence[Landed]) -> bool:
+    def _take_in(self, batch: Sequence[Landed], read: Reading) -> bool:
         """All of it at once, or all but the files that cannot be read; whether anything was."""
         try:
-            self._run(batch)
+            self._run(batch, read)
             return True
         except (RequestError, FailedError):
             raise
         except Exception as error:
-            kind = type(error).__name__
+            kind, why = type(error).__name__, system_reason(error)
         columns = self.streamed.columns
         # A footer may be whole and a column damaged: which file it was is found by reading each.
-        whole = [landed for landed in batch if readable(landed.path, columns)]
+        faults = {landed: unreadable(landed.path, columns) for landed in batch}
+        whole = [landed for landed, fault in faults.items() if fault is None]
         if len(whole) == len(batch):
             raise FailedError(
-                f"a batch failed with {kind}, and all its {len(batch)} files can be read; nothing "
-                "of it was kept"
+                f"a batch failed with {kind}{f' ({why})' if why else ''}, and all its "
+                f"{len(batch)} files can be read; nothing of it was kept"
             )
-        for landed in {*batch} - {*whole}:
-            self._landing.blame(landed.path, landed.size)
-        return bool(whole) and self._take_in(whole)
+        for landed, fault in faults.items():
+            if fault is not None:
+                self._landing.blame(landed.path, landed.size, fault)
+        return bool(whole) and self._take_in(whole, read)
 
-    def _run(self, batch: Sequence[Landed]) -> None:
+    def _run(self, batch: Sequence[Landed], read: Reading) -> None:
         streamed, state = self.streamed, self.state
-        ended, moment = state.ended, self.clock()
         windows = ToWindows(
-            streamed.windows, streamed.stream.time, streamed.kept, streamed.ahead, ended,
-            clock=Still(moment),
+            streamed.windows, streamed.stream.time, streamed.kept, streamed.ahead, state.ended,
+            clock=Still(read.wall),
         )  # fmt: skip
         once, column = None, streamed.plan.user_column
         if column is not None:
@@ -128,24 +185,48 @@ class Driver:
         if counted is None:
             raise FailedError("a stream on this machine needs a runner on this machine")
         sizes = {landed.path: landed.size for landed in batch}
-        state.commit(folder, sizes, rejects(counted), moment)
+        state.commit(folder, sizes, rejects(counted), self._evidence(batch, read), read)
 
-    def _reached(self) -> int | None:
+    def _evidence(self, batch: Sequence[Landed], read: Reading) -> Evidence:
+        """How far time has come with the files of a batch."""
+        evidence, moved, streamed = self.state.evidence, self.state.moved, self.streamed
+        step = 2 * streamed.windows.length + streamed.lateness
+        limit = (evidence.reached or 0) + step
+        if moved is not None:
+            limit += passed(moved, read) or 0
+        ends = [landed.span.points for landed in batch if landed.span.points]
+        for points in ends:
+            evidence = evidence.after(points, step, limit)
+        far = sum(points[-1] in evidence.beyond for points in ends)
+        if far:
+            warnings.warn(
+                f"rows of new files ({far}) are implausibly far after those of others: time does "
+                f"not follow until {MOST} of the last {FILES} files say so",
+                Caution,
+                stacklevel=2,
+            )
+        return evidence
+
+    def _reached(self, read: Reading) -> int | None:
         """How far time has come, less what windows wait."""
-        reached, idle = self.state.reached, self.streamed.idle
+        reached, arrived = self.state.evidence.reached, self.state.arrived
         if reached is None:
             return None
-        moment, arrived = self.clock(), self.state.arrived
-        if idle is not None and arrived is not None and moment - arrived >= idle:
-            reached = max(reached, moment)
+        idle = self.streamed.idle
+        since = None if arrived is None else passed(arrived, read)
+        silent = idle is not None and since is not None and since >= idle
+        # Files that have landed and cannot be read are no silence.
+        if silent and not self.state.files(UNREACHED):
+            # As much as has passed here, and no further than the clock: of the two one may be
+            # wrong, and a window that has ended does not open again.
+            reached = max(reached, min(reached + (since or 0), read.wall))
         return reached - self.streamed.lateness
 
-    def _end(self, moment: int | None) -> None:
+    def _end(self, moment: int) -> None:
         """Windows that are over by then take no more rows; said before they are released."""
-        if moment is not None:
-            start, ended = self.streamed.windows.start(moment), self.state.ended
-            if ended is None or start > ended:
-                self.state.end_before(start)
+        start, ended = self.streamed.windows.start(moment), self.state.ended
+        if ended is None or start > ended:
+            self.state.end_before(start)
 
     def _release_due(self, last: int | None = None) -> None:
         """Each ended window, in the order of time; the last one of all is not merged."""
@@ -164,9 +245,13 @@ class Driver:
 
     def _released(self, start: int, first: int, backlog: Mapping[str, Backlog]) -> bool:
         """Publish a window, unless that was done before; False if there is not enough for it."""
-        with self._once_each():
-            if not publish(self.streamed, start, first, backlog, self.for_beam):
-                return False
+        try:
+            with self._once_each():
+                if not publish(self.streamed, start, first, backlog, self.for_beam):
+                    return False
+        except (RequestError, WithheldError, FailedError) as error:
+            self.state.explain(start, str(error))
+            raise
         reports = max(part.reports for part in backlog.values())
         folder = output_of(self.streamed.plan, self.streamed.windows.name(start))
         self._tell(start, f"{reports:,} reports, released: {folder}")

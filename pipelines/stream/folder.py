@@ -37,8 +37,7 @@ def joined(folder: str, notes: Sequence[Note]) -> list[Note]:
 def kept(notes: Sequence[Note], batch: str) -> list[Note]:
     """The notes that a window has, with the names of files as the stream's folder has them."""
     files = (intake.MESSAGES, intake.DIGESTS)
-    ordered = sorted(note for note in notes if note.kind != intake.REACHED)
-    return [n._replace(name=f"{batch}/{n.name}") if n.kind in files else n for n in ordered]
+    return [n._replace(name=f"{batch}/{n.name}") if n.kind in files else n for n in sorted(notes)]
 
 
 def locked(folder: Path) -> int:

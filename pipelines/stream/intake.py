@@ -26,8 +26,7 @@ from transforms.once_per_window import OncePerWindow
 from transforms.windowed import ToWindows
 
 MANIFEST = "manifest.json"
-MESSAGES, USERS, TALLY, DIGESTS, REACHED = "messages", "users", "tally", "digests", "reached"
-FLOW = "flow"
+MESSAGES, USERS, TALLY, DIGESTS, FLOW = "messages", "users", "tally", "digests", "flow"
 
 _WORDS = 1 << 21  # messages of one metric that a worker gathers before it writes them
 
@@ -36,11 +35,11 @@ class Note(NamedTuple):
     """One thing that a batch has come to.
 
     Attributes:
-        kind: MESSAGES, USERS, TALLY, FLOW, DIGESTS or REACHED.
+        kind: MESSAGES, USERS, TALLY, FLOW or DIGESTS.
         start: of its window, in microseconds.
         metric: its name, if it is a metric's.
         name: of a file in the batch's folder, or of what was counted.
-        amount: how many; of REACHED, a moment.
+        amount: how many.
     """
 
     kind: str
@@ -73,8 +72,8 @@ class TakeIn(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         read = ReadAllFromParquetBatched(columns=list(self.columns), with_filename=True)
         named = begin | "Files" >> beam.Create(list(self.files)) | "Read row groups" >> read
-        tables, reached = named | "Windows" >> self.windows
-        notes = [reached | "Note time" >> beam.Map(_reached)]
+        tables = named | "Windows" >> self.windows
+        notes = []
         if self.once is not None:
             tables, digests = tables | "Once" >> self.once
             notes.append(digests | "Keep digests" >> beam.ParDo(self._digests()))
@@ -125,10 +124,6 @@ def _everywhere() -> beam.PTransform:
 
 def _users(count: int) -> tuple[str, int]:
     return "", count
-
-
-def _reached(moment: int) -> Note:
-    return Note(REACHED, 0, "", "", moment)
 
 
 class NoteDoFn(beam.DoFn):

@@ -81,7 +81,7 @@ class ServeTables(beam.PTransform):
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
         plan, windows = self.streamed, open_windows(self.streamed, self.clock)
-        tables, _ = files | "Windows" >> windows
+        tables = files | "Windows" >> windows
         tables | "Late" >> CountLate()
         parts: list[beam.PCollection] = []
         tables = drawn(tables, plan.metrics)

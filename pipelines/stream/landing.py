@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
+from numpy.typing import NDArray
 
 from pipelines.errors import Caution, RequestError, reason
 from pipelines.inputs import Telemetry
 from pipelines.plan.metrics import resolve
+from pipelines.stream.clocks import Span, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
 from transforms.encoders.columns import kind_of
-from transforms.windowed import accepts, time_in
+from transforms.windowed import accepts, time_in, times
 
 TRIES = 5  # looks at a file that does not grow, before it is given up
 UNREADABLE = "unreadable file"
+UNREACHED = "out of reach"  # as the state names files that the system refuses to read
 UNFIT = "file that does not fit the plan"
+_UNREADABLE = (pa.ArrowException, OSError, BeamIOError, ValueError)
 
 _KINDS = "kinds of columns"  # under which the state remembers them
+_ENOUGH = 1 << 18  # rows of a file, spread over it, say when all of them happened
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,13 @@ class Landed:
         path: its name.
         size: in bytes.
         rows: how many it holds.
+        span: when they happened.
     """
 
     path: str
     size: int
     rows: int
+    span: Span
 
 
 @dataclass
@@ -57,28 +64,88 @@ class Landing:
     state: State
     counting: bool = True
     _fit: dict[tuple[str, ...], tuple[str, str | None]] = field(default_factory=dict)
+    _ready: dict[str, Landed] = field(default_factory=dict)
 
-    def look(self) -> Iterator[Landed]:
-        """New files, in the order of their coming; those that are not whole are tried again.
+    def look(self, limit: int) -> list[Landed]:
+        """New files, in the order of their rows; those that are not whole are tried again.
+
+        Args:
+            limit: rows after it are ahead of the clock; a file of such rows is held.
 
         Raises:
             RequestError: the place cannot be looked at.
         """
-        for entry in self._listed():
-            if self._settled(entry.path):
+        listed, held = self._listed(), self.state.held()
+        waiting = {*held, *self.state.files(UNREACHED)}
+        if gone := waiting - {entry.path for entry in listed}:
+            self.state.forget(gone)
+        ready = {}
+        for entry in listed:
+            size, due = held.get(entry.path, (-1, limit))
+            if (size == entry.size_in_bytes and due > limit) or self._settled(entry.path):
                 continue
-            footer = _footer(entry.path)
-            if footer is None:
-                self.blame(entry.path, entry.size_in_bytes)
-                continue
-            rows, schema = footer
-            unfit = self._unfit(entry.path, rows, schema)
-            if unfit is not None:
-                warnings.warn(f"{UNFIT}: {unfit}", Caution, stacklevel=2)
-                self.state.note_file(entry.path, entry.size_in_bytes, 0, "given up")
-                self.state.count({UNFIT: 1})
-            else:
-                yield Landed(entry.path, entry.size_in_bytes, rows)
+            landed = self._whole(entry.path, entry.size_in_bytes, limit)
+            if landed is not None:
+                ready[entry.path] = landed
+        self._ready = ready
+        self._tell({*self.state.held()} - {*held}, limit)
+        # Of files that are there together the oldest rows come first, whenever they landed.
+        return sorted(ready.values(), key=lambda landed: landed.span.first or 0)
+
+    def _whole(self, path: str, size: int, limit: int) -> Landed | None:
+        """A file, unless it cannot be read, does not fit the plan, or is held."""
+        landed = self._ready.get(path)
+        if landed is None or landed.size != size or landed.span.due > limit:
+            landed = self._opened(path, size, limit)
+        if landed is None or landed.span.due <= limit or self.state.file(path)[2] == "accepted":
+            return landed
+        self.state.note_file(path, size, 0, "held", landed.span.due)
+        return None
+
+    def _opened(self, path: str, size: int, limit: int) -> Landed | None:
+        try:
+            footer = _footer(path)
+        except _UNREADABLE as error:
+            self.blame(path, size, error)
+            return None
+        unfit = self._unfit(path, *footer)
+        if unfit is not None:
+            warnings.warn(f"{UNFIT}: {unfit}", Caution, stacklevel=2)
+            self.state.note_file(path, size, 0, "given up")
+            self.state.count({UNFIT: 1})
+            return None
+        try:
+            moments = self._moments(path, footer[0])
+        except _UNREADABLE as error:
+            self.blame(path, size, error)
+            return None
+        return Landed(path, size, footer[0], span(moments, limit, self.streamed.windows.length))
+
+    def _moments(self, path: str, rows: int) -> NDArray[np.int64]:
+        """When a file's rows happened."""
+        time = self.streamed.stream.time
+        if time is None:
+            return np.array([time_in(path)], np.int64)
+        parts = [np.empty(0, np.int64)]
+        with FileSystems.open(path) as stream:
+            for batch in pq.ParquetFile(stream).iter_batches(columns=[time]):
+                moments, known = times(pa.chunked_array([batch.column(0)]))
+                parts.append(moments[known][:: rows // _ENOUGH + 1])
+        return np.concatenate(parts)
+
+    def _tell(self, new: set[str], limit: int) -> None:
+        """That files are held; once."""
+        if new:
+            held = self.state.held()
+            path = max(new, key=lambda path: held[path][1])
+            wall, window = limit - self.streamed.ahead, self.streamed.windows.length
+            warnings.warn(
+                f"new files are held ({len(new)}): their rows are up to "
+                f"{lead(held[path][1], wall, window)} ahead of this machine's clock ({path}); "
+                "they are taken in when it has come there",
+                Caution,
+                stacklevel=2,
+            )
 
     def _settled(self, path: str) -> bool:
         """Whether a file was dealt with, also by a version that kept paths as they were typed."""
@@ -90,9 +157,15 @@ class Landing:
         """The folders that a relative path may have been relative to."""
         return os.curdir, self.streamed.plan.folder or os.curdir
 
-    def blame(self, path: str, size: int) -> None:
+    def blame(self, path: str, size: int, error: Exception) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""
-        before, tries, _ = self.state.file(path)
+        before, tries, state = self.state.file(path)
+        if _refused(error):  # an outage may last for longer than any number of looks
+            self.state.note_file(path, size, tries if before == size else 0, UNREACHED)
+            if state != UNREACHED:
+                line = f"cannot be read now, and is looked at again: {path}: {reason(error)}"
+                warnings.warn(line, Caution, stacklevel=2)
+            return
         # A file that grows is being written, and is given its time again.
         tries = (tries if before == size else 0) + self.counting
         gone = tries >= TRIES
@@ -156,22 +229,16 @@ class Landing:
         return None
 
 
-def _footer(path: str) -> tuple[int, pa.Schema] | None:
-    """Rows and columns of a Parquet file; None if it is none, or none yet."""
-    try:
-        with FileSystems.open(path) as stream:
-            parquet = pq.ParquetFile(stream)
-            return parquet.metadata.num_rows, parquet.schema_arrow
-    except (pa.ArrowException, OSError, BeamIOError, ValueError):
-        return None
+def _footer(path: str) -> tuple[int, pa.Schema]:
+    """Rows and columns of a Parquet file."""
+    with FileSystems.open(path) as stream:
+        parquet = pq.ParquetFile(stream)
+        return parquet.metadata.num_rows, parquet.schema_arrow
 
 
-def readable(path: str, columns: tuple[str, ...]) -> bool:
-    """Whether all of a file can be read, its columns as well as its footer."""
-    try:
-        with FileSystems.open(path) as stream:
-            for _ in pq.ParquetFile(stream).iter_batches(columns=list(columns)):
-                pass
-    except (pa.ArrowException, OSError, BeamIOError, ValueError):
-        return False
-    return True
+def _refused(error: Exception) -> bool:
+    """Whether the system has refused a file, which says nothing of what it holds.
+
+    Arrow says of damaged pages, too, that they are an OSError, and gives no number.
+    """
+    return isinstance(error, BeamIOError) or getattr(error, "errno", None) is not None

@@ -8,20 +8,33 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, reason
 from pipelines.stream.folder import locked
 
-_VERSION = 1
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE said (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER, tries INTEGER, state TEXT NOT NULL);
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, size INTEGER, tries INTEGER, state TEXT NOT NULL, due INTEGER
+);
 CREATE TABLE windows (start INTEGER PRIMARY KEY, first INTEGER NOT NULL, state TEXT NOT NULL);
 CREATE TABLE notes (kind TEXT, start INTEGER, metric TEXT, name TEXT, amount INTEGER);
 CREATE INDEX notes_of ON notes (start, kind);
 CREATE TABLE counters (name TEXT PRIMARY KEY, amount INTEGER NOT NULL);
+"""
+
+# When the last batch came was told by the wall clock alone: a reading of no boot that is known.
+_FROM_1 = """
+ALTER TABLE files ADD COLUMN due INTEGER;
+UPDATE said SET value = '[' || value || ', "", 0]' WHERE name = 'arrived';
+INSERT INTO said SELECT 'moved', value FROM said WHERE name = 'arrived';
 """
 
 
@@ -53,11 +66,38 @@ class Memory:
             self.database = sqlite3.connect(path, isolation_level=None)
             # A commit has to outlive a power cut: files that were taken in are not taken in again.
             self.database.execute("PRAGMA synchronous = FULL")
-            if not self.database.execute("PRAGMA user_version").fetchone()[0]:
+            version = self.database.execute("PRAGMA user_version").fetchone()[0]
+            if not version:
                 self._begin(plan)
             self._require_ours(plan)
+            if version == 1:
+                self._make(_FROM_1)
         except (OSError, sqlite3.Error) as error:
             raise RequestError(f"stream.state: cannot use {folder}: {reason(error)}") from None
+
+    @classmethod
+    def looked_at(cls, folder: str) -> Self:
+        """What is there, while another process may be at work in it: nothing can be changed.
+
+        Args:
+            folder: of a stream that has begun.
+
+        Raises:
+            RequestError: there is none, or it cannot be read.
+        """
+        self = cls.__new__(cls)
+        self.folder = Path(folder)
+        place = f"{(self.folder / 'stream.sqlite').absolute().as_uri()}?mode=rw"
+        try:
+            # Not read-only: what a crash has left half written is first undone, by whoever comes.
+            self.database = sqlite3.connect(place, uri=True, isolation_level=None)
+            self.database.execute("PRAGMA query_only = ON")
+            version = self.database.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.Error:
+            raise RequestError(f"stream.state: no stream has begun in {folder}") from None
+        if version != _VERSION:
+            raise RequestError(f"stream.state: {folder} is of another version; start the stream")
+        return self
 
     def close(self) -> None:
         """Let another process have it."""
@@ -109,13 +149,15 @@ class Memory:
         # Of this stream alone, so that its digests match those of no other.
         key = int(SecureRandom().words(1)[0])
         said = f"INSERT INTO said VALUES ('plan', '{plan}'), ('key', '{key}');"
-        self.database.executescript(
-            f"BEGIN; {_SCHEMA} {said} PRAGMA user_version = {_VERSION}; COMMIT;"
-        )
+        self._make(f"{_SCHEMA} {said}")
+
+    def _make(self, changes: str) -> None:
+        """Bring the tables to this version, whole or not at all."""
+        self.database.executescript(f"BEGIN; {changes} PRAGMA user_version = {_VERSION}; COMMIT;")
 
     def _require_ours(self, plan: str) -> None:
         version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        if version != _VERSION:
+        if version > _VERSION:
             raise RequestError(f"stream.state: {self.folder} was written by a newer hushbeam")
         if self.said("plan", plan) != plan:
             raise RequestError(

@@ -37,6 +37,7 @@ def run(
     drain: bool,
     every: float,
     subscription: str | None,
+    accept_clock: bool,
     beam_arguments: Sequence[str],
 ) -> int:
     """Take in what lands and release what ends, until told to stop.
@@ -47,6 +48,7 @@ def run(
         drain: so, and end every window.
         every: seconds between two looks.
         subscription: of Pub/Sub, whose messages are reports; None where files land.
+        accept_clock: whether what is held is taken in, as the operator says.
         beam_arguments: what is for Beam.
 
     Returns:
@@ -54,7 +56,7 @@ def run(
 
     Raises:
         RequestError: the plan cannot be served as a stream.
-        WithheldError: the budget is exhausted; what it does not cover waits in the state.
+        WithheldError: the budget is exhausted, or files are held when it ends; they wait.
         FailedError: Beam or the ledger failed.
     """
     if not 0 < every < 86_400:
@@ -68,19 +70,25 @@ def run(
             "a stream of their reports (--subscription) may have it, one of rows draws fresh noise"
         )
     if subscription is not None:
-        return _queue(plan, subscription, once or drain, for_beam, screen)
+        return _queue(plan, subscription, once or drain or accept_clock, for_beam, screen)
     if not runs_here(for_beam):  # here, no watermark passes over a folder that grows
-        if once or drain:
-            raise RequestError("--once and --drain are for a stream on this machine")
+        if once or drain or accept_clock:
+            raise RequestError(
+                "--once, --drain and --accept-clock are for a stream on this machine"
+            )
         return _elsewhere(_Unbounded(plan, every), for_beam, screen)
     state = State(plan.stream.state, _identity(plan))
     try:
         with _until_stopped() as stop:
+            if accept_clock:
+                state.accept()
             driver = Driver(plan, state, for_beam, screen)
             _go_on(driver, stop, once or drain, every)
             if drain and not stop.is_set():
                 driver.drain()
-        _say(state.counters(), screen)
+            _say(state.counters(), screen)
+            if not stop.is_set():
+                driver.require_all_taken_in()
     finally:
         state.close()
     return DONE
@@ -96,7 +104,9 @@ def _queue(
 ) -> int:
     """Reports from a subscription: here until told to stop, elsewhere handed over."""
     if ends:
-        raise RequestError("--once and --drain are for files: a subscription has no end")
+        raise RequestError(
+            "--once, --drain and --accept-clock are for files: a subscription has no end"
+        )
     require_subscription(subscription)
     job = FromSubscription(plan, subscription)
     if not runs_here(for_beam):

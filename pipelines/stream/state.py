@@ -7,12 +7,16 @@ users are digests under a key that is the stream's and the window's, and go with
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
 
 from pipelines.paths import flush
 from pipelines.stream import intake
+from pipelines.stream.clocks import Evidence, Reading
 from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
@@ -43,11 +47,37 @@ class State(Memory):
         ).fetchone()
         return row or (-1, 0, "new")
 
-    def note_file(self, path: str, size: int, tries: int, state: str) -> None:
-        """What was found of a file: it is "waiting" to be whole, or "given up"."""
+    def note_file(
+        self, path: str, size: int, tries: int, state: str, due: int | None = None
+    ) -> None:
+        """What was found of a file: "waiting" to be whole, "out of reach", "held", "given up"."""
         with self.change() as database:
-            row = (path, size, tries, state)
-            database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", row)
+            row = (path, size, tries, state, due)
+            database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", row)
+
+    def files(self, state: str) -> dict[str, int]:
+        """Files in one such state: path -> how often they were tried."""
+        rows = self.database.execute("SELECT path, tries FROM files WHERE state = ?", (state,))
+        return dict(rows.fetchall())
+
+    def held(self) -> dict[str, tuple[int, int]]:
+        """Files whose rows are ahead: path -> size, and the moment for which they wait."""
+        rows = self.database.execute("SELECT path, size, due FROM files WHERE state = 'held'")
+        return {path: (size, due) for path, size, due in rows}
+
+    def forget(self, paths: Collection[str]) -> None:
+        """Files that wait no more: somebody has moved them away."""
+        with self.change() as database:
+            gone = [(path,) for path in paths]
+            database.executemany("DELETE FROM files WHERE path = ?", gone)
+
+    def accept(self) -> None:
+        """The operator knows better: what is held is taken in, and what files say is the time."""
+        evidence = self.evidence
+        with self.change() as database:
+            database.execute("UPDATE files SET state = 'accepted' WHERE state = 'held'")
+            if evidence.reached is not None:
+                self.say("reached", str(max(evidence.reached, *evidence.recent)))
 
     # ---- batches
 
@@ -60,7 +90,12 @@ class State(Memory):
         return str(folder)
 
     def commit(
-        self, folder: str, files: Mapping[str, int], counted: Mapping[str, int], moment: int
+        self,
+        folder: str,
+        files: Mapping[str, int],
+        counted: Mapping[str, int],
+        evidence: Evidence,
+        read: Reading,
     ) -> None:
         """Take a batch over whole: from now on it counts.
 
@@ -68,7 +103,8 @@ class State(Memory):
             folder: of the batch.
             files: path -> size, of what it was made of.
             counted: by name, what was dropped and why.
-            moment: when it was read, in microseconds.
+            evidence: how far time has come with it.
+            read: when.
         """
         notes = joined(folder, intake.manifest(folder))
         number = int(self.said("batches", "0")) + 1
@@ -79,33 +115,49 @@ class State(Memory):
         os.rename(folder, self.folder / name)
         flush(str(self.folder))
         mine = kept(notes, name)
-        reached = max((n.amount for n in notes if n.kind == intake.REACHED), default=None)
+        moved = evidence.reached != self.evidence.reached
         with self.change() as database:
             self.say("batches", str(number))
-            self.say("arrived", str(moment))
-            if reached is not None:
-                # Time does not go back when a batch of old files comes in.
-                self.say("reached", str(max(reached, self.reached or reached)))
+            self.say("arrived", json.dumps(read))
+            if moved:
+                self.say("reached", str(evidence.reached))
+                self.say("moved", json.dumps(read))
+            self.say("recent", json.dumps(evidence.recent))
             for start in {note.start for note in mine}:
                 row = (start, start, "open")
                 database.execute("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", row)
             database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", mine)
-            done = [(path, size, 0, "done") for path, size in files.items()]
-            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", done)
+            done = [(path, size, 0, "done", None) for path, size in files.items()]
+            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", done)
             self.add(counted)
         self._compact({note.start for note in mine}, number)
 
     @property
-    def reached(self) -> int | None:
-        """What nearly all rows of some table had happened by, in microseconds."""
+    def evidence(self) -> Evidence:
+        """How far time has come."""
         said = self.said("reached", "")
-        return int(said) if said else None
+        recent = json.loads(self.said("recent", "[]"))
+        return Evidence(int(said) if said else None, tuple(recent))
 
     @property
-    def arrived(self) -> int | None:
-        """When the last batch was read, in microseconds."""
-        said = self.said("arrived", "")
-        return int(said) if said else None
+    def arrived(self) -> Reading | None:
+        """When the last batch was read."""
+        return self._reading("arrived")
+
+    @property
+    def moved(self) -> Reading | None:
+        """When time last went on."""
+        return self._reading("moved")
+
+    def begin_anew(self, read: Reading) -> None:
+        """Count from now on: nothing says how long it has been since the last batch."""
+        with self.change():
+            self.say("arrived", json.dumps(read))
+            self.say("moved", json.dumps(read))
+
+    def _reading(self, name: str) -> Reading | None:
+        said = json.loads(self.said(name, "null"))
+        return None if said is None else Reading(*said)
 
     # ---- windows
 
@@ -128,10 +180,24 @@ class State(Memory):
         )
         return rows.fetchall()
 
-    def latest(self) -> int | None:
-        """The start of the last window that is open."""
-        row = self.database.execute("SELECT max(start) FROM windows WHERE state = 'open'")
-        return row.fetchone()[0]
+    def explain(self, start: int, why: str) -> None:
+        """Why a window that has ended is not released."""
+        # A full disk must not hide the reason from who is told it next.
+        with contextlib.suppress(sqlite3.Error), self.change():
+            self.say("why", json.dumps([start, why]))
+
+    def open(self) -> dict[int, str]:
+        """Windows that wait for their end or their release: start -> why, if that was said."""
+        rows = self.database.execute(
+            "SELECT start FROM windows WHERE state = 'open' ORDER BY start"
+        )
+        explained, why = json.loads(self.said("why", "[null, null]"))
+        return {start: why if start == explained else "" for (start,) in rows}
+
+    def latest(self, limit: int) -> int | None:
+        """The start of the last window that is open, and begins no later than a moment."""
+        open_until = "SELECT max(start) FROM windows WHERE state = 'open' AND start <= ?"
+        return self.database.execute(open_until, (limit,)).fetchone()[0]
 
     def backlog(self, start: int) -> dict[str, Backlog]:
         """What there is of a window: metric -> messages, users and tallies."""

@@ -94,15 +94,25 @@ def streamed(plan: Plan, clients: bool = False) -> Streamed:
     Raises:
         RequestError: the plan says nothing of a stream, or a metric cannot be served as one.
     """
-    if plan.stream is None:
-        raise RequestError("the plan has no `stream:`; see docs/streams.md for what it says")
+    stream = require_stream(plan)
     if WINDOW not in plan.output:
         raise RequestError(
             f"output: each window has a release of its own: name a folder with {WINDOW}"
         )
     metrics = unread_job(plan, SEED, clients).metrics
     _require_streamable(metrics)
-    return Streamed(plan, plan.stream, metrics)
+    return Streamed(plan, stream, metrics)
+
+
+def require_stream(plan: Plan) -> Stream:
+    """How a plan is served.
+
+    Raises:
+        RequestError: it does not say.
+    """
+    if plan.stream is None:
+        raise RequestError("the plan has no `stream:`; see docs/streams.md for what it says")
+    return plan.stream
 
 
 def _require_streamable(metrics: Sequence[Metric]) -> None:

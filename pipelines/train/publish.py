@@ -5,12 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
 from pipelines import release
 from pipelines.inputs import Telemetry
+from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import bucket_count, columns_of, fresh_digest
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
@@ -31,7 +33,7 @@ from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest
-from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
+from transforms.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.shuffle import Batches
 from transforms.split_groups import rows_of
 from transforms.telemetry import ReadTelemetry
@@ -73,11 +75,13 @@ class PublishModel(beam.PTransform):
 
     Attributes:
         job: the request, held against its input.
-        release_id: tells jobs apart.
+        stamp: which release it is, and who has paid for it; see `paying.Right`.
+        ledger: where its price is set aside, if it is.
     """
 
     job: TrainJob
-    release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    stamp: Mapping[str, Any] = field(default_factory=lambda: {"release_id": uuid.uuid4().hex})
+    ledger: str | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         job = self.job
@@ -91,7 +95,7 @@ class PublishModel(beam.PTransform):
         else:
             run = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
         flow = summed(entering(read.blocks), *read.flow, *run.flow)
-        step = ReleaseDoFn(job, self.release_id)
+        step = ReleaseDoFn(job, self.stamp, self.ledger)
         return run.trained | "Release" >> beam.ParDo(step, AsDict(read.tallies), AsDict(flow))
 
 
@@ -102,17 +106,19 @@ class ReleaseDoFn(beam.DoFn):
     quote the data.
     """
 
-    def __init__(self, job: TrainJob, release_id: str) -> None:
-        self._job, self._release_id = job, release_id
+    def __init__(self, job: TrainJob, stamp: Mapping[str, Any], ledger: str | None) -> None:
+        self._job, self._stamp, self._ledger = job, stamp, ledger
 
     def process(self, trained: Trained | None, tallies: Mapping[str, int], flow: Flow) -> None:
         if tallies.get(ROWS, 0) != self._job.telemetry.rows:
             tally(CHANGED, 1)
         elif trained is None:
             tally(WITHHELD, 1)
+        elif not is_held(self._ledger, self._stamp):
+            tally(SETTLED, 1)
         else:
             self._require_whole(trained, tallies, flow)
-            files, statement = content(self._job, trained, tallies, self._release_id)
+            files, statement = content(self._job, trained, tallies, self._stamp)
             release.publish(self._job.options.output, files, statement)
 
     def _require_whole(self, trained: Trained, tallies: Mapping[str, int], flow: Flow) -> None:

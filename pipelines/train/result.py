@@ -67,11 +67,11 @@ class Flowing(NamedTuple):
 
 
 def content(
-    job: TrainJob, trained: Trained, tallies: Mapping[str, int], release_id: str
+    job: TrainJob, trained: Trained, tallies: Mapping[str, int], stamp: Mapping[str, Any]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The files of a release by name, and its statement."""
     made_with = versions() | {"scikit-learn": version("scikit-learn")}
-    statement = train_statement(job, trained, tallies, release_id, made_with)
+    statement = train_statement(job, trained, tallies, stamp, made_with)
     schema, objective, weights = job.schema, job.objective, trained.weights
     layers = [np.asarray(matrix, np.float64) for matrix in objective.matrices(weights, np.empty(0))]
     files = {
@@ -87,7 +87,7 @@ def train_statement(
     job: TrainJob,
     trained: Trained,
     tallies: Mapping[str, int],
-    release_id: str,
+    stamp: Mapping[str, Any],
     made_with: Mapping[str, str],
 ) -> dict[str, Any]:
     """The request, what was done, and what it guarantees."""
@@ -95,7 +95,7 @@ def train_statement(
     return {
         "statement_version": 1,
         "release": "model",
-        "release_id": release_id,
+        **stamp,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "in_words": _in_words(job, trained),
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},

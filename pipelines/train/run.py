@@ -13,7 +13,7 @@ from pipelines import release
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.paying import Payment, Price, paid
-from pipelines.publishing import carry_out, conclude
+from pipelines.publishing import carry_out, conclude, say_where
 from pipelines.run import beam_options
 from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
@@ -44,8 +44,11 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     files = digests(job.telemetry.files)
     price = Price("train", job.guarantees[0], None, options.output, files)
     with paid(payment, lambda: price) as right:
-        published = carry_out(job, PublishModel(job, right.release_id), for_beam, screen)
-        right.settle(published, options.output)
+        if right.published:
+            say_where(right.output, screen)
+            return DONE
+        published = carry_out(job, PublishModel(job, right.stamp, right.ledger), for_beam, screen)
+        right.conclude(published)
     if published:
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))
         conclude(job, screen)

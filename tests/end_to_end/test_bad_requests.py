@@ -191,9 +191,10 @@ def test_refuses_what_is_not_parquet(refuse, workspace, log) -> None:
     (workspace / "folder.parquet").mkdir()
     for name, content in contents.items():
         (workspace / name).write_bytes(content)
-    for name in (*contents, "folder.parquet"):
-        refuse(f"{name} is not a readable Parquet file", input=name)
-        refuse(f"{name} is not a readable Parquet file", input=[log, name])
+    said = {name: f"{name} is not a readable Parquet file" for name in contents}
+    for name, text in {**said, "folder.parquet": "folder.parquet: Is a directory"}.items():
+        refuse(text, input=name)
+        refuse(text, input=[log, name])
 
 
 def test_refuses_a_log_without_rows(refuse, workspace) -> None:

@@ -15,6 +15,7 @@ import pytest
 from mechanisms.catalog import build
 from pipelines import inputs
 from tests.fakes import canaries
+from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS, until
 
 pytestmark = pytest.mark.verify
@@ -123,8 +124,8 @@ def test_files_that_change_while_they_are_read_are_named_as_the_reason(
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert outcome.err == (
-        "hushbeam: the files changed while they were read: 2,000 rows came, and their footers "
-        "had told of 2,001; run again when they are at rest\n"
+        "hushbeam: the files changed while they were read: they hold 2,000 rows, and held 2,001 "
+        "before; run again when they are at rest\n"
     )
     assert not (workspace / "out").exists()
 
@@ -200,3 +201,65 @@ def test_a_killed_job_leaves_no_release(
     # The same request then publishes where the dead one would have.
     assert run(words).code == 0
     assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4
+
+
+# In a worker alone, which says so in its environment: it reaches the page, and stops for good.
+STALLED_WORKER = """
+import os
+if "WORKER_ID" in os.environ:
+    import pathlib, threading
+    from pipelines.metrics.histogram import view
+
+    def stall(*_):
+        pathlib.Path("reached").write_text(str(os.getpid()))
+        threading.Event().wait()
+
+    view.page = stall
+    (pathlib.Path("workers") / str(os.getpid())).touch()
+"""
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+def test_a_worker_that_is_killed_ends_the_job(busy: bool, run, log, domain, workspace) -> None:
+    (workspace / "workers").mkdir()
+    (workspace / "site").mkdir()
+    (workspace / "site" / "sitecustomize.py").write_text(STALLED_WORKER)
+    words = [*request(log, domain), "--ledger=ledger.db", "--population=all"]
+    begun("ledger.db", "all")
+    mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *words, *mode],
+        cwd=workspace,
+        env=os.environ | {"PYTHONPATH": f"{workspace / 'site'}:{ROOT}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    workers = workspace / "workers"
+    try:
+        until(lambda: (workspace / "reached").exists() and len(list(workers.iterdir())) == 2, job)
+        until((workspace / "reached").read_text, job)
+        stalled = int((workspace / "reached").read_text())
+        everyone = {int(path.name) for path in workers.iterdir()}
+        os.kill(stalled if busy else min(everyone - {stalled}), signal.SIGKILL)
+        said = job.communicate(timeout=60)[1]
+    finally:
+        job.kill()
+    assert job.returncode == 3
+    assert [line for line in said.splitlines() if "warning" not in line] == [
+        "hushbeam: a worker process died, perhaps for want of memory, and the job with it; see "
+        "what stands in the output folder, and run it again, with fewer --direct_num_workers if "
+        "memory is short"
+    ]
+    assert not any(map(_lives, everyone))  # who outlived its job could still publish
+    assert not list(workspace.glob("*out*"))
+    assert "returned" in run(["ledger", "show", "--ledger=ledger.db"]).out
+    assert run(words).code == 0
+
+
+def _lives(process: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -197,11 +197,11 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)
     (content,) = told
     for _ in range(2):
-        PublishDoFn(str(tmp_path / "out"), "a" * 32).process(content)
+        PublishDoFn(str(tmp_path / "out"), {"release_id": "a" * 32}).process(content)
     written = json.loads((tmp_path / "out" / "statement.json").read_text())
     assert (written["release_id"], written["invalid_reports"]) == ("a" * 32, 3)
     with pytest.raises(Exception, match="already holds a release"):
-        PublishDoFn(str(tmp_path / "out"), "b" * 32).process(content)
+        PublishDoFn(str(tmp_path / "out"), {"release_id": "b" * 32}).process(content)
     (again,) = job.tables(Averaged(counted, chosen)).values()
     assert again == pq.ParquetFile(tmp_path / "out" / "mean.parquet").read()
 

@@ -26,6 +26,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
 from tests.fakes import canaries
+from tests.fakes.ledgers import begun_by
 from transforms import report_tables
 from transforms import reports as files_of_reports
 
@@ -304,7 +305,7 @@ def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
 def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
     """The same reports in another shuffle, and with others besides: neither ids nor names tell.
 
-    The shuffles lie in folders apart: of one beside another the shuffler would have known.
+    The shuffles lie in folders apart, of shufflers that share no memory: one would have known.
     """
     path, sent = str(small / "plan.yaml"), str(small / "sent.bin")
     of_plan = parted(small / "plan.yaml")
@@ -312,7 +313,8 @@ def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -
     more = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(6))
     Path("more.bin").write_bytes(binary.encode(more))
     for folder, files in (("a/both", [sent, "more.bin"]), ("b/more", ["more.bin"])):
-        assert run([*_shuffle(small, *files)[:-1], folder]).code == 0
+        words = [*_shuffle(small, *files)[:-1], folder, "--shuffle-memory", f"{folder}.memory"]
+        assert run(words).code == 0
     collect = ["collect", path, "--output", "out", "--input"]
     for inputs in ([str(small / "mixed"), "a/both"], ["a/both/reports*", "b/more"]):
         outcome = run([*collect, *inputs])
@@ -452,6 +454,7 @@ def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> 
 def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, domain) -> None:
     more = "ledger: ledger.sqlite\nbudget: {epsilon: 50, delta: 1.0e-5}\n"
     path = plan(workspace, log, domain, "out", more)
+    begun_by(path)
     words = ["collect", str(path), "--input", str(small / "mixed")]
     assert run(words).code == 0
     assert "released before" in run([*words, "--output", "elsewhere"]).out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pipelines.errors import FailedError
 from pipelines.ledger.ledger import Ledger
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from tests.fakes.ledgers import begun_by
 
 pytestmark = pytest.mark.verify
 
@@ -146,6 +148,8 @@ def test_a_shuffle_of_what_was_shuffled_is_refused_and_leaves_nothing(run, works
     write("sent.bin", submitted(parted))
     write("one.bin", submitted(parted, 1, 2))
     assert run(shuffled("sent.bin", into="first")).code == 0
+    # As where the first one was made by an earlier version, which remembered nothing.
+    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-memory"))
     outcome = run(shuffled("sent.bin", "one.bin", into="second"))
     assert (outcome.code, outcome.out) == (2, "")
     assert "about 100 % of these reports were shuffled into" in outcome.err
@@ -167,6 +171,7 @@ def test_what_the_collector_has_stays_paid_for(run, workspace, monkeypatch) -> N
         raise FailedError("the job ended in state FAILED")
 
     parted = plan(more=LEDGER)
+    begun_by("plan.yaml")
     write("sent.bin", submitted(parted))
     assert run(shuffled("sent.bin")).code == 0
     words = ["collect", "plan.yaml", "--input", "mixed"]
@@ -184,4 +189,4 @@ def test_what_the_collector_has_stays_paid_for(run, workspace, monkeypatch) -> N
     outcome = run(words)
     assert outcome.code == 0, outcome.err
     (entry,) = Ledger.open("ledger.sqlite").entries()
-    assert (entry.version, entry.state) == (1, "committed")
+    assert (entry.version, entry.state, entry.attempt) == (1, "committed", 2)

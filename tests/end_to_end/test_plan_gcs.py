@@ -19,9 +19,12 @@ from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.owner import ended
+from pipelines.ledger.reservation import Reservation
 from pipelines.plan.loading import load
 from tests.fakes import canaries
 from tests.fakes.cloud_storage import BUCKET, emulated
+from tests.fakes.ledgers import begun_by
 
 pytestmark = pytest.mark.verify
 
@@ -77,6 +80,7 @@ def test_input_output_and_ledger_are_objects(run: Run, log: str) -> None:
         put(f"gs://{BUCKET}/in/{file.name}", file.read_bytes())
     put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
     put(PLAN, SMALL.encode())
+    begun_by(PLAN)
     outcome = run(["run", PLAN])
     assert outcome.code == 0, outcome.said
     assert f"report: gs://{BUCKET}/out/report.html\n" in outcome.out
@@ -84,9 +88,9 @@ def test_input_output_and_ledger_are_objects(run: Run, log: str) -> None:
     assert statement["metrics"] == ["value", "real"]
     published = names("out")
     assert {"report.html", "value/histogram.parquet", "real/mean.parquet"} <= {*published}
-    (entry,) = Ledger.open(LEDGER, begin=False).entries()
+    (entry,) = Ledger.open(LEDGER).entries()
     assert (entry.state, entry.release_id) == ("committed", statement["release_id"])
-    assert statement["ledger_entry"] == entry.id
+    assert (statement["ledger"]["entry"], statement["ledger"]["attempt"]) == (entry.id, 1)
 
     again = run(["run", PLAN])
     assert again.code == 0, again.said
@@ -98,7 +102,7 @@ def test_input_output_and_ledger_are_objects(run: Run, log: str) -> None:
     more = run(["run", PLAN])
     assert more.code == 1, more.said  # it would spend far more than there is
     assert names("more") == []
-    assert [each.id for each in Ledger.open(LEDGER, begin=False).entries()] == [entry.id]
+    assert [each.id for each in Ledger.open(LEDGER).entries()] == [entry.id]
 
 
 def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
@@ -109,6 +113,7 @@ def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
     text = text.replace("output: ../flights-release", f"output: gs://{BUCKET}/out")
     text = text.replace("ledger: ../flights-ledger.sqlite", f"ledger: {LEDGER}")
     put(PLAN, text.encode())
+    begun_by(PLAN)
     outcome = run([
         "run", PLAN, "--runner=DataflowRunner", "--project=project", "--region=europe-west1",
         f"--temp_location=gs://{BUCKET}/tmp", f"--staging_location=gs://{BUCKET}/staging",
@@ -131,7 +136,7 @@ def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
         assert any(step.split("/")[1:3] == [metric, "Shuffle"] for step in steps), metric
     assert sum(step.split("/")[-1] == "Release" for step in steps) == 1
     # It may run at any time: what it will reveal is set aside until somebody settles it.
-    (entry,) = Ledger.open(LEDGER, begin=False).entries()
+    (entry,) = Ledger.open(LEDGER).entries()
     assert (entry.state, entry.handed_over) == ("reserved", True)
     assert names("out") == []
 
@@ -159,6 +164,7 @@ def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
     with pytest.raises(RequestError, match="it is a folder on this machine"):
         load(PLAN)
     put(PLAN, STREAM.replace("state: state", f"state: {Path('state').absolute()}").encode())
+    begun_by(PLAN)
     begins = datetime(2026, 11, 20, 13, tzinfo=timezone.utc)
     for k in range(3):  # the second of three objects has rows of both windows
         at = [begins + timedelta(minutes=35 * k + (i % 50)) for i in range(400)]
@@ -172,7 +178,7 @@ def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
     assert not canaries.found(outcome.said)
     said = [json.loads(content(f"gs://{BUCKET}/releases/{h}/value/statement.json")) for h in HOURS]
     assert sum(each["n"] for each in said) == 1200
-    entries = Ledger.open(LEDGER, begin=False).entries()
+    entries = Ledger.open(LEDGER).entries()
     assert [(entry.window, entry.state) for entry in entries] == [(h, "committed") for h in HOURS]
     assert [str(entry.span and entry.span.until)[11:16] for entry in entries] == ["14:00", "15:00"]
     published = names("releases")
@@ -184,7 +190,7 @@ def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
     Path("state").rename("lost")
     assert run(["stream", PLAN, "--drain"]).code == 0
     assert names("releases") == published
-    assert Ledger.open(LEDGER, begin=False).entries() == entries
+    assert Ledger.open(LEDGER).entries() == entries
 
 
 # ---- without a ledger --------------------------------------------------------------------------
@@ -249,9 +255,11 @@ def test_of_two_schedulers_one_publishes_and_the_other_says_so(
 def test_after_a_crash_the_claim_says_how_to_go_on(
     run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without a ledger nobody knows whose it is."""
     claim = Claim(f"gs://{BUCKET}/out", "0" * 32)
-    claim.take()
-    claim.take()  # the worker is tried again, and knows it for its own
+    assert claim.take({"table": b"first"}) == {"table": b"first"}
+    # The worker is tried again, and knows it for its own: it writes what was drawn first.
+    assert claim.take({"table": b"second"}) == {"table": b"first"}
     put(f"gs://{BUCKET}/out/report.html", b"half")
     outcome = run(["run", PLAN])
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
@@ -260,6 +268,45 @@ def test_after_a_crash_the_claim_says_how_to_go_on(
     assert names("out") == ["claim.json", "report.html"]
     FileSystems.delete([f"gs://{BUCKET}/out/{name}" for name in names("out")])
     assert run(["run", PLAN]).code == 0
+
+
+@pytest.mark.parametrize("written", [1, 4])  # the claim is the first object, the statement the last
+def test_with_a_ledger_a_rerun_ends_what_a_crash_has_left(
+    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """The claim holds the release: nothing is drawn, and nothing is paid, a second time."""
+    put(PLAN, SMALL.encode())
+    begun_by(PLAN)
+    left = dict[str, bytes]()
+    create = FileSystems.create
+
+    def dying(path: str, *rest: object) -> object:
+        if path.startswith(f"gs://{BUCKET}/out/") and len(names("out")) == written:
+            left.update({name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")})
+        return create(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystems, "create", dying)
+        patch.setattr(Reservation, "commit", _nothing)
+        patch.setattr(Reservation, "close", lambda self: ended(self.entry))
+        assert run(["run", PLAN]).code == 0
+    whole = {name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")}
+    FileSystems.delete([f"gs://{BUCKET}/out/{name}" for name in whole])
+    for name, data in left.items():  # as a machine that is switched off leaves it
+        put(f"gs://{BUCKET}/out/{name}", data)
+    assert "claim.json" in left
+    assert len(left) == written
+    (entry,) = Ledger.open(LEDGER).entries()
+    assert entry.state == "reserved"
+    outcome = run(["run", PLAN])
+    assert (outcome.code, "released before, and not made again" in outcome.out) == (0, True)
+    assert {name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")} == whole
+    (after,) = Ledger.open(LEDGER).entries()
+    assert (after.id, after.state, after.attempt) == (entry.id, "committed", 1)
+
+
+def _nothing(*_: object) -> None:
+    """As if the process had ended before."""
 
 
 @pytest.mark.parametrize("fault", [Unavailable, Changed])
@@ -273,12 +320,12 @@ def test_a_claim_that_arrived_although_it_seemed_to_fail_is_ours(
         raise fault
 
     monkeypatch.setattr(GoogleObject, "swap", lost)
-    Claim(f"gs://{BUCKET}/out", "mine").take()
+    assert Claim(f"gs://{BUCKET}/out", "mine").take({"table": b"mine"}) == {"table": b"mine"}
     with pytest.raises(TakenError):
-        Claim(f"gs://{BUCKET}/out", "theirs").take()
+        Claim(f"gs://{BUCKET}/out", "theirs").take({"table": b"theirs"})
     monkeypatch.setattr(GoogleObject, "fetch", _silent)
     with pytest.raises(FailedError, match=r"claim\.json could not be written within 0.1 s"):
-        Claim(f"gs://{BUCKET}/out", "mine", timeout=0.1).take()
+        Claim(f"gs://{BUCKET}/out", "mine", timeout=0.1).take({"table": b"mine"})
 
 
 def _silent(_: GoogleObject) -> None:

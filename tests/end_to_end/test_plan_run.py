@@ -13,6 +13,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import together
 from pipelines.plan import publish
 from tests.fakes import canaries
+from tests.fakes.ledgers import begun_by
 
 pytestmark = pytest.mark.verify
 
@@ -51,6 +52,7 @@ def small(log, domain, workspace):
     def small(unit: str, day: str, read: str = "") -> list[str]:
         text = SMALL.format(unit=unit, more=USERS + LEDGER, log=read or log, domain=domain)
         Path("plan.yaml").write_text(text)
+        begun_by("plan.yaml")
         return ["run", "plan.yaml", "--window", day]
 
     return small
@@ -67,6 +69,8 @@ def plan(log, domain, workspace):
             unit=unit, more=more, log=log, domain=domain, least=least, of_last=of_last
         )
         Path("plan.yaml").write_text(text)
+        if LEDGER.partition(" ")[0] in more:
+            begun_by("plan.yaml")
         return ["run", "plan.yaml", "--window", day]
 
     return plan
@@ -159,8 +163,10 @@ def test_a_budget_is_not_overspent(run, small) -> None:
     again = run(small("user", "d2"))
     assert (again.code, "released before" in again.out) == (0, True)
     assert [entry.window for entry in Ledger.open("ledger.sqlite").entries()] == ["d1", "d2"]
-    said = json.loads(Path("out/d1/statement.json").read_text())
-    assert said["ledger_entry"]
+    first, _ = Ledger.open("ledger.sqlite").entries()
+    stamp = json.loads(Path("out/d1/statement.json").read_text())["ledger"]
+    assert (stamp["entry"], stamp["attempt"]) == (first.id, 1)
+    assert stamp["changes"] == 2  # the population, and this reservation
 
 
 def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, small, log) -> None:
@@ -195,7 +201,7 @@ def test_a_window_of_which_all_is_withheld_costs_nothing(run, plan) -> None:
     outcome = run(plan("user", USERS + LEDGER.replace("2.5", "4.0"), least=5000))
     assert outcome.code == 1
     assert "hushbeam: withheld: no metric had its min_reports" in outcome.err
-    assert not Path("out").exists()
+    assert not Path("out/d1").exists()
     (entry,) = Ledger.open("ledger.sqlite").entries()
     assert entry.state == "returned"
 

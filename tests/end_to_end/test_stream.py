@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import json
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
@@ -30,11 +32,14 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from pipelines import release
-from pipelines.errors import Caution, FailedError, RequestError
+from pipelines.errors import Caution, FailedError, RequestError, WithheldError
+from pipelines.ledger.entries import Owner
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.owner import this_process
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.target import Target
 from pipelines.run import beam_options
 from pipelines.stream import driver as driving
 from pipelines.stream import landing
@@ -44,6 +49,7 @@ from pipelines.stream.reports import ServeReports
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, streamed
 from tests.fakes import canaries
+from tests.fakes.ledgers import begun_by
 from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
 from transforms.progress import WITHHELD, live
@@ -85,6 +91,8 @@ def plan(domain, workspace):
         Path("landing").mkdir(exist_ok=True)
         text = PLAN.format(unit=unit, more=more, late=late, domain=domain, model=model) + last
         Path("plan.yaml").write_text(text)
+        if "ledger:" in more:
+            begun_by("plan.yaml")
         return streamed(load("plan.yaml"))
 
     return plan
@@ -252,7 +260,6 @@ def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
     assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2026-11-20T00:00:00+00:00")
 
 
-@pytest.mark.filterwarnings("ignore:a new ledger was begun")
 def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> None:
     """Or a later plan of shorter windows would spend again on the users of the first of them."""
     asked = plan(more=f"merge_small: true\n{LEDGER}")
@@ -296,6 +303,36 @@ def test_half_a_file_is_tried_again_and_then_given_up(plan, monkeypatch) -> None
     assert n(NAMES[0]) == 1000
 
 
+def test_an_outage_of_the_storage_loses_no_file(plan, monkeypatch, run) -> None:
+    asked = plan(late=", idle: 1s")
+    land("a", rows(spread(0, 500)))
+    land("b", rows(spread(0, 100)))
+    opened, path = FileSystems.open, str(Path("landing/b.parquet").absolute())
+
+    def refused(name: str, *args, **more):
+        if name == path:
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(name, *args, **more)
+
+    with Stream(asked) as stream, monkeypatch.context() as patch:
+        patch.setattr(FileSystems, "open", refused)
+        with pytest.warns(Caution, match=r"looked at again: .*b\.parquet: Input/output"):
+            looks(stream, 2 * landing.TRIES)
+        stream.driver.clock = functools.partial(seconds, BEGIN + 200 * HOUR)
+        stream.driver.step()
+        stream.driver.drain()
+        assert released() == []  # the other's rows may be of any window
+        with pytest.raises(WithheldError, match=r"cannot be read now \(1\)"):
+            stream.driver.require_all_taken_in()
+        said = run(["stream", "status", "plan.yaml"]).out
+        assert f"waiting {path}: the system refuses to read it" in said
+    with Stream(asked) as stream:
+        stream.catch_up().driver.drain()
+        stream.driver.require_all_taken_in()
+        assert not stream.state.counters()
+    assert n(NAMES[0]) == 600
+
+
 def test_files_that_an_earlier_version_took_in_are_not_taken_in_again(plan) -> None:
     """It kept paths as they were typed, relative to wherever it was started."""
     asked = plan()
@@ -303,7 +340,7 @@ def test_files_that_an_earlier_version_took_in_are_not_taken_in_again(plan) -> N
     with Stream(asked) as stream:
         stream.state.note_file("landing/a.parquet", 1, 0, "done")
         assert not stream.driver.step()
-        assert stream.state.latest() is None
+        assert not stream.state.open()
 
 
 def test_a_user_is_not_counted_as_a_number_and_as_a_text(plan) -> None:
@@ -431,10 +468,45 @@ def test_what_the_budget_does_not_cover_waits(plan, run) -> None:
     assert released() == [*NAMES[:3]]
     text = Path("plan.yaml").read_text().replace("epsilon: 7.0", "epsilon: 12.5")
     Path("plan.yaml").write_text(text)
+    outcome = run(["stream", "plan.yaml", "--drain"])  # a plan cannot give itself more
+    assert (outcome.code, "`hushbeam ledger init --amend`" in outcome.err) == (2, True)
+    assert released() == [*NAMES[:3]]
+    assert run(["ledger", "init", "plan.yaml", "--amend"]).code == 0
     outcome = run(["stream", "plan.yaml", "--drain"])
     assert outcome.code == 0, outcome.said
     assert released() == [*NAMES]
     assert not canaries.found(outcome.said, declared=False)
+
+
+@pytest.mark.parametrize("more", ["", "merge_small: true\n"], ids=["alone", "merged"])
+@pytest.mark.parametrize("facts", [{"state": "not run"}, {"attempt": 2}], ids=str)
+def test_a_window_whose_entry_was_settled_meanwhile_waits_whole(
+    plan, run, monkeypatch, more: str, facts: dict
+) -> None:
+    """By an operator, or by a later attempt: its messages are not those of too few."""
+    plan(more=more + LEDGER)
+    land("all", rows([*spread(0, 500), *spread(1, 10)]))
+    stands = Target.stands
+
+    def overtaken(self: Target) -> bool:
+        ledger = Ledger.open("ledger.sqlite")
+        ledger.change(ledger.entries()[0].id, lambda _: facts)
+        return stands(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Target, "stands", overtaken)
+        outcome = run(["stream", "plan.yaml", "--once"])
+    assert (outcome.code, outcome.err.count("\n")) == (3, 1), outcome.said
+    assert "was settled by an operator" in outcome.err
+    assert released() == []
+    ledger = Ledger.open("ledger.sqlite")
+    if "attempt" in facts:  # and what overtook it was killed
+        gone = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
+        ledger.change(ledger.entries()[0].id, lambda _: {"owner": gone})
+    outcome = run(["stream", "plan.yaml", "--once"])
+    assert outcome.code == 0, outcome.said
+    assert (released(), n(NAMES[0])) == ([NAMES[0]], 500)
+    assert sum(entry.counted for entry in Ledger.open("ledger.sqlite").entries()) == 1
 
 
 def test_two_streams_do_not_share_a_state(plan, run) -> None:
@@ -634,13 +706,12 @@ def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     plan, run, monkeypatch, calls, error, code
 ) -> None:
     plan("user per window", USERS + LEDGER)
-    land("all", rows([*spread(0, 450), *spread(1, 450), *spread(2, 1)]))
+    land("all", rows([*spread(0, 450), *spread(1, 450), *spread(2, 50)]))
     with monkeypatch.context() as patch:
         failing(patch, calls, error)
         outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == code, outcome.said
-    told = [line for line in outcome.err.splitlines() if "warning: a new ledger" not in line]
-    assert told == [f"hushbeam: {error}"]
+    assert outcome.err == f"hushbeam: {error}\n"
     assert released() == ([NAMES[0]] if calls == [2] else [])
     before = [path.read_bytes() for path in Path("out").glob("*/statement.json")]
     outcome = run(["stream", "plan.yaml", "--once"])

@@ -17,6 +17,7 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.sqlite_store import SqliteStore
+from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS
 
 RIVALS = 16
@@ -38,9 +39,9 @@ def request(window: str, output: str, epsilon: float = 0.1, **changes: Any) -> S
 
 def leave_one_share(path: str, folder: str) -> None:
     """Spend all of a new ledger's budget but one share."""
-    ledger = Ledger.open(path)
+    ledger = begun(path, witness=f"{folder}.witness")
     with ledger.spend(request("until now", f"{folder}/until-now", 0.9)) as reservation:
-        reservation.commit(f"{folder}/until-now", reservation.release_id)
+        reservation.commit()
 
 
 @contextmanager
@@ -63,12 +64,12 @@ def _enter(barrier: Any, server: str | None) -> None:
 def compete(task: tuple[str, str, int]) -> bool:
     """Try to spend the last share when all others do; whether it was had."""
     path, folder, number = task
-    ledger = Ledger.open(path, begin=False)
+    ledger = Ledger.open(path)
     output = f"{folder}/{number}"
     _barrier.wait(HANGS)
     try:
         with ledger.spend(request(f"window {number}", output)) as reservation:
-            reservation.commit(output, reservation.release_id)
+            reservation.commit()
     except WithheldError:
         return False
     return True
@@ -78,7 +79,7 @@ def one_round(pool: Any, path: str, folder: str) -> tuple[int, float]:
     """(how many rivals had the last share, how much is counted as spent after)."""
     leave_one_share(path, folder)
     won = pool.map(compete, [(path, folder, k) for k in range(RIVALS)], chunksize=1)
-    counted = [entry for entry in Ledger.open(path, begin=False).entries() if entry.counted]
+    counted = [entry for entry in Ledger.open(path).entries() if entry.counted]
     return sum(won), sum(loss.epsilon for entry in counted for loss in entry.losses)
 
 
@@ -87,7 +88,7 @@ def publish_windows(
     first: int = 0,
 ) -> None:  # fmt: skip
     """Release window after window; with a step, die at the given call of it."""
-    ledger = Ledger.open(path)
+    ledger = begun(path)
     if step:
         _die_at(step, before, call)
     for number in range(first, windows):
@@ -95,10 +96,9 @@ def publish_windows(
         asked = request(f"window {number}", output, epsilon=1e-3)
         with ledger.spend(asked) as reservation:
             if not reservation.published:
-                reservation.require_held()
-                statement = {"release_id": reservation.release_id}
+                statement = reservation.stamp
                 release.publish(output, {"table": bytes(10_000)}, statement)
-                reservation.commit(output, reservation.release_id)
+                reservation.commit()
 
 
 STEPS: dict[str, tuple[Any, str]] = {

@@ -78,7 +78,8 @@ class MemoryFileSystem(FileSystem):
 
     def delete(self, paths: list[str]) -> None:
         for path in paths:
-            del self.objects[path]
+            if self.objects.pop(path, None) is None:
+                raise BeamIOError(f"there is no {path}")
 
 
 class _Object(io.BytesIO):

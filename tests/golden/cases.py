@@ -188,6 +188,7 @@ CASES: tuple[Case, ...] = (
         f"--epochs 2 {_VALIDATE}",)),
     Case("plan-ledger", (
         "check plan.yaml --window 2024-05-01 --json",
+        "ledger init plan.yaml",
         "run plan.yaml --window 2024-05-01",
         "ledger show --ledger ledger.sqlite --json",
         ), {"plan.yaml": _LEDGER_PLAN}),
@@ -204,6 +205,7 @@ CASES: tuple[Case, ...] = (
         "--output sent.parquet",
         ), {"plan.yaml": _USER_PLAN}),
     Case("stream", (
+        "ledger init plan.yaml",
         "stream plan.yaml --drain",
         "ledger show --ledger ledger.sqlite --json",
         ), {"plan.yaml": _STREAM_PLAN}),

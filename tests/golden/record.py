@@ -29,8 +29,8 @@ VARIES = "(varies)"
 # Ids, times, versions and paths of statements, shuffled batches and ledgers: that they are there
 # is pinned, what they say is not.
 _VARYING = frozenset({
-    "release_id", "shuffle_id", "created", "versions", "ledger_entry", "id", "owner", "reserved_at",
-    "changed_at", "operations", "output", "files",
+    "release_id", "shuffle_id", "created", "versions", "id", "head", "entry", "owner",
+    "reserved_at", "changed_at", "operations", "output", "files",
 })  # fmt: skip
 _SEALS = frozenset({"key_id", "sealed"})  # columns, of keys that stay random
 _STATEMENTS = frozenset({"statement.json", "shuffle.json", "model.json"})

@@ -14,7 +14,9 @@ from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import BucketStore, Changed, Unavailable
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.store import Written
 from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
 
 
 @dataclass
@@ -58,9 +60,12 @@ class MemoryObject:
 
 def opened(target: MemoryObject, seconds: float = 5.0) -> Ledger:
     backoff = Backoff(SecureRandom(), seconds, sleep=lambda _: None)
-    store = BucketStore(target, backoff)
-    store.begin()
-    return Ledger(store, SecureRandom(), backoff)
+    return Ledger(BucketStore(target, backoff), SecureRandom(), backoff)
+
+
+def first(target: MemoryObject, folder: Path, seconds: float = 5.0) -> Ledger:
+    """The same, begun."""
+    return begun(target.name, ledger=opened(target, seconds), witness=folder / "witness.json")
 
 
 @pytest.mark.parametrize(
@@ -72,12 +77,12 @@ def opened(target: MemoryObject, seconds: float = 5.0) -> Ledger:
 )  # fmt: skip
 def test_every_change_is_made_once(tmp_path: Path, faults: list[str]) -> None:
     target = MemoryObject()
-    ledger, output = opened(target), str(tmp_path / "out")
+    ledger, output = first(target, tmp_path), str(tmp_path / "out")
     target.faults.extend(faults)
     with ledger.spend(request("monday", output)) as reservation:
         assert [entry.state for entry in ledger.entries()] == ["reserved"]
         target.faults.extend(faults)
-        reservation.commit(output, reservation.release_id)
+        reservation.commit()
     (entry,) = ledger.entries()
     assert entry.state == "committed"
     assert len(entry.operations) == 2
@@ -85,21 +90,21 @@ def test_every_change_is_made_once(tmp_path: Path, faults: list[str]) -> None:
 
 def test_a_write_that_was_lost_and_overtaken_is_recognised(tmp_path: Path) -> None:
     target = MemoryObject()
-    ledger = opened(target)
+    ledger = first(target, tmp_path)
     with ledger.spend(request("monday", str(tmp_path / "a"))) as reservation:
-        entry, revision = reservation.entry, target.generation
+        entry, before = reservation.entry, ledger.read()
         changed = entry.model_copy(update={"operations": (*entry.operations, "mine")})
-        assert ledger.store.write(changed, revision)
+        assert ledger.write(changed, before)
         # A settlement by somebody else, on top of ours.
         ledger.change(entry.id, lambda _: {"state": "spent"})
-        assert ledger.store.write(changed, revision)
+        assert ledger.write(changed, before)
         assert ledger.entries()[0].state == "spent"
 
 
 @pytest.mark.parametrize("fault", ["refuse", "lost for good"])
 def test_a_bucket_that_stays_silent_is_given_up(tmp_path: Path, fault: str) -> None:
     target = MemoryObject()
-    ledger = opened(target, seconds=0.2)
+    ledger = first(target, tmp_path, seconds=0.2)
     target.faults.extend([fault] * 1_000_000)
     with (
         pytest.raises(FailedError, match=r"did not answer within 0.2 s"),
@@ -114,9 +119,9 @@ def test_a_bucket_that_stays_silent_is_given_up(tmp_path: Path, fault: str) -> N
 
 def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
     target = MemoryObject()
-    ledger = opened(target)
+    ledger = first(target, tmp_path)
     with ledger.spend(request("before", str(tmp_path / "before"), 0.9)) as reservation:
-        reservation.commit("before", reservation.release_id)
+        reservation.commit()
     won: list[int] = []
     barrier = threading.Barrier(16)
 
@@ -126,7 +131,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         barrier.wait(30)
         try:
             with mine.spend(request(f"window {number}", output)) as reservation:
-                reservation.commit(output, reservation.release_id)
+                reservation.commit()
                 won.append(number)
         except WithheldError:
             pass
@@ -146,11 +151,15 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         (b"", "damaged"),
         (b"{}", "damaged"),
         (b'{"format": "hushbeam ledger", "version": 1, "count": 2, "entries": [', "damaged"),
-        (b'{"format": "hushbeam ledger", "version": 1, "count": 1, "entries": []}', "damaged"),
+        (b'{"format": "hushbeam ledger", "version": 6, "count": 1, "entries": []}', "not as they"),
         (b'{"format": "notes", "version": 9, "count": 0, "entries": []}', "damaged"),
         (
-            b'{"format": "hushbeam ledger", "version": 1, "count": 1, "entries": [{"id": 5}]}',
-            "an entry's id",
+            b'{"format": "hushbeam ledger", "version": 5, "count": 1, "entries": [{"id": 5}]}',
+            "ledger adopt",
+        ),
+        (
+            b'{"format": "hushbeam ledger", "version": 6, "links": [["a", "b"]], "records": []}',
+            "not as they were written",
         ),
         (
             b'{"format": "hushbeam ledger", "version": 99, "count": 0, "entries": 5}',
@@ -169,8 +178,9 @@ def test_a_missing_object_is_no_empty_ledger() -> None:
     store = BucketStore(MemoryObject(), Backoff(SecureRandom()))
     with pytest.raises(RequestError, match=r"there is no gs://bucket/ledger.json"):
         store.read()
-    assert store.begin()
-    assert not store.begin()
+    whole = Written('{"id": "0123456789abcdef", "begun_at": "", "witness": "", "key": ""}', "head")
+    assert store.begin(whole)
+    assert not store.begin(whole)
     assert store.read().entries == ()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -20,9 +20,8 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
 def path(workspace: Path) -> str:
     """Two days committed, one lost; and another collection, by the window."""
     path = "ledger.sqlite"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ledger = Ledger.open(path)
+    begun(path, "crashes", scope="user per window")
+    ledger = begun(path)
     losses = (Guarantee("shuffle", 0.1, 1e-8, "user", "enumeration"),)
     for day in ("monday", "tuesday", "wednesday"):
         asked = request(day, str(workspace / "out" / day), budget=BUDGET, losses=losses)
@@ -30,18 +29,19 @@ def path(workspace: Path) -> str:
             if day == "wednesday":
                 reservation.hand_over()
             else:
-                reservation.commit(asked.output, reservation.release_id)
+                reservation.commit()
     for day in ("monday", "tuesday"):
         asked = request(
             day, f"out/{day}-crashes", 0.9, collection="crashes", scope="user per window"
         )
         with ledger.spend(asked) as reservation:
-            reservation.commit(asked.output, reservation.release_id)
+            reservation.commit()
     return path
 
 
-def lost(path: str) -> str:
-    (found,) = [entry.id for entry in Ledger.open(path).entries() if entry.state == "reserved"]
+def lost(path: str, seen: bool = True) -> str:
+    ledger = Ledger.open(path) if seen else Ledger.at(path)
+    (found,) = [entry.id for entry in ledger.entries() if entry.state == "reserved"]
     return found
 
 
@@ -106,7 +106,7 @@ def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, pat
     ("words", "said"),
     [
         (["show"], "--ledger"),
-        (["show", "--ledger", "absent.sqlite"], "No such file"),
+        (["show", "--ledger", "absent.sqlite"], "there is no absent.sqlite"),
         (["show", "--ledger", "ftp://host/ledger"], "name a local file or gs://"),
         (["show", "--ledger", "gs://bucket"], "names no object|google-cloud-storage"),
         (
@@ -117,20 +117,143 @@ def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, pat
         (["settle", "zzzz", "--spent", "--ledger", "ledger.sqlite"], "no entries of"),
         (["settle", "x", "--spent", "--not-run", "--ledger", "ledger.sqlite"], "not allowed with"),
         (["show", "--ledger", "ledger.sqlite", "more"], "unknown: more"),
-        ([], "show.explain.settle"),
+        ([], "init.show.explain"),
     ],
 )
 def test_wrong_requests_are_told_in_a_line(run, path: str, words: list[str], said: str) -> None:
     outcome = run(["ledger", *words])
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
-    assert any(part in outcome.err for part in said.split("|")) or said == "show.explain.settle"
+    assert any(part in outcome.err for part in said.split("|")) or said == "init.show.explain"
     assert not Path("absent.sqlite").exists()
 
 
 def test_a_ledger_with_nothing_in_it_is_shown(run, workspace: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        Ledger.open("new.sqlite")
+    begun("new.sqlite")
     assert run(["ledger", "show", "--ledger", "new.sqlite"]).code == 0
     assert json.loads(run(["ledger", "explain", "--json", "--ledger", "new.sqlite"]).out) == []
+
+
+PLAN = """\
+collection: trips
+version: 1
+unit: user per window
+user_column: user
+input: log/{window}.parquet
+output: out/{window}
+ledger: kept/l.sqlite
+budget: {epsilon: 2, delta: 1.0e-6}
+epsilon: 1
+delta: 1.0e-8
+min_reports: 100
+metrics: [{name: city, kind: histogram, column: city, domain: 0..3}]
+"""
+
+
+def test_init_of_a_plan_says_all_of_it(run, workspace: Path) -> None:
+    Path("plan.yaml").write_text(PLAN)
+    Path("kept").mkdir()
+    assert "there is no ledger" in run(["check", "plan.yaml"]).out
+    first = run(["ledger", "init", "plan.yaml"])
+    assert (first.code, first.err) == (0, "")
+    assert "population 'trips' has epsilon 2, delta 1e-06" in first.out
+    seen = json.loads(Path("out/l.witness.json").read_text())  # beside the releases
+    assert seen["changes"] == 1
+    again = run(["ledger", "init", "plan.yaml", "--json"])
+    assert "as before" in json.loads(again.out)["done"]
+    assert json.loads(Path("out/l.witness.json").read_text()) == seen
+    Path("plan.yaml").write_text(PLAN.replace("epsilon: 2", "epsilon: 3"))
+    refused = run(["ledger", "init", "plan.yaml"])
+    assert (refused.code, "--amend gives it another budget" in refused.err) == (2, True)
+    assert run(["ledger", "init", "plan.yaml", "--amend"]).code == 0
+    assert "there is no ledger" not in run(["check", "plan.yaml"]).out
+    checked = run(["ledger", "check", "--ledger", "kept/l.sqlite", "--releases", "out/*"])
+    assert "2 changes, 0 entries; its witness" in checked.out
+    assert "and 0 releases agree with it" in checked.out
+
+
+def test_a_ledger_without_a_plan_keeps_its_witness_in_the_state_folder(
+    run, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(workspace / "state"))
+    words = ["ledger", "init", "--ledger", "l.sqlite", "--population", "riders", "--budget", "2.5"]
+    first = run(words)
+    assert (first.code, "made" in first.err, "ledger-key" in first.err) == (0, True, True)
+    assert (workspace / "state/hushbeam/ledger-key").stat().st_mode & 0o077 == 0
+    (witness,) = (workspace / "state/hushbeam/witnesses").iterdir()
+    assert witness.name.startswith("l.sqlite-")
+    assert "epsilon 2.5, delta 1e-06" in run(words).out
+    assert len([*(workspace / "state/hushbeam/witnesses").iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["init"], "--ledger is missing: name a PLAN, or"),
+        (["init", "--ledger", "l", "--population", "a"], "--budget is missing"),
+        (
+            ["init", "--ledger", "l", "--population", "a", "--budget", "much"],
+            "is no EPSILON",
+        ),
+        (["init", "--ledger", "l", "--population", "a", "--budget", "0"], "is no EPSILON"),
+        (
+            ["init", "--ledger", "gs://b/l", "--population", "a", "--budget", "1"],
+            "--witness is",
+        ),
+        (["init", "plan.yaml", "--budget", "1"], "--budget: the plan says it"),
+        (["init", "bare.yaml"], "has no ledger: add `ledger` and `budget` to it"),
+        (["init", "absent.yaml"], "absent.yaml"),
+        (["adopt", "--ledger", "absent"], "there is no absent"),
+        (["archive", "ffff", "--ledger", "absent"], "there is no absent"),
+        (["check", "--ledger", "absent"], "there is no absent"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_leaves_nothing(
+    run, workspace: Path, words: list[str], said: str
+) -> None:
+    Path("plan.yaml").write_text(PLAN)
+    bare = [line for line in PLAN.splitlines() if not line.startswith(("ledger", "budget"))]
+    Path("bare.yaml").write_text("\n".join(bare))
+    outcome = run(["ledger", *words])
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert said in outcome.err
+    assert sorted(path.name for path in workspace.iterdir()) == ["bare.yaml", "plan.yaml", "tmp"]
+
+
+def test_a_ledger_is_adopted_and_releases_are_archived(run, path: str) -> None:
+    sound = run(["ledger", "adopt", "--ledger", path])
+    assert (sound.code, "is sound: there is nothing to adopt" in sound.err) == (2, True)
+    Path(f"{path}.witness").unlink()
+    gone = run(["ledger", "archive", "ffff", "--ledger", path])
+    assert (gone.code, "the witness of ledger.sqlite is not there" in gone.err) == (2, True)
+    asked = run(["ledger", "adopt", "--ledger", path, "--witness", "new.json"])
+    assert (asked.code, "--lost is missing" in asked.err) == (2, True)
+    done = run(["ledger", "adopt", "--ledger", path, "--witness", "new.json", "--lost", "0.25"])
+    assert (done.code, "adopted ledger.sqlite: 5 entries, 2 populations" in done.out) == (0, True)
+    entries = json.loads(run(["ledger", "show", "--json", "--ledger", path]).out)
+    lost = [entry for entry in entries if entry["window"] == "lost"]
+    assert sorted(entry["population"] for entry in lost) == ["crashes", "trips"]
+    assert {entry["losses"][0]["epsilon"] for entry in lost} == {0.25}
+    ids = [entry["id"] for entry in entries if entry["state"] == "committed"][:2]
+    archived = run(["ledger", "archive", *ids, "--ledger", path])
+    assert archived.out == "".join(f"entry {id} is now: archived\n" for id in ids)
+    assert run(["ledger", "archive", lost[0]["id"], "--ledger", path]).code == 2
+
+
+def test_a_ledger_that_may_be_old_is_shown_all_the_same(run, path: str) -> None:
+    Path(f"{path}.witness").unlink()
+    for words in (["show"], ["explain"]):
+        outcome = run(["ledger", *words, "--ledger", path])
+        assert (outcome.code, outcome.err.count("is not there")) == (0, 1)
+        assert "trips" in outcome.out
+    assert run(["ledger", "settle", lost(path, seen=False), "--spent", "--ledger", path]).code == 2
+
+
+def test_what_was_lost_has_the_delta_that_was_typed(run, path: str, workspace: Path) -> None:
+    """And its witness is the same file wherever the next command is typed."""
+    Path(f"{path}.witness").unlink()
+    adopted = ["ledger", "adopt", "--ledger", path, "--witness", "new.json", "--lost", "0.2"]
+    assert run(adopted).code == 0
+    entries = Ledger.open(path).entries()
+    assert {e.losses[0].delta for e in entries if e.window == "lost"} == {0.0}
+    assert Ledger.at(path).read().beginning.witness == str(workspace / "new.json")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines import release
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
@@ -15,6 +16,7 @@ from pipelines.ledger.ledger import Ledger
 from tests.fakes import ledger_rivals
 from tests.fakes.bucket_server import Bucket, serving
 from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
@@ -30,6 +32,12 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 
 @pytest.fixture
+def ledger(bucket: Bucket, tmp_path: Path) -> Ledger:
+    """In the bucket, begun while it is well."""
+    return begun(PATH, witness=tmp_path / "witness.json")
+
+
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request to the bucket may take a fifth of a second, and is repeated else."""
     honest = GoogleObject.__init__
@@ -38,14 +46,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_release_goes_through_its_states(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_release_goes_through_its_states(bucket: Bucket, ledger: Ledger, tmp_path: Path) -> None:
     output = str(tmp_path / "out")
-    with Ledger.open(PATH).spend(request("monday", output)) as reservation:
-        reservation.commit(output, reservation.release_id)
-    (entry,) = Ledger.open(PATH, begin=False).entries()
+    with ledger.spend(request("monday", output)) as reservation:
+        release.publish(output, {}, reservation.stamp)
+        reservation.commit()
+    (entry,) = Ledger.open(PATH).entries()
     assert entry.state == "committed"
     assert list(bucket.objects) == ["folder/a ledger.json"]
-    assert bucket.uploads == 3  # begun, reserved, committed
+    assert bucket.uploads == 4  # begun, a population, reserved, committed
     with Ledger.open(PATH).spend(request("monday", output)) as again:
         assert again.published
 
@@ -65,13 +74,15 @@ def test_a_swap_of_an_older_generation_changes_nothing(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("fault", [408, 429, 500, 503, "hang", "lost", "lost 503"])
 @pytest.mark.usefixtures("impatient")
-def test_bad_days_of_writes_end_well(bucket: Bucket, tmp_path: Path, fault: int | str) -> None:
-    ledger, output = Ledger.open(PATH), str(tmp_path / "out")
+def test_bad_days_of_writes_end_well(
+    bucket: Bucket, ledger: Ledger, tmp_path: Path, fault: int | str
+) -> None:
+    output = str(tmp_path / "out")
     bucket.faults.extend([fault, fault])
     with ledger.spend(request("monday", output)) as reservation:
         bucket.faults.clear()
         bucket.faults.append(fault)
-        reservation.commit(output, reservation.release_id)
+        reservation.commit()
     (entry,) = ledger.entries()
     assert entry.state == "committed"
     assert len(entry.operations) == 2
@@ -79,14 +90,14 @@ def test_bad_days_of_writes_end_well(bucket: Bucket, tmp_path: Path, fault: int 
 
 @pytest.mark.parametrize("fault", [429, 503, "hang"])
 @pytest.mark.usefixtures("impatient")
-def test_bad_days_of_reads_end_well(bucket: Bucket, fault: int | str) -> None:
-    ledger = Ledger.open(PATH)
+def test_bad_days_of_reads_end_well(bucket: Bucket, ledger: Ledger, fault: int | str) -> None:
     bucket.reading.extend([fault, fault])
     assert ledger.entries() == ()
 
 
 @pytest.mark.parametrize("fault", [503, "hang"])
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("ledger")
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
     ledger = Ledger.open(PATH, timeout=1.0)
     bucket.reading.extend([fault] * 1000)
@@ -99,8 +110,7 @@ def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -
     ("status", "said"),
     [(400, r"was refused \(400\)"), (401, "no credentials"), (403, r"was refused \(403\)")],
 )
-def test_a_refusal_is_told_at_once(bucket: Bucket, status: int, said: str) -> None:
-    ledger = Ledger.open(PATH)
+def test_a_refusal_is_told_at_once(bucket: Bucket, ledger: Ledger, status: int, said: str) -> None:
     bucket.reading.append(status)
     with pytest.raises(RequestError, match=said):
         ledger.entries()
@@ -110,7 +120,7 @@ def test_no_bucket_and_no_server_are_told_apart(bucket: Bucket, monkeypatch) -> 
     with pytest.raises(RequestError, match="there is no bucket other"):
         Ledger.open("gs://other/ledger.json")
     with pytest.raises(RequestError, match="there is no gs://bucket/new"):
-        Ledger.open("gs://bucket/new", begin=False)
+        Ledger.open("gs://bucket/new")
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     with pytest.raises(Unavailable):
         GoogleObject(PATH).fetch()

@@ -16,15 +16,14 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from tests.fakes.ledger_rivals import request
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import begun
 
 DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+    return begun(tmp_path / "ledger.sqlite")
 
 
 def fail(ledger: Ledger, output: str, epsilon: float = 0.6) -> Entry:
@@ -46,8 +45,8 @@ def broken(ledger: Ledger, output: str, epsilon: float) -> str:
 def collect(ledger: Ledger, output: str, epsilon: float = 0.6, **changes: object) -> Entry:
     with ledger.spend(request("monday", output, epsilon, **changes)) as reservation:
         ledger.keep(reservation.entry.id)
-        release.publish(output, {"table": b"x"}, {"release_id": reservation.release_id})
-        reservation.commit(output, reservation.release_id)
+        release.publish(output, {"table": b"x"}, reservation.stamp)
+        reservation.commit()
     return ledger.entry(reservation.entry.id)
 
 
@@ -60,7 +59,7 @@ def test_a_failure_gives_nothing_back_and_the_same_release_is_free(ledger, tmp_p
     made = collect(ledger, str(tmp_path / "elsewhere"))
     assert again.id == made.id == failed.id
     assert made.output == str(tmp_path / "elsewhere")
-    assert made.release_id != failed.release_id
+    assert (failed.attempt, again.attempt, made.attempt) == (1, 2, 3)
     assert [entry.state for entry in ledger.entries()] == ["committed"]
 
 
@@ -82,7 +81,7 @@ def test_what_was_withheld_is_paid_for_only_where_reports_were_kept(
         if kept:
             ledger.keep(reservation.entry.id)
         statement = {
-            "release_id": reservation.release_id, "metrics": ["city"], "withheld": ["rare"],
+            **reservation.stamp, "metrics": ["city"], "withheld": ["rare"],
             "missing": {"rare": {"reports": reports, "min_reports": 10}},
         }  # fmt: skip
         release.publish(spend.output, {"table": b"x"}, statement)
@@ -98,7 +97,7 @@ def test_a_collector_that_died_goes_on_for_the_same_price(ledger, tmp_path) -> N
     with pytest.raises(InProgressError), ledger.spend(request("monday", "b", 0.6)):
         pytest.fail("it goes on elsewhere")
     ledger.change(reservation.entry.id, lambda _: {"handed_over": False, "owner": DEAD})
-    assert collect(ledger, str(tmp_path / "b")).id == reservation.entry.id
+    assert collect(ledger, str(tmp_path / "a")).id == reservation.entry.id
     assert len(ledger.entries()) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -13,14 +14,13 @@ import pytest
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.ledger.entries import Entry
+from pipelines.ledger.entries import Budget, Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from tests.fakes.ledger_rivals import request
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import begun
 
 PLAN = """\
 collection: {collection}
@@ -40,7 +40,7 @@ metrics:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+    return begun(tmp_path / "ledger.sqlite", "trips", "crashes", "riders")
 
 
 def spend(ledger: Ledger, collection: str, population: str | None, epsilon: float = 0.6) -> Entry:
@@ -51,7 +51,7 @@ def spend(ledger: Ledger, collection: str, population: str | None, epsilon: floa
         fingerprint=fingerprint, population=population,
     )  # fmt: skip
     with ledger.spend(asked) as reservation:
-        reservation.commit(folder, reservation.release_id)
+        reservation.commit()
     return reservation.entry
 
 
@@ -105,7 +105,10 @@ def test_a_command_pays_beside_a_plan(run, workspace: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first = run([*words, "none"])
-        assert (first.code, "--budget is missing" in first.err) == (2, True)
+        assert (first.code, "`hushbeam ledger init PLAN` begins one" in first.err) == (2, True)
+        assert run(["ledger", "init", "a.yaml"]).code == 0
+        strange = run([word if word != "a" else "others" for word in [*words, "none"]])
+        assert (strange.code, "has no population 'others'" in strange.err) == (2, True)
         assert run(["run", "a.yaml"]).code == 0
         assert run([*words, "out"]).code == 0
         refused = run([*words, "again"])
@@ -131,7 +134,8 @@ def test_a_model_is_paid_for_too(run, workspace: Path) -> None:
         "1", "--model", "local", "--epsilon", "0.7", "--ledger", "l.sqlite", "--population", "a",
         "--output",
     ]  # fmt: skip
-    first = run([*words, "out", "--budget", "1"])
+    begun("l.sqlite", "a", unit="row", budget=Budget(epsilon=1, delta=0))
+    first = run([*words, "out"])
     assert first.code == 0, first.err
     again = run([*words, "again"])
     assert (again.code, "Nothing was read" in again.err) == (1, True)
@@ -141,3 +145,32 @@ def test_a_model_is_paid_for_too(run, workspace: Path) -> None:
     assert [loss.epsilon for loss in entry.losses] == [0.7]
     statement = json.loads(Path("out/statement.json").read_text())
     assert statement["release_id"] == entry.release_id
+
+
+def test_a_command_that_was_killed_pays_once(run, workspace: Path) -> None:
+    """After it had published: the next run finds it. Before: its reservation is gone on with."""
+    pq.write_table(pa.table({"city": np.arange(600) % 4}), "log.parquet")
+    begun("l.sqlite", "a", unit="row", budget=Budget(epsilon=1.5, delta=0))
+    words = [
+        "histogram", "--input", "log.parquet", "--column", "city", "--domain", "0..3", "--model",
+        "local", "--epsilon", "0.5", "--mechanism", "grr", "--ledger", "l.sqlite", "--population",
+        "a", "--output", "out",
+    ]  # fmt: skip
+    assert run(words).code == 0
+    ledger = Ledger.open("l.sqlite")
+    (entry,) = ledger.entries()
+    dead = {"state": "reserved", "owner": entry.owner.model_copy(update={"process": 2**22 + 1})}
+    ledger.change(entry.id, lambda _: dead)
+    again = run(words)  # before it is paid for anything
+    assert (again.code, "already holds a release" in again.err) == (2, True)
+    assert run([*words[:-1], "beside"]).code == 0
+    assert [entry.state for entry in ledger.entries()] == ["committed", "committed"]
+    shutil.rmtree("out")
+    ledger.change(entry.id, lambda _: dead)
+    assert run(words).code == 0
+    paid = ledger.entries()[0]
+    assert (paid.id, paid.attempt, paid.state) == (entry.id, 2, "committed")
+    shutil.rmtree("out")
+    ledger.archive(entry.id)
+    assert run(words).code == 0  # noise that is drawn anew is paid for anew
+    assert [entry.state for entry in ledger.entries()] == ["committed"] * 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,13 +12,14 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines import cli
-from pipelines.ledger.entries import VERSION, Entry
+from pipelines.errors import RequestError
+from pipelines.ledger.beginning import adopt
+from pipelines.ledger.entries import Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.spans import Span, digests, span_of
 from tests.fakes.ledger_rivals import request
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import as_of_version_1, begun
 
 ADDED = ("span", "design", "files")  # by later versions
 MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
@@ -28,7 +28,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+    return begun(tmp_path / "ledger.sqlite", scope="user per window")
 
 
 def days(first: int, count: int) -> Span:
@@ -49,7 +49,7 @@ def make(ledger: Ledger, tmp_path: Path) -> Callable[..., Entry]:
             scope="user per window", span=span, **more,
         )  # fmt: skip
         with ledger.spend(asked) as reservation:
-            reservation.commit(output, reservation.release_id)
+            reservation.commit()
         return reservation.entry
 
     return make
@@ -159,19 +159,20 @@ def test_span_and_design_are_kept(make, ledger: Ledger) -> None:
     assert (entry.span, entry.design) == (days(0, 7), "d" * 32)
 
 
-def test_a_ledger_of_the_first_version_is_read_and_becomes_one_of_this(
-    make, ledger: Ledger, tmp_path: Path
+def test_a_ledger_of_the_first_version_is_adopted_with_all_that_was_spent(
+    make, ledger: Ledger
 ) -> None:
     """Its entries have no span, so other versions' windows compose with them."""
     make("2026-11-16", 0.9)
     path = ledger.store.where
-    _as_of_version_1(path)
+    as_of_version_1(path, ADDED)
+    with pytest.raises(RequestError, match=r"earlier hushbeam.*ledger adopt --ledger"):
+        make("2026-11-20", 0.1, 2, days(4, 1))
+    assert adopt(path, f"{path}.adopted", None, False).endswith("1 entries, 1 populations")
     assert ledger.entries()[0].span is None
     with pytest.raises(BudgetExceeded):
         make("2026-11-20", 0.2, 2, days(4, 1))
-    assert _version(path) == 1
     make("2026-11-20", 0.1, 2, days(4, 1))
-    assert _version(path) == VERSION
 
 
 def test_windows_of_one_plan_that_read_a_file_in_common_compose(make) -> None:
@@ -204,7 +205,9 @@ def test_what_is_known_of_one_release_alone_does_not_tell(make) -> None:
 
 def test_days_of_an_earlier_ledger_do_not_compose_with_other_days(make, ledger: Ledger) -> None:
     make("2026-11-19", 0.9)
-    _as_of_version_1(ledger.store.where)
+    path = ledger.store.where
+    as_of_version_1(path, ADDED)
+    adopt(path, f"{path}.adopted", None, False)
     make("2026-11-20", 0.9, span=span_of("2026-11-20"), files=digests(["logs/2026-11-20.parquet"]))
     with pytest.raises(BudgetExceeded):
         make("2026-11", 0.2, span=span_of("2026-11"), files=digests(["other.parquet"]))
@@ -219,29 +222,3 @@ def test_files_are_kept_as_digests(make, ledger: Ledger, tmp_path: Path) -> None
     assert digests([]) is digests(map(str, range(1 << 15))) is None
     assert make("north", 0.5, files=files).files == ledger.entries()[0].files == files
     assert "log" not in ledger.entries()[0].model_dump_json()
-
-
-def _as_of_version_1(path: str) -> None:
-    """The same ledger as the first version has written it."""
-    from pipelines.ledger.sqlite_store import _digest
-
-    database = sqlite3.connect(path)
-    for trigger in ("unchanged", "kept"):
-        database.execute(f"DROP TRIGGER {trigger}")
-    last = ""
-    rows = database.execute("SELECT revision, id, entry FROM changes ORDER BY revision").fetchall()
-    for revision, id, text in rows:
-        old = json.dumps({k: v for k, v in json.loads(text).items() if k not in ADDED})
-        last = _digest(last, id, old)
-        new = (old, last, revision)
-        database.execute("UPDATE changes SET entry = ?, digest = ? WHERE revision = ?", new)
-    database.execute("PRAGMA user_version = 1")
-    database.commit()
-    database.close()
-
-
-def _version(path: str) -> int:
-    database = sqlite3.connect(path)
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    database.close()
-    return int(version)

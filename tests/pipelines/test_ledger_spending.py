@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from mechanisms.channel import Guarantee
 from pipelines import release
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.accounting import total
+from pipelines.ledger.alive import SILENCE
 from pipelines.ledger.entries import Budget, Entry, Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import may_run, this_process
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from tests.fakes.ledger_rivals import request
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import begun
 
 DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
 ELSEWHERE = Owner(host="0" * 12, process=7, started="long ago")
@@ -31,7 +32,7 @@ ELSEWHERE = Owner(host="0" * 12, process=7, started="long ago")
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger.open(str(tmp_path / "ledger.sqlite"))
+    return begun(tmp_path / "ledger.sqlite")
 
 
 @pytest.fixture
@@ -40,15 +41,13 @@ def out(tmp_path: Path) -> str:
 
 
 def publish(reservation: Reservation) -> None:
-    release.publish(
-        reservation.entry.output, {"table": b"x"}, {"release_id": reservation.release_id}
-    )
+    release.publish(reservation.entry.output, {"table": b"x"}, reservation.stamp)
 
 
 def make(ledger: Ledger, window: str, output: str, epsilon: float = 0.1, **changes: Any) -> Entry:
     with ledger.spend(request(window, output, epsilon, **changes)) as reservation:
         publish(reservation)
-        reservation.commit(output, reservation.release_id)
+        reservation.commit()
     return reservation.entry
 
 
@@ -68,8 +67,7 @@ def test_a_release_is_reserved_and_then_committed(ledger: Ledger, out: str) -> N
         assert states(ledger) == ["reserved"]
         assert not reservation.published
         publish(reservation)
-        reservation.require_held()
-        reservation.commit(out, reservation.release_id)
+        reservation.commit()
     entry = ledger.entries()[0]
     assert (entry.state, entry.output) == ("committed", out)
     assert json.loads(release.read(out, release.STATEMENT))["release_id"] == entry.release_id
@@ -182,7 +180,8 @@ def test_what_would_fit_does_fit(ledger: Ledger, out: str) -> None:
         assert reservation.entry.counted
 
 
-def test_windows_do_not_compose_where_the_unit_is_a_window(ledger: Ledger, out: str) -> None:
+def test_windows_do_not_compose_where_the_unit_is_a_window(tmp_path: Path, out: str) -> None:
+    ledger = begun(tmp_path / "windows.sqlite", scope="user per window")
     for k in range(5):
         make(ledger, f"day {k}", out + str(k), 0.9, scope="user per window")
     asked = request("day 0", "b", 0.2, scope="user per window", version=2, fingerprint="beef")
@@ -191,6 +190,7 @@ def test_windows_do_not_compose_where_the_unit_is_a_window(ledger: Ledger, out: 
 
 
 def test_collections_have_budgets_of_their_own(ledger: Ledger, out: str) -> None:
+    begun(ledger.store.where, "crashes")
     make(ledger, "monday", out, 1.0)
     make(ledger, "monday", out + "2", 1.0, collection="crashes")
 
@@ -221,21 +221,56 @@ def test_two_schedulers_do_not_make_one_window_twice(ledger: Ledger, out: str) -
         assert mine.entry.reserved_at in str(refusal.value)
         with ledger.spend(request("tuesday", out + "2")):
             assert states(ledger) == ["reserved", "reserved"]
-        mine.commit(out, mine.release_id)
+        mine.commit()
     assert states(ledger) == ["committed", "returned"]
 
 
-def test_a_lost_run_counts_beside_the_run_after_it(ledger: Ledger, out: str) -> None:
+def test_a_lost_run_is_gone_on_with_for_what_it_paid(ledger: Ledger, out: str) -> None:
     lost = lose(ledger, "monday", out)
-    make(ledger, "monday", out, 0.1)
-    assert states(ledger) == ["reserved", "committed"]
+    made = make(ledger, "monday", out, 0.1)
+    assert (made.id, made.release_id, made.attempt) == (lost.id, lost.release_id, 2)
+    assert states(ledger) == ["committed"]
+    make(ledger, "tuesday", out + "2", 0.9)  # all that is left
+
+
+def test_another_release_of_a_lost_run_s_window_is_paid_for(ledger: Ledger, out: str) -> None:
+    lost = lose(ledger, "monday", out)
     with (
-        pytest.raises(BudgetExceeded, match=r"2 releases.*; 1 of them unsettled"),
-        ledger.spend(request("tuesday", "b", 0.85)),
+        pytest.raises(BudgetExceeded, match=r"1 releases.*; 1 of them unsettled"),
+        ledger.spend(request("monday", out, 0.95)),
     ):
         pytest.fail("nothing may be read")
+    make(ledger, "monday", out, 0.2)
+    assert states(ledger) == ["reserved", "committed"]
     assert ledger.settle(lost.id[:6], spent=False).state == "not run"
-    make(ledger, "tuesday", out + "2", 0.85)
+
+
+def test_in_two_folders_a_lost_run_might_publish_beside_the_next(ledger: Ledger, out: str) -> None:
+    lost = lose(ledger, "monday", out)
+    with pytest.raises(RequestError, match=r"that is lost was to publish in .*out: name that"):
+        make(ledger, "monday", out + "2")
+    assert ledger.settle(lost.id, spent=False).state == "not run"
+    make(ledger, "monday", out + "2")
+
+
+def test_an_attempt_that_was_overtaken_changes_nothing(ledger: Ledger, out: str) -> None:
+    """Taken for lost, for it was silent too long; another attempt has published; it wakes up."""
+    with ledger.spend(request("monday", out)) as stopped:
+        long_ago = (datetime.now(timezone.utc) - 2 * SILENCE).isoformat()
+        rival = Ledger.open(ledger.store.where)
+        entry = ledger.store.read().entries[0]
+        old = entry.model_copy(update={"owner": ELSEWHERE, "changed_at": long_ago})
+        assert ledger.write(old, ledger.read())
+        made = make(rival, "monday", out)
+        before = Path(out, "statement.json").read_bytes()
+        publish(stopped)  # what a worker might do that had looked at the ledger before
+        stopped.commit()  # the release that stands counts, and is the other's
+        for late in (stopped.hand_over, stopped.sign):
+            with pytest.raises(FailedError, match="attempt 2 has overtaken it"):
+                late()
+    assert Path(out, "statement.json").read_bytes() == before
+    assert json.loads(before)["ledger"]["attempt"] == made.attempt == 2
+    assert states(ledger) == ["committed"]
 
 
 @pytest.mark.parametrize("handed_over", [True, False])
@@ -289,22 +324,12 @@ def test_a_running_run_cannot_be_settled(ledger: Ledger, out: str) -> None:
         assert states(ledger) == ["reserved"]
 
 
-def test_a_run_that_was_settled_meanwhile_learns_it_before_it_publishes(
-    ledger: Ledger, out: str
-) -> None:
-    with ledger.spend(request("monday", out)) as reservation:
-        ledger.change(reservation.entry.id, lambda _: {"state": "not run"})
-        with pytest.raises(FailedError, match=r"was settled as 'not run' while"):
-            reservation.require_held()
-    assert states(ledger) == ["not run"]
-
-
 def test_a_release_counts_whatever_was_settled(ledger: Ledger, out: str) -> None:
     with ledger.spend(request("monday", out)) as reservation:
         ledger.change(reservation.entry.id, lambda _: {"state": "not run"})
         publish(reservation)
         with pytest.warns(Caution, match="had been settled; it counts again"):
-            reservation.commit(out, reservation.release_id)
+            reservation.commit()
     assert states(ledger) == ["committed"]
 
 
@@ -376,7 +401,7 @@ def test_what_this_process_left_while_the_ledger_was_away_is_given_back(
         with pytest.raises(InProgressError), ledger.spend(request("monday", out, 0.9)):
             pytest.fail("it goes on in this process")
         publish(reservation)
-        reservation.commit(out, reservation.release_id)
+        reservation.commit()
     assert states(ledger) == ["returned", "committed"]
 
 

@@ -303,7 +303,7 @@ _REQUEST = "mean --input log.parquet --column x --output out"
             "train --input log.parquet --target y --output out --epsilon x",
             "--epsilon must be a number",
         ),
-        ("ledger show --ledger there-is-none.sqlite", "cannot read there-is-none.sqlite"),
+        ("ledger show --ledger there-is-none.sqlite", "there is no there-is-none.sqlite"),
     ],
 )
 def test_what_is_wrong_by_itself_is_refused_before_anything_is_imported(

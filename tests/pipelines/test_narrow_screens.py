@@ -12,15 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.channel import Guarantee
-from pipelines.errors import Caution
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.heavy_hitters import view as heavy_hitters
 from pipelines.metrics.histogram import view as histogram
 from pipelines.metrics.mean import view as mean
 from pipelines.metrics.vector_mean import view as vector_mean
 from pipelines.train import run as train
 from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
 
 WIDE = 80
 LONG = "a-name-of-a-column-that-goes-on-for-longer-than-a-line-of-eighty-characters-is/" * 2
@@ -115,8 +114,7 @@ def test_an_audit_fits(run, asked, told) -> None:
 def test_ids_of_a_ledger_can_be_copied(run, workspace) -> None:
     losses = (Guarantee("shuffle", 0.1234567, 1.2345678e-8, "user", "enumeration"),)
     budget, output = Budget(epsilon=1.0, delta=1e-6), f"/out/{LONG}monday"
-    with pytest.warns(Caution):
-        ledger = Ledger.open("ledger.sqlite")
+    ledger = begun("ledger.sqlite")
     asked = request("monday [red]", output, budget=budget, losses=losses, metrics=(LONG, "city"))
     with ledger.spend(asked) as reservation:
         reservation.hand_over()

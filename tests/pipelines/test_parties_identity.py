@@ -13,8 +13,8 @@ import pytest
 
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
+from pipelines import secrets
 from pipelines.errors import Caution, RequestError
-from pipelines.parties import secrets
 from pipelines.parties.device import ClientReports
 from pipelines.parties.split import Split, split
 from pipelines.plan.document import Plan

@@ -15,8 +15,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
 from pipelines.paths import beside, folder_of
 from pipelines.plan.loading import load
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import begun_by
 
 PLAN = """\
 collection: trips
@@ -75,6 +74,7 @@ def plan(workspace: Path) -> Path:
 
 
 def test_a_plan_is_the_same_from_everywhere(run, plan: Path, monkeypatch) -> None:
+    begun_by("home/plan.yaml")
     assert run(["run", "home/plan.yaml"]).code == 0
     assert (plan.parent / "out/statement.json").exists()
     (entry,) = Ledger.open(str(plan.parent / "ledger.sqlite")).entries()
@@ -91,6 +91,7 @@ def test_a_plan_is_the_same_from_everywhere(run, plan: Path, monkeypatch) -> Non
 
 def test_a_refund_is_refused_from_another_folder(run, plan: Path, monkeypatch) -> None:
     """The run died between publishing and committing; 0.9 of 1 must stay spent."""
+    begun_by("home/plan.yaml")
     with monkeypatch.context() as patch:
         patch.setattr(Reservation, "commit", lambda *_: None)
         patch.setattr(Reservation, "close", lambda _: None)
@@ -115,8 +116,11 @@ def test_a_ledger_where_the_command_is_typed_is_not_forgotten(run, plan: Path) -
     assert str(Path("ledger.sqlite").absolute()) in refused.err
     assert not (plan.parent / "ledger.sqlite").exists()
     (plan.parent / "ledger.sqlite").symlink_to(Path("/nowhere"))
-    with pytest.raises(RequestError, match="--ledger: cannot read"):
+    with pytest.raises(RequestError, match="--ledger: there is no"):
         Ledger.open(load(str(plan)).ledger)
+    refused = run(["ledger", "init", "home/plan.yaml"])
+    assert refused.code == 2
+    assert (plan.parent / "ledger.sqlite").is_symlink()
 
 
 def test_a_linked_plan_does_not_begin_another_ledger(plan: Path) -> None:

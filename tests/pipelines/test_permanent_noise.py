@@ -15,7 +15,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.memoised import MemoisedClient
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
-from pipelines.errors import Caution, RequestError
+from pipelines.errors import RequestError
 from pipelines.ledger.accounting import summed, total
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
@@ -25,6 +25,7 @@ from pipelines.parties.split import Split, split
 from pipelines.plan.job import open_job
 from pipelines.plan.loading import load
 from pipelines.plan.run import price
+from tests.fakes.ledgers import begun, begun_by
 
 USERS = 5001
 PLAN = """\
@@ -101,7 +102,7 @@ def test_check_says_what_windows_cost_and_what_they_show(plan, run) -> None:
 
 
 def test_the_statement_says_it_first(plan) -> None:
-    statement = parted("monday").job.statement("id", None)
+    statement = parted("monday").job.statement({"release_id": "id"})
     assert statement["plan"]["noise"] == "permanent"
     assert statement["guarantees"]["release"]["epsilon"] == 4
     words = " ".join(statement["in_words"])
@@ -153,8 +154,7 @@ LOSS = Guarantee("local", 2.0, 0.0, "user", "each value once")
 
 
 def new_ledger() -> Ledger:
-    with pytest.warns(Caution, match="a new ledger was begun"):
-        return Ledger.open("ledger.sqlite")
+    return begun("ledger.sqlite", "c")
 
 
 def spend(window: str, version: int = 1, **changed: object) -> Spend:
@@ -172,15 +172,15 @@ def test_windows_under_one_noise_are_paid_for_once(workspace) -> None:
     ledger = new_ledger()
     for k in range(10):
         with ledger.spend(spend(f"w{k}")) as right:
-            right.commit(f"out/1/w{k}", right.release_id)
+            right.commit()
     assert len(losses_of(ledger.entries())) == 1
     with ledger.spend(spend("v", version=2)) as right:  # another noise
-        right.commit("out/2/v", right.release_id)
+        right.commit()
     assert summed(losses_of(ledger.entries())).epsilon == 4
     with pytest.raises(BudgetExceeded, match="does not hold this"), ledger.spend(spend("u", 3)):
         pass
     with ledger.spend(spend("w", version=2)) as right:
-        right.commit("out/2/w", right.release_id)
+        right.commit()
     fresh = [spend(f"w{k}", noise="fresh") for k in range(3)]
     assert len(losses_of(fresh)) == 3
 
@@ -212,6 +212,7 @@ def test_a_window_that_was_given_back_pays_for_no_other(workspace) -> None:
 @pytest.mark.verify
 def test_two_windows_of_devices_cost_what_one_costs(plan, run) -> None:
     """400 devices, of which one changes: `ledger explain` says 4, and not two times a shuffle."""
+    begun_by("plan.yaml")
     kept = {}
     for day, window in enumerate(("monday", "tuesday")):
         of, sent = parted(window), []

@@ -19,6 +19,7 @@ from pipelines.plan.document import Plan
 from pipelines.plan.job import unread_job
 from pipelines.plan.metrics import mark
 from pipelines.stream.windows import streamed
+from tests.fakes.ledgers import begun_by
 
 Choice = Callable[[str], None]
 
@@ -106,6 +107,8 @@ def test_the_same_window_is_not_randomised_again_by_another_planner(
         f"min_reports: 100\n{more}metrics:\n"
         f"  - {{name: value, kind: histogram, column: value, domain: {domain}}}\n"
     )
+    if more:
+        begun_by("plan.yaml")
     choose("grr")
     assert run(["run", "plan.yaml"]).code == 0
     statement = Path("out/statement.json").read_bytes()
@@ -116,7 +119,7 @@ def test_the_same_window_is_not_randomised_again_by_another_planner(
     assert Path("out/statement.json").read_bytes() == statement
     design = json.loads(statement)["plan"]["design"]
     if more:  # what it was is kept
-        (entry,) = Ledger.open("ledger.sqlite", begin=False).entries()
+        (entry,) = Ledger.open("ledger.sqlite").entries()
         assert entry.design == design
     checked = run(["check", "plan.yaml"]).out
     assert "resolved to design " in checked

@@ -20,6 +20,7 @@ from pipelines.parties.split import split
 from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
+from tests.fakes.ledgers import begun_by
 from transforms.divide import DrawPartsDoFn
 from transforms.encoders.part import DRAWN, Part
 from transforms.encoders.users import UserDigest
@@ -107,7 +108,8 @@ def test_a_run_asks_each_unit_for_one_metric(run, workspace: Path, unit: str) ->
     log = pa.table(columns | {"rider": np.arange(rows) % users})
     pq.write_table(log, workspace / "log.parquet", row_group_size=1500)
     more = "\nledger: l.sqlite\nbudget: {epsilon: 1.0, delta: 0}"
-    outcome = run(["run", written(workspace, METRICS, unit + more)])
+    begun_by(plan := written(workspace, METRICS, unit + more))
+    outcome = run(["run", plan])
     assert outcome.code == 0, outcome.said
     said = [json.loads((workspace / f"out/m{k}/statement.json").read_text()) for k in range(3)]
     counts = [part["n"] for part in said]

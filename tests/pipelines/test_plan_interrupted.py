@@ -14,8 +14,7 @@ from pipelines.ledger.rules import InProgressError
 from pipelines.plan import run
 from pipelines.plan.job import unread_job
 from pipelines.plan.loading import load
-
-pytestmark = pytest.mark.filterwarnings("ignore:a new ledger was begun")
+from tests.fakes.ledgers import begun_by
 
 PLAN = """\
 collection: trips
@@ -46,6 +45,7 @@ def test_what_may_yet_be_published_stays_reserved(
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("FOLDER", str(tmp_path)))
     plan = load(str(path))
+    begun_by(path)
     monkeypatch.setattr(run, "carry_out", interrupted)
 
     def again() -> None:

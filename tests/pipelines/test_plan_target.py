@@ -1,8 +1,10 @@
-"""A release whose price was settled meanwhile is not written."""
+"""A release whose price was settled meanwhile, or taken over, is not written."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from pipelines.ledger.rules import Spend
 from pipelines.metrics.metric import Content
 from pipelines.plan.publish import ReleasePlanDoFn
 from pipelines.plan.target import Target
+from tests.fakes.ledgers import begun
 from transforms import progress
 
 LOSS = Guarantee("local", 1.0, 0.0, "user", "closed form")
@@ -24,13 +27,11 @@ STATEMENT = {
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    with pytest.warns(Warning, match="a new ledger was begun"):
-        return Ledger.open(str(tmp_path / "ledger.sqlite"))
+    return begun(tmp_path / "ledger.sqlite", "c")
 
 
-def target(tmp_path: Path, entry: str | None) -> Target:
-    statement = STATEMENT | {"release_id": "a" * 32, "ledger_entry": entry}
-    return Target(str(tmp_path / "out"), statement, str(tmp_path / "ledger.sqlite"))
+def target(tmp_path: Path, stamp: Mapping[str, Any]) -> Target:
+    return Target(str(tmp_path / "out"), STATEMENT | stamp, str(tmp_path / "ledger.sqlite"))
 
 
 def request(tmp_path: Path) -> Spend:
@@ -40,26 +41,44 @@ def request(tmp_path: Path) -> Spend:
 
 def test_a_price_that_is_set_aside_stands(tmp_path: Path, ledger: Ledger) -> None:
     with ledger.spend(request(tmp_path)) as reservation:
-        assert target(tmp_path, reservation.entry.id).stands()
+        held = target(tmp_path, reservation.stamp)
+        assert held.stands()
         ledger.change(reservation.entry.id, lambda _: {"state": "not run"})
-        assert not target(tmp_path, reservation.entry.id).stands()
+        assert not held.stands()
 
 
 def test_without_a_ledger_or_out_of_its_reach_there_is_nothing_to_ask(tmp_path: Path) -> None:
-    assert Target("out", STATEMENT | {"ledger_entry": None}).stands()
-    assert Target("out", STATEMENT | {"ledger_entry": "ab"}, str(tmp_path / "elsewhere")).stands()
+    stamp = {"ledger": {"entry": "ab", "attempt": 1}}
+    assert Target("out", STATEMENT | {"release_id": "a" * 32}).stands()
+    assert Target("out", STATEMENT | stamp, str(tmp_path / "elsewhere")).stands()
 
 
-@pytest.mark.parametrize("state", ["reserved", "not run", "spent"])
-def test_what_was_settled_is_not_released(tmp_path: Path, ledger: Ledger, state: str) -> None:
+def test_a_worker_needs_no_key_to_ask(tmp_path: Path, ledger: Ledger, monkeypatch) -> None:
+    with ledger.spend(request(tmp_path)) as reservation:
+        monkeypatch.setenv("HUSHBEAM_LEDGER_KEY", str(tmp_path / "none"))
+        assert target(tmp_path, reservation.stamp).stands()
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ({"state": "reserved"}, True),
+        ({"state": "spent"}, True),
+        ({"state": "not run"}, False),
+        ({"attempt": 2}, False),  # in the hands of who tries again, and pays no more
+    ],
+    ids=str,
+)
+def test_what_was_settled_or_overtaken_is_not_released(
+    tmp_path: Path, ledger: Ledger, facts: dict[str, Any], counts: bool
+) -> None:
     progress.reset()
     with ledger.spend(request(tmp_path)) as reservation:
-        ledger.change(reservation.entry.id, lambda _: {"state": state})
-        held = target(tmp_path, reservation.entry.id).telling(release_id=reservation.release_id)
-        step = ReleasePlanDoFn(held, ("one",))
+        ledger.change(reservation.entry.id, lambda _: facts)
+        step = ReleasePlanDoFn(target(tmp_path, reservation.stamp), ("one",))
         statement = STATEMENT | {"release": "mean"}
         statement["guarantees"] = {"release": LOSS.as_dict(), "local": LOSS.as_dict()}
         step.process(None, {"one": Content({"mean.parquet": b"table"}, statement)})
-        counts = state != "not run"
         assert (tmp_path / "out" / "statement.json").exists() == counts
         assert progress.live().get(progress.SETTLED, 0) == (not counts)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipelines import release
-from pipelines.claims import TAKEN, TakenError
+from pipelines import claims, release
+from pipelines.claims import TAKEN, Claim, TakenError
 from pipelines.errors import RequestError
 from tests.fakes.memory_files import MemoryFileSystem
 from transforms import progress
@@ -237,14 +239,82 @@ def test_in_a_store_any_claim_counts_whatever_it_says(content: bytes) -> None:
 
 
 def test_in_a_store_a_worker_that_died_goes_on_from_its_own_claim() -> None:
-    MemoryFileSystem.objects[f"{BUCKET}/claim-one.json"] = b'{"release_id": "one"}'
+    """With the noise that was drawn: a worker that draws again would show two draws."""
+    whole = {**FILES, release.STATEMENT: release.written(STATEMENT)}
+    Claim(BUCKET, "one").take(whole)
     MemoryFileSystem.objects[f"{BUCKET}/table.parquet"] = b"half"
-    release.publish(BUCKET, FILES, STATEMENT)
+    again = {"table.parquet": b"drawn again", "more.parquet": b"too"}
+    release.publish(BUCKET, again, STATEMENT)
     assert content_of_store() == FILES
     # It dies once more, between the statement and the end of its claim.
-    MemoryFileSystem.objects[f"{BUCKET}/claim-one.json"] = b'{"release_id": "one"}'
-    release.publish(BUCKET, {"table.parquet": b"drawn again"}, STATEMENT)
+    Claim(BUCKET, "one").take(whole)
+    release.publish(BUCKET, again, STATEMENT)
     assert content_of_store() == FILES
+
+
+@pytest.mark.parametrize("written", range(1, 5))  # the claim, two files, the statement
+def test_in_a_store_whoever_finds_a_claim_ends_what_was_begun(
+    monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """Of a run that is killed after any write, which cleans nothing up."""
+
+    def died(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "delete", died)
+        patch.setattr(MemoryFileSystem, "create", dying(MemoryFileSystem.create, written))
+        with pytest.raises(KeyboardInterrupt):
+            release.publish(BUCKET, FILES, STATEMENT)
+    left = dict(MemoryFileSystem.objects)
+    assert len(left) == written
+    assert not release.completed(BUCKET, "two")  # which is not to be had by another name
+    assert MemoryFileSystem.objects == left
+    if written < 4:
+        # A store that fails once more loses nothing of it: what was drawn is not drawn again.
+        MemoryFileSystem.broken = release.STATEMENT
+        with pytest.raises(OSError, match="the store is down"):
+            release.completed(BUCKET, "one")
+        assert Claim(BUCKET, "one").held() is not None
+        MemoryFileSystem.broken = None
+    assert release.completed(BUCKET, "one")
+    assert content_of_store() == FILES
+    assert json.loads(release.read(BUCKET, release.STATEMENT)) == STATEMENT
+
+
+def dying(create: Callable[..., object], written: int) -> Callable[..., object]:
+    """Makes so many objects."""
+    made = itertools.count()
+
+    def creating(self: MemoryFileSystem, path: str, *rest: object, **more: object) -> object:
+        if next(made) == written:
+            raise KeyboardInterrupt
+        return create(self, path, *rest, **more)
+
+    return creating
+
+
+def test_in_a_store_attempts_that_claim_at_once_write_one_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claim, listed = Claim(BUCKET, "one"), claims.claims
+
+    def later(folder: str) -> list[str]:
+        """The other attempt had looked before this one wrote, and writes now."""
+        MemoryFileSystem.objects[claim.path] = claim._words({"table": b"2"})
+        return listed(folder)
+
+    monkeypatch.setattr(claims, "claims", later)
+    assert claim.take({"table": b"1"}) == {"table": b"2"}
+
+
+def test_in_a_store_a_claim_covers_no_other_files() -> None:
+    Claim(BUCKET, "one").take({**FILES, release.STATEMENT: release.written(STATEMENT)})
+    MemoryFileSystem.objects[f"{BUCKET}/notes.txt"] = b"somebody else's"
+    before = dict(MemoryFileSystem.objects)
+    with pytest.raises(TakenError, match="holds files of another run"):
+        release.completed(BUCKET, "one")
+    assert MemoryFileSystem.objects == before
 
 
 @pytest.mark.parametrize("writes", range(6))

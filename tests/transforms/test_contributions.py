@@ -20,7 +20,7 @@ from tests.oracles.encoders import stored
 from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
 from transforms import contributions
-from transforms.block_coders import BlockCoder
+from transforms.block_coders import decoded, encoded
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.contributions import (
     BoundContributions,
@@ -213,7 +213,7 @@ def test_all_rows_of_a_user_meet_in_one_bucket():
     buckets = defaultdict(set)
     for bucket, pieces in grouped(drive(dofn, bundles)).items():
         assert 0 <= bucket < 64
-        for user in np.concatenate([BlockCoder().decode(p) for p in pieces])["users"].tolist():
+        for user in np.concatenate([decoded(p) for p in pieces])["users"].tolist():
             buckets[user].add(bucket)
     assert len(buckets) == 1000
     assert set(map(len, buckets.values())) == {1}
@@ -288,7 +288,7 @@ def test_no_rows_no_values():
 
 def test_workers_choose_with_their_own_randomness():
     dofns = [ChooseDoFn(CellBlock, SecureRandom) for _ in range(2)]
-    rows = BlockCoder().encode(interleaved(100))
+    rows = encoded(interleaved(100))
     choices = []
     for dofn in dofns:
         dofn.setup()

@@ -172,7 +172,7 @@ def test_half_written_parquet_is_counted_once(size):
 def test_a_file_that_is_ruined_further_on_keeps_what_came_before():
     sink = io.BytesIO()
     table = report_tables.to_table(made(2000))
-    pq.write_table(table, sink, row_group_size=1000, compression="zstd", use_dictionary=False)
+    pq.write_table(table, sink, row_group_size=1000, use_dictionary=False)
     chunk = pq.ParquetFile(sink).metadata.row_group(1).column(4)
     data = bytearray(sink.getvalue())
     start = chunk.data_page_offset
@@ -181,6 +181,65 @@ def test_a_file_that_is_ruined_further_on_keeps_what_came_before():
     screened = screening.merged(expected(PLAIN), blocks)
     assert fields(screened.reports) == fields(made(2000))[:1000]
     assert screened.dropped == {screening.TRUNCATED: 1}
+
+
+def crowded(n: int, **options) -> bytes:
+    """A file of n reports that are all one and the same, in far fewer bytes than n ids take."""
+    one = report_tables.to_table(made(1))
+    sink = io.BytesIO()
+    pq.write_table(one.take(np.zeros(n, np.int64)), sink, **options)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("form", [PLAIN, Form(sealed=True), Form(sealed=True, shuffled=True)])
+def test_a_file_of_more_rows_than_its_bytes_can_hold_is_not_unpacked(form, monkeypatch):
+    """365 kB became twenty million rows, 519 MB and a minute; the footer has told as much."""
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    sink = io.BytesIO()
+    many = Reports(PLAN, form, np.repeat(form.empty(1), 100_000))
+    pq.write_table(report_tables.to_table(many), sink)
+    assert len(sink.getvalue()) < 10_000
+    assert read(sink.getvalue(), form) == ([], {screening.OVERFULL: 1})
+
+
+def test_reports_that_are_there_three_times_are_left_to_be_told_apart():
+    rows = report_tables.to_table(made(5000))
+    data = parquet(pa.concat_tables([rows] * 3))
+    assert read(data, PLAIN)[0] == fields(made(5000)) * 3
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "brotli", "lz4"])
+def test_codecs_that_make_gigabytes_of_kilobytes_are_not_unpacked(codec):
+    sink = io.BytesIO()
+    pq.write_table(report_tables.to_table(made()), sink, compression=codec)
+    assert read(sink.getvalue(), PLAIN) == ([], {screening.OTHER_CODEC: 1})
+
+
+def varint(number: int, width: int) -> bytes:
+    """A number as a footer has it, zigzag and in so many bytes."""
+    doubled = 2 * number
+    groups = [doubled >> 7 * place & 127 for place in range(width)]
+    return bytes(group | 128 for group in groups[:-1]) + bytes(groups[-1:])
+
+
+def test_row_groups_that_tell_one_number_and_hold_another():
+    """Each count in the footer is made small, alone and with others: no more comes than is told."""
+    n = 1_000_000
+    data = crowded(n)
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    places, at = [], data.find(varint(n, 3), start)
+    while at >= 0:
+        places.append(at)
+        at = data.find(varint(n, 3), at + 1)
+    assert len(places) >= 7  # of the file, of its group, of five columns
+    lies = [[place] for place in places] + [places, places[:-1], places[1:], places[:2]]
+    for lie in [*lies, places[:1] + places[-1:], places[-2:]]:
+        lied = bytearray(data)
+        for place in lie:
+            lied[place : place + 3] = varint(100, 3)
+        rows, dropped = read(bytes(lied), PLAIN)
+        assert len(rows) <= 100
+        assert dropped.keys() <= {screening.OVERFULL, screening.NOT_REPORTS, screening.TRUNCATED}
 
 
 def test_errors_of_the_file_system_pass():

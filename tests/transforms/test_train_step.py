@@ -22,7 +22,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
 from transforms import progress
-from transforms.block_coders import BlockCoder
+from transforms.block_coders import encoded
 from transforms.collect_counts import Counted
 from transforms.encoders.block import RowBlock, packed, pieces
 from transforms.examples import Examples
@@ -134,7 +134,7 @@ def test_nonsense_is_refused():
 
 def test_blocks_of_a_group_are_put_together():
     rows = RowBlock(np.zeros((1000, 10), np.float32), np.zeros((1000, 1), np.int32), None)
-    pieces = [BlockCoder().encode(packed(rows))] * 1000  # 44 MB
+    pieces = [encoded(packed(rows))] * 1000  # 44 MB
     *tagged, counted = PartDoFn(1).process((0, pieces))
     blocks = [each.value for each in tagged]
     assert counted.value == (rows_of(0), 1_000_000)

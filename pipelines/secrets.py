@@ -1,4 +1,4 @@
-"""The secrets of who makes reports, or shuffles them: 32 bytes in a file, for no other party."""
+"""Secrets that an account keeps: of who makes reports, shuffles them, or pays for releases."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
+from typing import BinaryIO
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.identity import SECRET
 from pipelines.errors import Caution, RequestError, reason
+from pipelines.paths import flush, make_folders
 
 USER = "--user-secret"
 
@@ -51,14 +50,26 @@ def default_place(secret: Kept) -> str:
     Raises:
         RequestError: this account has no folder of its own.
     """
+    return str(Path(state_folder(secret.flag)) / secret.flag.removeprefix("--"))
+
+
+def state_folder(flag: str) -> str:
+    """What this account keeps, if nobody names another place.
+
+    Args:
+        flag: by which another place is named.
+
+    Raises:
+        RequestError: this account has no folder of its own.
+    """
     try:
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     except RuntimeError:
         raise RequestError(
-            f"{secret.flag}: this account has no home folder: name a file, which is made if need "
+            f"{flag}: this account has no home folder: name a file, which is made if need "
             "be, and keep it"
         ) from None
-    return str(Path(state) / "hushbeam" / secret.flag.removeprefix("--"))
+    return str(Path(state) / "hushbeam")
 
 
 def made_once(secret: Kept, file: str | None) -> str:
@@ -78,9 +89,12 @@ def made_once(secret: Kept, file: str | None) -> str:
     if "://" in path or os.path.exists(path):
         return path
     try:
-        if file is None:
-            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.path.dirname(os.path.abspath(path))
+        changed = [folder] if file is not None else make_folders(folder, 0o700)
         _make(path)
+        # What is made under it outlives a power cut, so it must.
+        for outside in changed:
+            flush(outside)
     except OSError as error:
         raise RequestError(f"{secret.flag}: cannot write {path}: {reason(error)}") from None
     warnings.warn(f"made {path}, {secret.why}", Caution, stacklevel=2)
@@ -93,6 +107,8 @@ def _make(path: str) -> None:
     try:
         with os.fdopen(number, "wb") as file:
             file.write(SecureRandom().words(SECRET // 8).tobytes())
+            file.flush()
+            os.fsync(number)
         os.link(partial, path)
     except FileExistsError:
         pass
@@ -111,9 +127,9 @@ def read(flag: str, file: str) -> bytes:
         RequestError: it cannot be read, or holds another thing.
     """
     try:
-        with FileSystems.open(file) as stream:
+        with _opened(file) as stream:
             secret = bytes(stream.read(SECRET + 1))
-    except (OSError, BeamIOError, ValueError):
+    except (OSError, ValueError):
         raise RequestError(f"{flag}: {file} cannot be read") from None
     if len(secret) != SECRET:
         whose = "of this user alone" if flag == USER else "that this machine keeps"
@@ -122,3 +138,12 @@ def read(flag: str, file: str) -> bytes:
             f"`head -c {SECRET} /dev/urandom`"
         )
     return secret
+
+
+def _opened(file: str) -> BinaryIO:
+    if "://" not in file:
+        return open(file, "rb")
+    # It takes a second to import: who shows a ledger in a file need not wait.
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(file)

@@ -1,0 +1,286 @@
+"""How a ledger begins: with a population and its budget, or by adopting one that was there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mechanisms.randomness import SecureRandom
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger import chain
+from pipelines.ledger.entries import (
+    VERSION,
+    Before,
+    Beginning,
+    Budget,
+    Entry,
+    Loss,
+    Population,
+    Record,
+    decoded,
+)
+from pipelines.ledger.evidence import Standing, require_chained, standing
+from pipelines.ledger.key import key, key_to_begin
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.owner import this_process
+from pipelines.ledger.reservation import now
+from pipelines.ledger.store import Change, Written
+from pipelines.ledger.witness import Seen, witness_at
+from pipelines.paths import folder_of
+from pipelines.secrets import state_folder
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a ledger is to begin with.
+
+    Attributes:
+        path: of the ledger.
+        population: and its budget.
+        witness: where the witness is to stand; None for the default.
+        releases: globs of folders that may hold releases of it.
+        amend: whether a population that is there may be given another budget.
+        collection: of the plan that asks, or None.
+    """
+
+    path: str
+    population: Population
+    witness: str | None = None
+    releases: Sequence[str] = ()
+    amend: bool = False
+    collection: str | None = None
+
+
+def init(request: Request, ledger: Ledger | None = None) -> str:
+    """Begin a ledger, or give a population a budget in one that is there.
+
+    Args:
+        request: what it begins with.
+        ledger: to be begun, if it is not the one at the request's path.
+
+    Returns:
+        What was done, in a line.
+
+    Raises:
+        RequestError: releases stand that another ledger has paid for, or the population has a
+            budget already, or the ledger or its witness cannot be written.
+    """
+    wanted, place = request.population, _place(request.path, request.witness)
+    ledger = ledger or Ledger.at(request.path)
+    if not ledger.store.stands():
+        _require_unpaid(request)
+        _put(ledger, place, [], ())
+        ledger.require_newest(())
+        what = f"began {request.path}"
+    else:
+        ledger.require_newest(standing(request.releases), request.collection)
+        what = f"in {request.path}"
+    for _ in ledger.backoff.attempts():
+        snapshot = ledger.read()
+        had = snapshot.populations.get(wanted.name)
+        if had == wanted:
+            return f"{what}: population {wanted.name!r} has {_said(wanted.budget)}, as before"
+        spent = any(entry.people == wanted.name for entry in snapshot.entries)
+        # What was spent per one unit cannot be added to what is spent per another.
+        same = had is not None and (had.unit, had.scope) == (wanted.unit, wanted.scope)
+        if had is not None and not (request.amend and (same or not spent)):
+            raise RequestError(
+                f"--population: {request.path} knows {wanted.name!r}, per {had.unit} (scope: "
+                f"{had.scope}), with {_said(had.budget)}; --amend gives it another budget, and, "
+                "as long as nothing is spent, another unit"
+            )
+        if ledger.write(wanted, snapshot):
+            return f"{what}: population {wanted.name!r} has {_said(wanted.budget)}"
+    raise FailedError(ledger.crowded)
+
+
+def adopt(
+    path: str, witness: str | None, lost: Budget | None, surely: bool,
+    releases: Sequence[Standing] = (),
+) -> str:  # fmt: skip
+    """Take over a ledger of an earlier hushbeam, or one that is behind or without its witness.
+
+    Args:
+        path: of the ledger.
+        witness: where the new one is to stand; None for the default.
+        lost: what was spent that the ledger does not know of, by the operator's word; needed of a
+            ledger that is behind its witness, or has none, or is kept under another key.
+        surely: whether nothing was, by the operator's word.
+        releases: that can be seen: none that the ledger pays for later is let stand beside them.
+
+    Returns:
+        What was done, in a line.
+
+    Raises:
+        RequestError: the ledger is sound, or was rewritten, or what it lacks has to be said first.
+        FailedError: it was changed meanwhile.
+    """
+    ledger = Ledger.at(path)
+    earlier, place = ledger.store.earlier(), _place(path, witness)
+    before: tuple[Before, ...] = ()
+    if earlier.version == VERSION:  # those before have no chain, and nobody saw how long they were
+        before = _before(ledger, lost is not None, surely, place, releases)
+    records = {id: decoded(id, text, path) for id, text in earlier.changes}
+    people = _populations(records.values())
+    spent = [] if lost is None else [_lost(one, lost) for one in people.values()]
+    new = [one for one in people.values() if one.id not in records] + spent
+    texts = [*earlier.changes, *((record.id, record.model_dump_json()) for record in new)]
+    _put(ledger, place, texts, before, over=earlier.revision)
+    ledger.require_newest(())
+    count = sum(isinstance(record, Entry) for record in records.values())
+    return f"adopted {path}: {count:,} entries, {len(people)} populations"
+
+
+def _before(
+    ledger: Ledger, lost: bool, surely: bool, place: str, releases: Sequence[Standing]
+) -> tuple[Before, ...]:
+    """The ledgers that an adopted one takes the place of, if that may be adopted."""
+    snapshot, where = ledger.store.read(), ledger.store.where
+    begun = snapshot.beginning
+    ours = _has_key_of(begun)
+    if ours:  # --lost is about changes that are gone, and never about such as were made otherwise
+        require_chained(snapshot, key(), where)
+    if not (lost or surely):
+        try:
+            ledger.require_newest(releases)
+        except RequestError as error:
+            raise RequestError(
+                f"{error}. --lost is missing: the most that was spent and it does not know of; "
+                "0 if that is surely nothing"
+            ) from None
+        raise RequestError(f"--ledger: {where} is sound: there is nothing to adopt")
+    seen = [_seen(ledger, one) for one in {begun.witness, place}]
+    seen += [release.seen for release in releases]
+    known = {one.id: one.changes for one in begun.before} | {begun.id: len(snapshot.links)}
+    most = {
+        id: max([count, *(one.changes for one in seen if one and one.ledger == id)])
+        for id, count in known.items()
+    }
+    if not lost and not ours:
+        raise RequestError(
+            f"--lost: {where} is kept under another key than this machine's, so nothing tells "
+            "whether it was rewritten: say more than 0, or bring its key here"
+        )
+    if not lost and most != known:
+        raise RequestError(
+            f"--lost: its witness or a release knows of changes that {where} has not: say more "
+            "than 0, the most that the lost ones have spent"
+        )
+    return tuple(Before(id=id, changes=count) for id, count in most.items())
+
+
+def _seen(ledger: Ledger, place: str) -> Seen | None:
+    try:
+        return witness_at(place, ledger.backoff).seen()
+    except RequestError:  # who lost the witness may have lost its bucket with it
+        return None
+
+
+def _has_key_of(begun: Beginning) -> bool:
+    try:
+        return begun.key == chain.fingerprint(key())
+    except RequestError:  # this machine has none
+        return False
+
+
+def _populations(records: Iterable[Record]) -> dict[str, Population]:
+    """Those that are known, and those that entries of earlier ledgers speak of."""
+    found: dict[str, Population] = {}
+    for record in records:
+        if isinstance(record, Entry):
+            found[record.people] = Population(
+                name=record.people,
+                unit="row" if record.unit == "row" else "user",
+                scope=record.scope,
+                budget=record.budget,
+            )
+    known = (record for record in records if isinstance(record, Population))
+    return found | {record.name: record for record in known}
+
+
+def _lost(people: Population, lost: Budget) -> Entry:
+    """What was spent, and no entry tells of, as an entry."""
+    loss = Loss(
+        model="central", epsilon=lost.epsilon, delta=lost.delta, unit=people.unit,
+        how="by the operator's word, of changes that the ledger had lost", profile=(),
+    )  # fmt: skip
+    moment, own = now(), _word()
+    return Entry(
+        id=own, collection=f"lost-{own[:8]}", version=1, fingerprint=own, window="lost",
+        scope=people.scope, metrics=("lost",), losses=(loss,), budget=people.budget, output="",
+        release_id=_word() + _word(), state="spent", owner=this_process(), reserved_at=moment,
+        changed_at=moment, operations=(_word(),), population=people.name, attempt=1,
+    )  # fmt: skip
+
+
+def _require_unpaid(request: Request) -> None:
+    """Refuse a new ledger where an older one has paid for releases that stand.
+
+    Raises:
+        RequestError: it would have the whole budget once more.
+    """
+    for release in standing(request.releases):
+        others = (release.collection, release.population)
+        mine = request.population.name in others or request.collection in others
+        if None not in others and not mine:
+            continue
+        raise RequestError(
+            f"--ledger: the release in {release.folder} was paid for from a ledger that is not at "
+            f"{request.path}: put it back there (a new one would forget what was spent), or move "
+            "that release away"
+        )
+
+
+def _put(
+    ledger: Ledger, place: str, texts: Sequence[tuple[str, str]], before: tuple[Before, ...],
+    over: int | None = None,
+) -> None:  # fmt: skip
+    """Write a ledger with its first changes, and then its witness."""
+    secret = key_to_begin()
+    begun = Beginning(
+        id=_word(), begun_at=now(), witness=place, key=chain.fingerprint(secret), before=before
+    )
+    text = begun.model_dump_json()
+    heads = chain.heads(secret, text, [chain.Link.of(*change) for change in texts])
+    changes = [Change(*change, head) for change, head in zip(texts, heads[1:], strict=True)]
+    _require_vacant(ledger, place, {earlier.id for earlier in before})
+    if not ledger.store.begin(Written(text, heads[0], changes), over):
+        what = "begun" if over is None else "changed"
+        raise FailedError(
+            f"another process has {what} {ledger.store.where} meanwhile; run it again"
+        )
+    seen = Seen(ledger=begun.id, changes=len(texts), head=heads[-1])
+    witness_at(place, ledger.backoff).follow(seen, over=over is not None)
+
+
+def _require_vacant(ledger: Ledger, place: str, before: set[str]) -> None:
+    """Refuse a witness that is another ledger's, before a ledger is written that would lack it."""
+    seen = witness_at(place, ledger.backoff).seen()
+    if seen is not None and seen.ledger not in before:
+        raise RequestError(
+            f"--witness: {place} has seen a ledger of {seen.changes} changes that is not at "
+            f"{ledger.store.where}: put it back (a new one would forget what was spent), or name "
+            "another place"
+        )
+
+
+def _place(path: str, witness: str | None) -> str:
+    """Where a witness stands: not where a ledger is restored from a copy of its folder."""
+    if witness is not None:
+        return witness
+    if "://" in path:
+        raise RequestError(
+            "--witness is missing: a file or gs://BUCKET/witness.json that is not restored with "
+            "the ledger, such as one beside the releases"
+        )
+    name = path.removeprefix(folder_of(path)).strip(os.sep)
+    return os.path.join(state_folder("--witness"), "witnesses", f"{name}-{_word()[:8]}.json")
+
+
+def _said(budget: Budget) -> str:
+    return f"epsilon {budget.epsilon:g}, delta {budget.delta:g}"
+
+
+def _word() -> str:
+    return f"{int(SecureRandom().words(1)[0]):016x}"

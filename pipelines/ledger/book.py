@@ -1,0 +1,215 @@
+"""A ledger as a book: opened if it is the newest, read if it is whole, and only added to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from mechanisms.randomness import RandomSource, SecureRandom
+from pipelines.errors import FailedError, RequestError
+from pipelines.ledger import chain
+from pipelines.ledger.backoff import Backoff
+from pipelines.ledger.bucket_store import BucketStore
+from pipelines.ledger.entries import Entry, Record
+from pipelines.ledger.evidence import (
+    Standing,
+    require_chained,
+    require_released,
+    require_witnessed,
+    standing,
+)
+from pipelines.ledger.google_object import GoogleObject
+from pipelines.ledger.key import key
+from pipelines.ledger.publication import committed
+from pipelines.ledger.reservation import caution, now
+from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.ledger.store import Snapshot, Store
+from pipelines.ledger.witness import Seen, witness_at
+
+Own = TypeVar("Own", bound="Book")
+
+
+@dataclass(frozen=True)
+class Book:
+    """What is kept, whatever is decided on it.
+
+    Attributes:
+        store: where it is kept.
+        rng: draws ids and pauses.
+        backoff: how long to go on when others are faster.
+    """
+
+    store: Store
+    rng: RandomSource
+    backoff: Backoff
+
+    @classmethod
+    def open(
+        cls: type[Own],
+        path: str,
+        releases: Sequence[str] = (),
+        collection: str | None = None,
+        open_rng: Callable[[], RandomSource] = SecureRandom,
+        timeout: float = 60.0,
+    ) -> Own:
+        """The ledger at a path, if it is the newest that anybody knows of.
+
+        Args:
+            path: a local file, or gs://bucket/object.
+            releases: patterns of folders; what stands there must be in the ledger.
+            collection: that is about to spend.
+            open_rng: opens the generator of ids and pauses; a seeded one is for tests.
+            timeout: seconds until a locked file or a silent bucket is given up.
+
+        Raises:
+            RequestError: it is absent, damaged, of another version, an older copy, or not to be
+                reached; or its key or its witness is not there.
+            FailedError: it is locked or does not answer.
+        """
+        ledger = cls.at(path, open_rng, timeout)
+        ledger.require_newest(standing(releases), collection)
+        return ledger
+
+    @classmethod
+    def at(
+        cls: type[Own],
+        path: str,
+        open_rng: Callable[[], RandomSource] = SecureRandom,
+        timeout: float = 60.0,
+    ) -> Own:
+        """The same, believed: for workers, who have no key, and for who begins one."""
+        rng = open_rng()
+        backoff = Backoff(rng, timeout)
+        store: SqliteStore | BucketStore
+        if path.startswith("gs://"):
+            store = BucketStore(GoogleObject(path), backoff)
+        elif "://" in path:
+            raise RequestError(f"--ledger: {path}: name a local file or gs://BUCKET/ledger.json")
+        else:
+            store = SqliteStore(path, timeout)
+        return cls(store, rng, backoff)
+
+    def require_newest(self, releases: Iterable[Standing], collection: str | None = None) -> None:
+        """Hold it against its witness and releases; a witness that lags behind is told.
+
+        Args:
+            releases: that can be seen.
+            collection: that is about to spend.
+
+        Raises:
+            RequestError: it is an older copy, or was rewritten, or there is no witness.
+        """
+        where = self.store.where
+        # Looked at before the ledger is, which only grows: none may know more than it.
+        place = self.store.read().beginning.witness
+        witness = witness_at(place, self.backoff)
+        seen, stand = witness.seen(), [*releases]
+        snapshot = self.store.read()
+        heads = require_chained(snapshot, self._key, where)
+        now = Seen(ledger=snapshot.beginning.id, changes=len(heads) - 1, head=heads[-1])
+        # A ledger that was cut off while it was begun holds nothing yet, not even a budget.
+        if seen is None and snapshot.links:
+            raise RequestError(
+                f"--ledger: the witness of {where} is not there: {place}: put it back; if it is "
+                "lost, `hushbeam ledger adopt` tells what to do"
+            )
+        if seen is not None:
+            if seen.ledger != now.ledger:
+                raise RequestError(f"--witness: {place} is of another ledger than {where}")
+            require_witnessed(heads, seen, f"its witness {place}", where)
+        require_released(snapshot, heads, stand, where, collection)
+        self._tell(place, now)
+        self._count_again(snapshot, stand)
+
+    def _count_again(self, snapshot: Snapshot, releases: Iterable[Standing]) -> None:
+        """What stands was seen: its price counts, whatever became of the run that made it."""
+        for release in releases:
+            entry = snapshot.entry(release.entry)
+            if entry is not None and not entry.counted:
+                caution(f"entry {entry.id} was {entry.state!r}, and has published: it counts")
+                self.change(entry.id, committed)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, in the order in which they were begun."""
+        return self.read().entries
+
+    def entry(self, id: str) -> Entry:
+        """One entry.
+
+        Args:
+            id: or the beginning of one.
+
+        Raises:
+            RequestError: none or several begin so.
+        """
+        return self.read().named(id, self.store.where)
+
+    def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
+        """Change one entry, whatever others do to the ledger meanwhile.
+
+        Args:
+            id: of the entry, or its beginning.
+            facts: the entry as it is -> the fields to change, or None for none.
+
+        Raises:
+            FailedError: the ledger does not answer, or others were always faster.
+        """
+        word = self.word()
+        for _ in self.backoff.attempts():
+            snapshot = self.read()
+            entry = snapshot.named(id, self.store.where)
+            changed = facts(entry)
+            if changed is None:
+                return entry
+            new = entry.model_copy(
+                update={**changed, "changed_at": now(), "operations": (*entry.operations, word)}
+            )
+            if self.write(new, snapshot):
+                return new
+        raise FailedError(self.crowded)
+
+    def read(self) -> Snapshot:
+        """The ledger as it is now, if it is as it was written."""
+        snapshot = self.store.read()
+        require_chained(snapshot, self._key, self.store.where)
+        return snapshot
+
+    def write(self, record: Record, snapshot: Snapshot) -> Seen | None:
+        """Add a change, if nothing else has changed since a snapshot, and tell the witness.
+
+        Returns:
+            The ledger after it; None if others were faster.
+        """
+        begun, count = snapshot.beginning, len(snapshot.links) + 1
+        link = chain.Link.of(record.id, record.model_dump_json())
+        head = chain.after(self._key, snapshot.head, link)
+        if not self.store.write(record, snapshot, head):
+            return None
+        now = Seen(ledger=begun.id, changes=count, head=head)
+        self._tell(begun.witness, now)
+        return now
+
+    @cached_property
+    def _key(self) -> bytes:
+        return key()
+
+    def _tell(self, place: str, now: Seen) -> None:
+        """Let the witness know; one that lags behind is told by the next run."""
+        try:
+            witness_at(place, self.backoff).follow(now)
+        except (RequestError, FailedError) as error:
+            caution(f"{error}; until it is told, nobody would notice an older copy of the ledger")
+
+    def word(self) -> str:
+        """16 random hexadecimal digits."""
+        return f"{int(self.rng.words(1)[0]):016x}"
+
+    @property
+    def crowded(self) -> str:
+        """That others were always faster."""
+        return (
+            f"the ledger {self.store.where} was changed by others at every attempt for "
+            f"{self.backoff.seconds:g} s; try again"
+        )

@@ -1,0 +1,170 @@
+"""What else knows how long a ledger is: a small file or object that is not restored with it.
+
+The ledger is written first and the witness after it. So a ledger that is longer than its witness
+has seen is sound, and one that is shorter is an older copy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipelines.errors import FailedError, RequestError, reason
+from pipelines.ledger.backoff import Backoff
+from pipelines.ledger.bucket_store import Changed, StoredObject, Unavailable
+from pipelines.ledger.google_object import GoogleObject
+from pipelines.paths import flush, make_folders, share
+
+_FLAG = "--witness"
+
+
+class Seen(BaseModel):
+    """A ledger at one moment, as others than itself know it.
+
+    Attributes:
+        ledger: its id.
+        changes: how many it had.
+        head: it had after them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["hushbeam witness"] = "hushbeam witness"
+    ledger: str
+    changes: int = Field(ge=0)
+    head: str
+
+
+@dataclass(frozen=True)
+class LocalObject:
+    """A file that is replaced whole, if it is still the one that was read.
+
+    Attributes:
+        name: its path.
+    """
+
+    name: str
+
+    def fetch(self) -> tuple[bytes, int]:
+        """See `StoredObject`; a content is its own generation."""
+        try:
+            with open(self.name, "rb") as stream:
+                content = stream.read()
+        except FileNotFoundError:
+            return b"", 0
+        except OSError as error:
+            raise self._refused("read", error) from None
+        return content, int.from_bytes(hashlib.sha256(content).digest()[:8], "big") or 1
+
+    def swap(self, content: bytes, generation: int) -> None:
+        """See `StoredObject`."""
+        folder, name = os.path.split(os.path.abspath(self.name))
+        try:
+            changed = make_folders(folder)
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+                if self.fetch()[1] != generation:
+                    raise Changed
+                self._replace(content, folder, name)
+                for outside in changed:
+                    flush(outside)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise self._refused("write", error) from None
+
+    def _replace(self, content: bytes, folder: str, name: str) -> None:
+        descriptor, partial = tempfile.mkstemp(prefix=f".{name}.partial-", dir=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(descriptor)
+            share(partial)
+            os.replace(partial, self.name)
+        except BaseException:
+            os.unlink(partial)
+            raise
+
+    def _refused(self, what: str, error: OSError) -> RequestError:
+        return RequestError(f"{_FLAG}: cannot {what} {self.name}: {reason(error)}")
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The witness of one ledger.
+
+    Attributes:
+        target: where it stands.
+        backoff: how long to go on when a bucket is slow.
+    """
+
+    target: StoredObject
+    backoff: Backoff
+
+    def seen(self) -> Seen | None:
+        """The longest that the ledger was seen; None if nothing stands there.
+
+        Raises:
+            RequestError: it cannot be read, or is something else.
+            FailedError: it does not answer.
+        """
+        return self._look()[0]
+
+    def follow(self, now: Seen, over: bool = False) -> None:
+        """Let it know of a ledger that has become longer.
+
+        Args:
+            now: the ledger.
+            over: whether in the place of what it knows of another one.
+
+        Raises:
+            RequestError: it cannot be written, or knows of another ledger or another history.
+            FailedError: it does not answer.
+        """
+        for _ in self.backoff.attempts():
+            known, generation = self._look()
+            if known is not None and not over:
+                if known.ledger != now.ledger:
+                    raise RequestError(f"{_FLAG}: {self.target.name} is of another ledger")
+                if known.changes == now.changes and known.head != now.head:
+                    raise RequestError(f"{_FLAG}: {self.target.name} has seen another history")
+                if known.changes >= now.changes:
+                    return
+            try:
+                self.target.swap(now.model_dump_json().encode() + b"\n", generation)
+            except (Changed, Unavailable):
+                continue
+            return
+        raise FailedError(self._silent)
+
+    def _look(self) -> tuple[Seen | None, int]:
+        for _ in self.backoff.attempts():
+            try:
+                content, generation = self.target.fetch()
+                return Seen.model_validate_json(content) if generation else None, generation
+            except Unavailable:
+                continue
+            except ValidationError:
+                raise RequestError(f"{_FLAG}: {self.target.name} is no witness") from None
+        raise FailedError(self._silent)
+
+    @property
+    def _silent(self) -> str:
+        return f"{self.target.name} did not answer within {self.backoff.seconds:g} s"
+
+
+def witness_at(place: str, backoff: Backoff) -> Witness:
+    """The witness at a place: a local file, or gs://bucket/object."""
+    if place.startswith("gs://"):
+        return Witness(GoogleObject(place, flag=_FLAG), backoff)
+    if "://" in place:
+        raise RequestError(f"{_FLAG}: {place}: name a local file or gs://BUCKET/witness.json")
+    return Witness(LocalObject(place), backoff)

@@ -1,0 +1,138 @@
+"""`hushbeam stream status`: how far a stream's time has come, what waits, and why.
+
+It names windows and files, and says how many reports a window has no more than the stream does:
+who looks twice would see whose report came in between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pipelines.errors import DONE
+from pipelines.plan.loading import load
+from pipelines.requests import no_more
+from pipelines.stream.clocks import FILES, MOST, Reading, jumped, lead, read, spelt
+from pipelines.stream.landing import TRIES, UNREACHED
+from pipelines.stream.state import State
+from pipelines.stream.windows import Streamed, require_stream
+from pipelines.views.console import Screen
+from transforms.windowed import SECOND
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def show(path: str, as_json: bool, rest: Sequence[str]) -> int:
+    """Tell how a plan is served; nothing is changed, and it may be at work meanwhile.
+
+    Args:
+        path: of the plan.
+        as_json: for programs.
+        rest: of the command line, which should be empty.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan is no stream, or none has begun.
+    """
+    no_more(rest)
+    plan = load(path)
+    streamed = Streamed(plan, require_stream(plan), ())
+    state = State.looked_at(streamed.stream.state)
+    with closing(state.database) as database:
+        database.execute("BEGIN")  # one moment of it, whatever is written meanwhile
+        facts = status(streamed, state, read())
+    screen = Screen()
+    for line in [json.dumps(facts, indent=2)] if as_json else _lines(facts):
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    return DONE
+
+
+def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
+    """What a stream has come to.
+
+    Args:
+        streamed: the plan.
+        state: what is remembered.
+        clocks: of this machine, now.
+    """
+    evidence, ended, arrived = state.evidence, state.ended, state.arrived
+    window = streamed.windows.start  # whose beginning is told in place of a row's own moment
+    return {
+        "clock": _iso(clocks.wall),
+        "clock_jumped": jumped(arrived, clocks) // SECOND if arrived else 0,
+        "reached": None if evidence.reached is None else _iso(window(evidence.reached)),
+        "ended_before": _iso(ended),
+        "last_files": _iso(arrived.wall) if arrived else None,
+        "later_files": [_iso(window(end)) for end in sorted(evidence.beyond)],
+        "windows": [
+            {
+                "window": streamed.windows.name(start),
+                "state": "open" if ended is None or start >= ended else "waits",
+                "until": _iso(start + streamed.windows.length + streamed.lateness),
+                "why": why,
+            }
+            for start, why in state.open().items()
+        ],
+        "held": [
+            {
+                "file": path,
+                "until": _iso(window(due)),
+                "ready": due <= clocks.wall + streamed.ahead,
+                "ahead": lead(due, clocks.wall, streamed.windows.length),
+            }
+            for path, (_, due) in sorted(state.held().items())
+        ],
+        "waiting": state.files("waiting"),
+        "out_of_reach": sorted(state.files(UNREACHED)),
+        "given_up": sorted(state.files("given up")),
+        "counted": state.counters(),
+    }
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    yield f"by the rows, time has come to the window of {facts['reached'] or 'no time yet'}"
+    yield f"this machine's clock says {facts['clock']}; files last came at {facts['last_files']}"
+    if abs(leap := facts["clock_jumped"]) > 60:
+        way = "forward" if leap > 0 else "back"
+        yield f"since then it went {way} by {spelt(abs(leap) * SECOND)} that nothing has measured"
+    if later := facts["later_files"]:
+        yield (
+            f"{len(later)} of the last {FILES} files say that it is {later[0]} or later: time "
+            f"does not follow until {MOST} do"
+        )
+    for window in facts["windows"]:
+        why = f"open until time has come to {window['until']}"
+        if window["state"] == "waits":
+            why = f"over, and waits for its release: {window['why'] or 'at the next look'}"
+        yield f"window {window['window']}: {why}"
+    for file in facts["held"]:
+        if file["ready"]:
+            yield f"held {file['file']}: the clock has come to its rows; taken in at the next look"
+            continue
+        yield (
+            f"held {file['file']}: its rows are {file['ahead']} ahead of this machine's clock; "
+            f"taken in when it has come to {file['until']}"
+        )
+    for path, tries in facts["waiting"].items():
+        yield f"waiting {path}: cannot be read ({tries} of {TRIES} looks)"
+    for path in facts["out_of_reach"]:
+        yield f"waiting {path}: the system refuses to read it; it is looked at again"
+    for path in facts["given_up"]:
+        yield f"given up {path}"
+    for name, amount in facts["counted"].items():
+        yield f"{amount:,} {name}"
+
+
+def _iso(moment: int | None) -> str | None:
+    """A moment, as people and programs read it."""
+    if moment is None:
+        return None
+    try:
+        return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="seconds")
+    except OverflowError:
+        return "beyond the year 9999"

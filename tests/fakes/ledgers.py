@@ -1,0 +1,53 @@
+"""Ledgers for tests: begun with the populations that a test speaks of, and ample budgets."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from typing import Literal
+
+from pipelines import cli
+from pipelines.ledger.beginning import Request, init
+from pipelines.ledger.entries import Budget, Population, Scope
+from pipelines.ledger.ledger import Ledger
+
+AMPLE = Budget(epsilon=1000.0, delta=0.5)
+
+
+def begun(
+    path: object, *names: str, scope: Scope = "user", budget: Budget = AMPLE,
+    witness: object = None, ledger: Ledger | None = None, unit: Literal["row", "user"] = "user",
+) -> Ledger:  # fmt: skip
+    """A ledger that knows some populations, or more of them."""
+    for name in names or ("trips",):
+        people = Population(name=name, unit=unit, scope=scope, budget=budget)
+        place = f"{path}.witness" if witness is None else str(witness)
+        init(Request(str(path), people, place), ledger)
+    return ledger or Ledger.open(str(path))
+
+
+def begun_by(plan: object) -> None:
+    """What an operator types once for a plan."""
+    assert cli.main(["ledger", "init", str(plan)]) == 0
+
+
+def as_of_version_1(path: object, added: Iterable[str]) -> None:
+    """Make of a ledger what the first version would have written.
+
+    Args:
+        path: of a file.
+        added: names of the fields of entries that came later.
+    """
+    database = sqlite3.connect(str(path))
+    rows = database.execute("SELECT id, entry FROM changes WHERE id NOT LIKE 'population %'")
+    olds = [
+        (id, json.dumps({k: v for k, v in json.loads(text).items() if k not in {*added}}))
+        for id, text in rows
+    ]
+    database.executescript("DROP TRIGGER kept; DELETE FROM changes; DROP TABLE beginning")
+    for revision, (id, text) in enumerate(olds, 1):
+        database.execute("INSERT INTO changes VALUES (?, ?, ?, '')", (revision, id, text))
+    database.execute("PRAGMA user_version = 1")
+    database.commit()
+    database.close()

@@ -1,0 +1,428 @@
+"""An older copy of a ledger, a cut or rewritten one, a second one: each is refused, and said."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mechanisms.randomness import SecureRandom
+from pipelines import release
+from pipelines.errors import Caution, FailedError, RequestError
+from pipelines.ledger import chain
+from pipelines.ledger.backoff import Backoff
+from pipelines.ledger.beginning import Request, adopt, init
+from pipelines.ledger.entries import Budget, Entry, Population
+from pipelines.ledger.evidence import standing
+from pipelines.ledger.key import key
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.rules import BudgetExceeded
+from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.ledger.witness import LocalObject, Seen, Witness
+from pipelines.paths import siblings
+from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
+
+ONE = Budget(epsilon=1.0, delta=0.0)
+LITTLE = Budget(epsilon=0.05, delta=0.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A ledger with a budget of 1, and five releases of 0.1."""
+    path = str(tmp_path / "ledger.sqlite")
+    begun(path, budget=ONE, witness=tmp_path / "out" / "witness.json")
+    for day in range(5):
+        publish(path, day)
+    return path
+
+
+def publish(path: str, day: int, epsilon: float = 0.1) -> Entry:
+    """What a run does."""
+    output = os.path.join(os.path.dirname(path), "out", str(day))
+    ledger = Ledger.open(path, [os.path.join(os.path.dirname(output), "*")])
+    with ledger.spend(request(f"day {day}", output, epsilon)) as reservation:
+        if not reservation.published:
+            statement = {**reservation.stamp, "plan": {"collection": "trips"}}
+            release.publish(output, {"table": b"x"}, statement)
+            reservation.commit()
+    return reservation.entry
+
+
+def test_what_nobody_has_touched_goes_on(path: str) -> None:
+    for day in range(5, 10):
+        publish(path, day)
+    with pytest.raises(BudgetExceeded):
+        publish(path, 10)
+    assert sum(entry.counted for entry in Ledger.open(path).entries()) == 10
+
+
+def put_back(path: str, copy: str) -> None:
+    shutil.copyfile(copy, path)
+
+
+def cut(path: str, _: str) -> None:
+    """The last changes are taken out, as a text editor for databases can."""
+    database = sqlite3.connect(path)
+    database.executescript("DROP TRIGGER kept; DELETE FROM changes WHERE revision > 7")
+    database.close()
+
+
+def rewrite(path: str, _: str) -> None:
+    """One price is made smaller, and all heads after it are made anew: without the key."""
+    database = sqlite3.connect(path)
+    rows = database.execute("SELECT id, entry FROM changes ORDER BY revision").fetchall()
+    (text,) = database.execute("SELECT text FROM beginning").fetchone()
+    database.execute("DROP TRIGGER unchanged")
+    texts = [entry.replace('"epsilon":0.1', '"epsilon":0.0') for _, entry in rows]
+    links = [chain.Link.of(id, text) for (id, _), text in zip(rows, texts, strict=True)]
+    heads = chain.heads(bytes(32), text, links)
+    for revision, (text, head) in enumerate(zip(texts, heads[1:], strict=True), 1):
+        database.execute(
+            "UPDATE changes SET entry = ?, digest = ? WHERE revision = ?", (text, head, revision)
+        )
+    database.commit()
+    database.close()
+
+
+def alter(path: str, _: str) -> None:
+    """One early price is made smaller, and nothing else is touched."""
+    database = sqlite3.connect(path)
+    database.execute("DROP TRIGGER unchanged")
+    database.execute(
+        "UPDATE changes SET entry = replace(entry, '\"epsilon\":0.1', '\"epsilon\":0.0') "
+        "WHERE revision = 3"
+    )
+    database.commit()
+    database.close()
+
+
+def fork(path: str, copy: str) -> None:
+    """An older copy that has gone on by itself, and is as long as the other by now."""
+    ledger = Ledger.at(copy)
+    while len(ledger.read().links) < len(Ledger.at(path).read().links):
+        entry = ledger.read().entries[0]
+        ledger.store.write(entry, now := ledger.read(), chain.after(key(), now.head, _link(entry)))
+    put_back(path, copy)
+
+
+def _link(entry: Entry) -> chain.Link:
+    return chain.Link.of(entry.id, entry.model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("tampered", "said"),
+    [
+        (put_back, "it is an older copy; put the newest copy back"),
+        (cut, "it is an older copy; put the newest copy back"),
+        (rewrite, "its history is not as it was written"),
+        (alter, "its history is not as it was written"),
+        (fork, "has another history than"),
+    ],
+)
+@pytest.mark.parametrize("witness", ["stands", "is put back, too", "is gone"])
+def test_rollbacks_are_refused_all_of_them(
+    path: str, tmp_path: Path, tampered: Callable[[str, str], None], said: str, witness: str
+) -> None:
+    """By the witness; if that was put back or taken away with it, by the releases that stand."""
+    copy, seen = str(tmp_path / "copy.sqlite"), tmp_path / "out" / "witness.json"
+    shutil.copyfile(path, copy)
+    before = seen.read_bytes()
+    for day in range(5, 8):
+        publish(path, day)
+    tampered(path, copy)
+    if witness != "stands":
+        seen.unlink()
+    if witness == "is put back, too":
+        seen.write_bytes(before)
+    content = Path(path).read_bytes()
+    with pytest.raises(RequestError) as refusal:
+        publish(path, 8)
+    by_witness = witness == "is gone" and tampered not in (rewrite, alter)
+    assert ("the witness of" if by_witness else said) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert Path(path).read_bytes() == content
+    assert not (tmp_path / "out" / "8").exists()
+
+
+def test_a_ledger_that_is_ahead_of_its_witness_is_sound(path: str, tmp_path: Path) -> None:
+    """A run died between its two writes: the next one tells the witness."""
+    seen = tmp_path / "out" / "witness.json"
+    before = seen.read_bytes()
+    publish(path, 5)
+    seen.write_bytes(before)
+    Ledger.open(path)
+    assert json.loads(seen.read_text())["changes"] == len(Ledger.at(path).read().links)
+
+
+def test_a_witness_that_cannot_be_written_ends_nothing(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    ledger = Ledger.open(path)
+    entry = ledger.entries()[0]
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.ledger.witness.os.fsync", full)
+        with pytest.warns(Caution, match=r"No space left.*nobody would notice an older copy"):
+            ledger.change(entry.id, lambda _: {"archived": True})
+    assert ledger.entries()[0].archived
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_second_ledger_is_not_begun_where_releases_stand(path: str, tmp_path: Path) -> None:
+    os.rename(path, f"{path}.away")
+    (tmp_path / "out" / "witness.json").unlink()
+    population = Population(name="trips", unit="user", scope="user", budget=ONE)
+    place = str(tmp_path / "other.json")
+    asked = Request(path, population, place, [str(tmp_path / "out" / "*")])
+    with pytest.raises(RequestError, match=r"was paid for from a ledger that is not at .*: put it"):
+        init(asked)
+    assert not os.path.exists(path)
+    # Begun without a word of the releases, it is found out by the next run.
+    begun(path, budget=ONE, witness=place)
+    ledger = Ledger.open(path)
+    with ledger.spend(request("day 9", str(tmp_path / "elsewhere"))) as reservation:
+        reservation.commit()
+    with pytest.raises(RequestError, match="two ledgers have two budgets"):
+        publish(path, 8)
+
+
+def test_a_witness_is_no_other_ledger_s(path: str, tmp_path: Path) -> None:
+    place = tmp_path / "out" / "witness.json"
+    with pytest.raises(RequestError, match=r"has seen a ledger of \d+ changes that is not at"):
+        begun(tmp_path / "second.sqlite", witness=place)
+    assert not (tmp_path / "second.sqlite").exists()
+    begun(tmp_path / "second.sqlite", witness=tmp_path / "second.json")
+    shutil.copyfile(tmp_path / "second.json", place)
+    with pytest.raises(RequestError, match="is of another ledger than"):
+        Ledger.open(path)
+
+
+def test_a_key_that_is_absent_or_another_is_told(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUSHBEAM_LEDGER_KEY", str(tmp_path / "key"))
+    with pytest.raises(RequestError, match=r"there is no key of ledgers in .*: copy it from"):
+        Ledger.open(path)
+    assert not (tmp_path / "key").exists()
+    (tmp_path / "key").write_bytes(bytes(32))
+    with pytest.raises(RequestError, match=r"is kept under another key than this machine's"):
+        Ledger.open(path)
+    assert len(Ledger.at(path).store.read().entries) == 5  # as a worker reads it
+
+
+def test_a_missing_release_stops_its_own_window_alone(path: str, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "out" / "2")
+    with pytest.raises(RequestError, match=r"its release is not in .*/2: put it back from a copy"):
+        publish(path, 2)
+    publish(path, 5)
+    (entry,) = [entry for entry in Ledger.open(path).entries() if entry.window == "day 2"]
+    ledger = Ledger.open(path)
+    with pytest.raises(RequestError, match=r"stands in .*: nothing to archive"):
+        ledger.archive(ledger.entries()[0].id)
+    assert ledger.archive(entry.id).archived
+    assert publish(path, 2).id == entry.id
+    assert not (tmp_path / "out" / "2").exists()
+    assert sum(entry.counted for entry in ledger.entries()) == 6
+
+
+def test_a_ledger_that_lost_its_end_goes_on_by_an_operator_s_word(
+    path: str, tmp_path: Path
+) -> None:
+    copy, witness = str(tmp_path / "copy.sqlite"), str(tmp_path / "out" / "witness.json")
+    with pytest.raises(RequestError, match="is sound: there is nothing to adopt"):
+        adopt(path, witness, None, False)
+    shutil.copyfile(path, copy)
+    publish(path, 5, 0.3)
+    put_back(path, copy)
+    with pytest.raises(RequestError, match="--lost is missing: the most that was spent"):
+        adopt(path, witness, None, False)
+    assert "5 entries" in adopt(path, witness, Budget(epsilon=0.3, delta=0), False)
+    publish(path, 6, 0.2)  # 0.5 and 0.3 are spent
+    with pytest.raises(BudgetExceeded):
+        publish(path, 7, 0.01)
+    seen = [stand.seen.ledger for stand in standing([str(tmp_path / "out" / "*")])]
+    assert len(set(seen)) == 2  # what the old one has paid for is not held against the new one
+
+
+def test_budgets_are_amended_and_units_are_not(path: str, tmp_path: Path) -> None:
+    more = Population(
+        name="trips", unit="user", scope="user", budget=Budget(epsilon=2.0, delta=0.0)
+    )
+    with pytest.raises(RequestError, match="--amend gives it another budget"):
+        init(Request(path, more))
+    assert "epsilon 2" in init(Request(path, more, amend=True))
+    for other in ({"unit": "row"}, {"scope": "user per window"}):
+        with pytest.raises(RequestError, match=r"knows 'trips', per user"):
+            init(Request(path, more.model_copy(update=other), amend=True))
+    new = more.model_copy(update={"name": "rides"})
+    init(Request(path, new))
+    assert "epsilon 2" in init(Request(path, new.model_copy(update={"unit": "row"}), amend=True))
+    asked = request("w", str(tmp_path / "w"), 0.1, budget=Budget(epsilon=3.0, delta=0.0))
+    with pytest.raises(RequestError, match=r"has one of epsilon 2, delta 0 .* not of 3, 0"), \
+            Ledger.open(path).spend(asked):  # fmt: skip
+        pytest.fail("nothing may be read")
+
+
+def test_what_is_damaged_or_rewritten_is_not_adopted(path: str, tmp_path: Path) -> None:
+    """Whatever --lost says: the lost ones are no excuse for those that were altered."""
+    witness, copy = tmp_path / "out" / "witness.json", str(tmp_path / "copy.sqlite")
+    shutil.copyfile(path, copy)
+    database = sqlite3.connect(path)
+    database.executescript("DROP TRIGGER kept; DELETE FROM changes WHERE revision IN (4, 5)")
+    database.close()
+    for lost, surely in ((None, False), (None, True), (LITTLE, False)):
+        with pytest.raises(RequestError, match="changes are missing"):
+            adopt(path, str(witness), lost, surely)
+    put_back(path, copy)
+    alter(path, copy)
+    witness.unlink()
+    for lost, surely in ((None, False), (None, True), (LITTLE, False)):
+        with pytest.raises(RequestError, match="its history is not as it was written"):
+            adopt(path, str(witness), lost, surely)
+
+
+def test_who_has_another_key_says_that_something_was_lost(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUSHBEAM_LEDGER_KEY", str(tmp_path / "key"))
+    (tmp_path / "key").write_bytes(bytes(32))
+    witness = str(tmp_path / "out" / "witness.json")
+    with pytest.raises(RequestError, match=r"kept under another key .* say more than 0"):
+        adopt(path, witness, None, True)
+    adopt(path, witness, LITTLE, False)
+    assert len(Ledger.open(path).entries()) == 6
+
+
+def test_a_copy_that_was_adopted_and_the_original_do_not_both_go_on(
+    path: str, tmp_path: Path
+) -> None:
+    copy, away = str(tmp_path / "copy.sqlite"), str(tmp_path / "other.json")
+    shutil.copyfile(path, copy)
+    publish(path, 5)
+    everywhere = [str(tmp_path / "out" / "*")]
+    with pytest.raises(RequestError, match="more than 0, the most that the lost ones have spent"):
+        adopt(copy, away, None, True)
+    (tmp_path / "out" / "witness.json").rename(tmp_path / "seen.json")
+    with pytest.raises(RequestError, match=r"a release knows of .*: say more than 0"):
+        adopt(copy, away, None, True, [*standing(everywhere)])
+    adopt(copy, away, LITTLE, False, [*standing(everywhere)])
+    Ledger.open(copy, everywhere)  # what stood when it was adopted is what was lost
+    (tmp_path / "seen.json").rename(tmp_path / "out" / "witness.json")
+    publish(path, 6)
+    with pytest.raises(RequestError, match="both have gone on"):
+        Ledger.open(copy, everywhere)
+    with pytest.raises(RequestError, match="say more than 0"):
+        adopt(copy, away, None, True, [*standing(everywhere)])
+    adopt(copy, away, LITTLE, False, [*standing(everywhere)])
+    Ledger.open(copy, everywhere)
+
+
+def test_what_is_spent_while_a_ledger_is_adopted_stays(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile() -> bytes:
+        publish(path, 5)
+        return key()
+
+    witness = str(tmp_path / "out" / "witness.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.ledger.beginning.key_to_begin", meanwhile)
+        with pytest.raises(FailedError, match=r"has changed .* meanwhile; run it again"):
+            adopt(path, witness, None, True)
+    assert len(Ledger.open(path, [str(tmp_path / "out" / "*")]).entries()) == 6
+
+
+def test_who_waits_for_a_ledger_that_is_replaced_writes_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file under its lock has no name any more: what it took would be forgotten."""
+    store = Ledger.open(path).store
+    snapshot = store.read()
+    honest = SqliteStore._open
+
+    @contextmanager
+    def late(self: SqliteStore) -> Iterator[sqlite3.Connection]:
+        with honest(self) as database:
+            shutil.copyfile(path, f"{path}.new")
+            os.replace(f"{path}.new", path)
+            yield database
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "_open", late)
+        assert not store.write(snapshot.entries[0], snapshot, "head")
+    assert len(store.read().links) == len(snapshot.links)
+
+
+def test_a_second_ledger_is_found_out_by_its_first_run(path: str, tmp_path: Path) -> None:
+    os.rename(path, f"{path}.away")
+    everywhere = [str(tmp_path / "out" / "*")]
+    begun(path, budget=ONE, witness=tmp_path / "other.json")
+    with pytest.raises(RequestError, match="two ledgers have two budgets"):
+        Ledger.open(path, everywhere)  # the population is the same
+    os.remove(path)
+    begun(path, "other", budget=ONE, witness=tmp_path / "third.json")
+    Ledger.open(path, everywhere)
+    with pytest.raises(RequestError, match="two ledgers have two budgets"):
+        Ledger.open(path, everywhere, "trips")
+
+
+def test_a_ledger_is_begun_beside_another_collection_s_releases(path: str, tmp_path: Path) -> None:
+    releases, new = [str(tmp_path / "out" / "*")], str(tmp_path / "new.sqlite")
+    for name, collection, stands in (("trips", "a", True), ("a", "trips", True), ("a", "a", False)):
+        people = Population(name=name, unit="user", scope="user", budget=ONE)
+        asked = Request(new, people, f"{new}.json", releases, collection=collection)
+        if stands:
+            with pytest.raises(RequestError, match="was paid for from a ledger that is not at"):
+                init(asked)
+        else:
+            init(asked)
+
+
+def test_a_copy_from_before_the_first_entry_needs_its_witness(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger.sqlite")
+    begun(path, budget=ONE, witness=tmp_path / "witness.json")
+    (tmp_path / "witness.json").unlink()
+    with pytest.raises(RequestError, match=r"the witness of .* is not there"):
+        Ledger.open(path)
+
+
+def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
+    stamp = json.loads((tmp_path / "out" / "4" / "statement.json").read_text())["ledger"]
+    (tmp_path / "out" / "evil").mkdir()
+    (tmp_path / "out" / "evil" / "statement.json").write_text(
+        json.dumps({"ledger": {**stamp, "changes": 1000}})
+    )
+    with pytest.raises(RequestError, match=r"in .*/evil knows of 1000.*Its witness agrees with it"):
+        publish(path, 5)
+
+
+def test_a_witness_follows_one_ledger_alone(tmp_path: Path) -> None:
+    witness = Witness(LocalObject(str(tmp_path / "w.json")), Backoff(SecureRandom(), 1.0))
+    first = Seen(ledger="a", changes=3, head="x")
+    witness.follow(first)
+    with pytest.raises(RequestError, match="is of another ledger"):
+        witness.follow(Seen(ledger="b", changes=9, head="y"))
+    with pytest.raises(RequestError, match="has seen another history"):
+        witness.follow(Seen(ledger="a", changes=3, head="y"))
+    witness.follow(Seen(ledger="a", changes=2, head="y"))
+    assert witness.seen() == first
+    witness.follow(Seen(ledger="b", changes=0, head="y"), over=True)
+    assert witness.seen() != first
+
+
+def test_releases_are_seen_in_folders_whose_names_are_globs(tmp_path: Path) -> None:
+    for name in ("[prod]", "a*b?"):
+        folder = tmp_path / name
+        (folder / "out" / "mon").mkdir(parents=True)
+        (folder / "out" / "mon" / release.STATEMENT).write_text("{}")
+        found = release.newest([siblings(str(folder / "out" / "tue"))], None)
+        assert found == [str(folder / "out" / "mon")]
