@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines fuzz mutants check format bench lock clean help
+.PHONY: demo test verify test-engines fuzz soak mutants check format bench lock image image-base sbom clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -39,6 +39,10 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)
+
+# As many kills of each command in each place as --kills says; --seed repeats the moments.
+soak: $(READY)  ## kill, stop, cut the power, live through a month; ARGS="--kills 200"
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak $(ARGS)
 
 mutants: $(READY)  ## plant bugs in copies of the tree, name the test that catches each; ARGS=--list
 	$(BIN)/python -m tests.mutants $(ARGS)
@@ -65,6 +69,19 @@ lock:  ## pin again what pyproject.toml asks for (needs uv)
 	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test \
 	  --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock pyproject.toml
+
+# The digest is what the registry says the tag means now; written into the build, and never made up.
+# The Flex Template's image, which needs Google's launcher: deploy/README.md.
+SDK ?= apache/beam_python3.11_sdk:$(shell sed -n 's/^apache-beam==\([^ ]*\).*/\1/p' requirements.lock)
+image:  ## build the image of the command and of workers (needs a builder: docker)
+	@digest=$$(docker buildx imagetools inspect $(SDK) --format '{{.Manifest.Digest}}') && \
+	  docker build --file deploy/Dockerfile --build-arg "SDK=$(SDK)@$$digest" --target hushbeam --tag hushbeam $(ARGS) .
+
+image-base:  ## print the name of the image that `make image` builds on
+	@echo $(SDK)
+
+sbom: $(READY)  ## print what the image is made of, as CycloneDX
+	@$(BIN)/python deploy/sbom.py
 
 clean:  ## remove all that make made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

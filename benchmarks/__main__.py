@@ -18,7 +18,6 @@ NAMES = (
     "ledger",
     "stream",
     "plans",
-    "crashes",
 )
 
 

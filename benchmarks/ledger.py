@@ -34,6 +34,7 @@ def main() -> None:
     warnings.simplefilter("ignore", Caution)
     screen.print(_compositions())
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = f"{folder}/state"  # a key for these ledgers alone
         screen.print(_races(folder))
         screen.print(_kills(folder))
 
@@ -140,12 +141,15 @@ def _kills(folder: str) -> Table:
 
 def _require_kept(path: str, out: Path, before: dict[str, str]) -> dict[str, str]:
     """End if an entry was lost, or a release has none."""
-    snapshot = Ledger.open(path, begin=False).entries() if SqliteStore(path).exists() else ()
+    snapshot = Ledger.open(path).entries() if SqliteStore(path).stands() else ()
     outputs = {entry.output for entry in snapshot if entry.counted}
     now: dict[str, str] = {entry.id: entry.state for entry in snapshot}
     lost = [id for id, state in before.items() if now.get(id) not in (state, "committed")]
     if lost or not {str(release) for release in out.glob("[!.]*")} <= outputs:
         raise SystemExit("an entry of the ledger was lost")
+    windows = [entry.window for entry in snapshot if entry.counted]
+    if len(windows) != len({*windows}):
+        raise SystemExit("a window was paid for twice")
     return now
 
 

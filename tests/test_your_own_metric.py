@@ -138,6 +138,7 @@ def test_in_a_plan_that_a_ledger_prices(run) -> None:
 
 
 def test_by_three_parties(run) -> None:
+    assert run(words("ledger init plan.yaml")).code == 0
     typed(run, BY_PARTIES)
     assert "saw shuffled reports and no row" in " ".join(check("releases/tuesday/even")["in_words"])
 
@@ -146,6 +147,7 @@ def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
     assert run(["keys", "new", "keys"]).code == 0
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
     for line in (
+        "ledger init plan.yaml",
         f"client plan.yaml --window w --input log.parquet --output sent.bin --seal {public}",
         f"shuffle plan.yaml --window w --input sent.bin --output mixed --seal {public}",
         f"collect plan.yaml --window w --input mixed --key {private}",
@@ -175,6 +177,7 @@ def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) 
 def test_in_a_stream(run) -> None:
     plan = PLAN.replace("unit: user\n", "unit: user per window\n")
     Path("plan.yaml").write_text(plan.replace("log.parquet", "landing/*.parquet") + STREAM)
+    assert run(words("ledger init plan.yaml")).code == 0
     Path("landing").mkdir()
     Path("log.parquet").rename("landing/log.parquet")
     outcome = run(["stream", "plan.yaml", "--drain"])

@@ -21,6 +21,7 @@ import pytest
 from deploy.engines import Running, running
 from deploy.worker_pools import Pool
 from pipelines.ledger.ledger import Ledger
+from tests.fakes.ledgers import begun_by
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "examples" / "flights.parquet"
@@ -52,6 +53,7 @@ def plan(tmp_path: Path) -> Path:
     text = text.replace("ledger: ../flights-ledger.sqlite", f"ledger: {tmp_path}/ledger.sqlite")
     path = tmp_path / "flights.yaml"
     path.write_text(text.replace("budget: {epsilon: 10, delta", "budget: {epsilon: 1, delta"))
+    begun_by(path)
     return path
 
 

@@ -14,7 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutants import accounting, mechanisms, planted, randomness, reading, transforms
+from tests.mutants import (
+    accounting,
+    counters,
+    ledgers,
+    mechanisms,
+    planted,
+    randomness,
+    reading,
+    transforms,
+)  # fmt: skip
 from tests.mutants.mutant import AnchorError, Mutant
 from tests.mutants.trial import Verdict, tried
 
@@ -22,8 +31,10 @@ ROOT = Path(__file__).parents[2]
 MUTANTS: tuple[Mutant, ...] = (
     *randomness.MUTANTS,
     *mechanisms.MUTANTS,
+    *counters.MUTANTS,
     *planted.MUTANTS,
     *accounting.MUTANTS,
+    *ledgers.MUTANTS,
     *transforms.MUTANTS,
     *reading.MUTANTS,
 )

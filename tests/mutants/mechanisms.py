@@ -59,9 +59,9 @@ MUTANTS = (
     Mutant(
         "correlated-mask-one-percent-short",
         "Users send 1 % fewer pairs of the mask that hides their noise.",
-        "mechanisms/frequency/correlated_noise.py",
-        "return signed * up, paired * up",
-        "return signed * up, 0.99 * paired * up",
+        "mechanisms/sampling/dummy_shares.py",
+        "paired * _UP / self.users",
+        "0.99 * paired * _UP / self.users",
         (_EXACT,),
     ),
     Mutant(

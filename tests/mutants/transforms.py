@@ -78,6 +78,23 @@ MUTANTS = (
         ("tests/transforms/test_duplicates.py",),
     ),
     Mutant(
+        "what-was-sent-on-goes-on-again",
+        "The memory of a shuffle counts for nothing: reports that are handed in again count twice.",
+        "pipelines/parties/memory.py",
+        "return None if sent is None else Earlier(folder, begun.output, sent)",
+        "return None",
+        ("tests/end_to_end/test_shuffle_memory.py",),
+        known_by="nine_forged",
+    ),
+    Mutant(
+        "rows-without-bytes",
+        "A file of a few kilobytes hands in millions of reports, which are all one.",
+        "transforms/report_tables.py",
+        "footer.num_rows * form.random_bytes <= _MOST_COPIES * size",
+        "footer.num_rows <= 1 << 62",
+        ("tests/transforms/test_reports.py",),
+    ),
+    Mutant(
         "a-second-report-counts",
         "A report is named at random, so a user who reports again counts again.",
         "pipelines/parties/submit.py",
