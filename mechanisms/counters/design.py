@@ -7,7 +7,7 @@ the dummies do not depend on who does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +25,7 @@ from mechanisms.counters.solve import least_noise
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.integer_noise import IntegerNoise
 
 _LARGEST_JOINT = 1 << 20  # outcomes that are listed
 
@@ -47,6 +48,7 @@ class Counters:
         neighbours: which inputs look alike: "add or remove" hides who takes part.
         epsilon: of all counters together, in nats.
         delta: in (0, 1).
+        beside: how many of the last levels are no part of the statistic, say what was cut.
 
     >>> count = Counters.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.dummies.means, round(count.variances[0], 3), count.guarantee.epsilon
@@ -58,26 +60,36 @@ class Counters:
     neighbours: Neighbours
     epsilon: float
     delta: float
+    beside: int = 0
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_delta(self.delta)
         if len(self.dummies.means) != len(self.layout.levels):
             raise ValueError("there must be a law of dummies for each level")
+        if not 0 <= self.beside < len(self.levels):
+            raise ValueError("beside must leave levels to the statistic")
 
     @classmethod
     def meeting(
-        cls, levels: Any, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
+        cls,
+        levels: Sequence[Level],
+        neighbours: Neighbours,
+        epsilon: float,
+        delta: float,
+        beside: Sequence[Level] = (),
+        **more: Any,
     ) -> Counters:
         """The counters of a footprint with the least noise that meets a target.
 
         Args:
             levels: the footprint, `Level` by `Level`.
             neighbours, epsilon, delta: as above.
+            beside: levels that come after these and are no part of the statistic.
             **more: further arguments of `least_noise`.
         """
-        dummies = least_noise(levels, neighbours, epsilon, delta, **more)
-        return cls(tuple(levels), dummies, neighbours, epsilon, delta)
+        dummies = least_noise(levels, neighbours, epsilon, delta, beside=beside, **more)
+        return cls((*levels, *beside), dummies, neighbours, epsilon, delta, len(beside))
 
     # ---- what holds --------------------------------------------------------------------------
 
@@ -124,11 +136,9 @@ class Counters:
         Args:
             most: columns in a range.
         """
-        every = tuple(range(len(self.levels)))
-        groups = [every] if self.dummies.together else [(i,) for i in every]
         return [
             Range(group, start, min(start + most, self.levels[group[0]].counters))
-            for group in groups
+            for group in self.dummies.groups
             for start in range(0, self.levels[group[0]].counters, most)
         ]
 
@@ -174,8 +184,16 @@ class Counters:
 
     @cached_property
     def column_variance(self) -> float:
-        """Of the weighted sum of one counter of each level."""
-        return self.dummies.variance([level.weight for level in self.levels])
+        """Of the weighted sum of one counter of each level of the statistic."""
+        return self.dummies.variance([level.weight for level in self._statistic])
+
+    def error_law(self, columns: int = 1) -> IntegerNoise:
+        """The exact law of that sum's error, if weights are whole: see `Dummies.error_law`."""
+        return self.dummies.error_law([int(lv.weight) for lv in self._statistic], columns)
+
+    @property
+    def _statistic(self) -> tuple[Level, ...]:
+        return self.levels[: len(self.levels) - self.beside]
 
     # ---- simulation and audit ----------------------------------------------------------------
 

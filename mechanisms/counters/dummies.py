@@ -1,11 +1,14 @@
-"""The shuffler's dummies on all counters: level by level, or correlated between levels."""
+"""The shuffler's dummies on all counters: level by level, correlated, or both beside each other."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +52,10 @@ def complete(level: Level, neighbours: Neighbours) -> bool:
 class Dummies(ABC):
     """The law of the dummies: of one counter of each level, and all such columns alike."""
 
-    together: ClassVar[bool]
-    """Whether the dummies of a column's counters depend on each other."""
+    @property
+    @abstractmethod
+    def groups(self) -> list[tuple[int, ...]]:
+        """The levels, those together whose dummies depend on each other."""
 
     @property
     @abstractmethod
@@ -77,22 +82,24 @@ class Dummies(ABC):
         return sum(m * level.counters for m, level in zip(self.means, levels, strict=True))
 
     def variance(self, weights: Sequence[float]) -> float:
-        """Of a weighted sum of one counter of each level."""
-        given = np.asarray(weights, np.float64)
+        """Of a weighted sum of one counter of each level; levels that are not named count 0."""
+        given = self._padded(weights).astype(np.float64)
         return sum(float(effect @ given) ** 2 * law.variance for law, effect in self.parts)
 
     def error_law(self, weights: Sequence[int], columns: int = 1) -> IntegerNoise:
         """The exact law of a weighted sum's error, for intervals.
 
         Args:
-            weights: of one counter of each level, whole numbers.
+            weights: of one counter of each level, whole numbers; of the last ones 0 if they are
+                not named.
             columns: how many such sums are added or taken away: 2 where parts have signs.
 
         Raises:
             ValueError: the law is too long to tabulate; it is all but normal then.
         """
-        given = np.asarray(weights, np.int64)
-        strides = [(law, abs(int(effect @ given))) for law, effect in self.parts]
+        given = self._padded(weights).astype(np.int64)
+        every = [(law, abs(int(effect @ given))) for law, effect in self.parts]
+        strides = [(law, stride) for law, stride in every if stride]
         reach = columns * sum(law.mu * stride for law, stride in strides)
         if not reach <= LONGEST:
             raise ValueError(f"an error law reaches to {LONGEST:,} at the most, not to {reach:,}")
@@ -104,11 +111,14 @@ class Dummies(ABC):
         pmf = np.maximum(fft.irfft(spectrum, size)[np.arange(-reach, reach + 1)], 0.0)
         return IntegerNoise(-reach, pmf / pmf.sum())
 
+    def _padded(self, weights: Sequence[float]) -> NDArray[Any]:
+        return np.pad(np.asarray(weights), (0, len(self.means) - len(weights)))
+
     def draw(self, levels: Sequence[int], size: int, rng: RandomSource) -> Counts:
         """Numbers of dummies.
 
         Args:
-            levels: all of them, or any where levels do not depend on each other.
+            levels: one or several whole `groups`.
             size: on how many counters of each.
             rng: the generator of the shuffler's process.
 
@@ -116,7 +126,7 @@ class Dummies(ABC):
             (levels, size) int64, at least 0.
         """
         chosen = list(levels)
-        if self.together and chosen != list(range(len(self.means))):
+        if not all(len({i in chosen for i in group}) == 1 for group in self.groups):
             raise ValueError("correlated dummies are drawn for all levels at once")
         drawn = np.repeat(np.array(self.means, np.int64)[chosen, None], size, axis=1)
         for law, effect in self.parts:
@@ -134,7 +144,10 @@ class Independent(Dummies):
     """
 
     laws: tuple[ShufflerNoise, ...]
-    together = False
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        return [(i,) for i in range(len(self.laws))]
 
     @property
     def parts(self) -> list[Part]:
@@ -174,11 +187,14 @@ class Correlated(Dummies):
     weights: tuple[int, ...]
     total: Laplace
     mask: Gaussian
-    together = True
 
     def __post_init__(self) -> None:
         if not (self.weights and self.weights[0] == 1 and min(self.weights) >= 1):
             raise ValueError("digits must have whole weights, the first one 1")
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        return [tuple(range(len(self.weights)))]
 
     @property
     def parts(self) -> list[Part]:
@@ -205,3 +221,55 @@ class Correlated(Dummies):
         if not complete(levels[0], neighbours):
             charges.append(Charge(seen(self.mask, 1), slots, slots))  # the lowest digit's nulls
         return charges
+
+
+@dataclass(frozen=True)
+class Beside(Dummies):
+    """Dummies of some levels and, independent of them, of those that come after: priced jointly.
+
+    Attributes:
+        blocks: of the first levels, of those after them, and so on.
+
+    >>> digits = Correlated((1, 2), Laplace(9, 0.4), Gaussian(5, 0.9))
+    >>> both = Beside((digits, Independent((Laplace(40, 0.1),))))
+    >>> both.means, both.groups
+    ((19, 5, 40), [(0, 1), (2,)])
+    """
+
+    blocks: tuple[Dummies, ...]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(accumulate((len(block.means) for block in self.blocks), initial=0))
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        rows = zip(self._starts, self.blocks, strict=False)
+        return [tuple(start + i for i in g) for start, block in rows for g in block.groups]
+
+    @property
+    def parts(self) -> list[Part]:
+        rows, levels = zip(self._starts, self.blocks, strict=False), self._starts[-1]
+        return [
+            Part(law, np.pad(effect, (start, levels - start - effect.size)))
+            for start, block in rows
+            for law, effect in block.parts
+        ]
+
+    @property
+    def means(self) -> tuple[int, ...]:
+        return tuple(mean for block in self.blocks for mean in block.means)
+
+    def null_law(self, level: int) -> ShufflerNoise:
+        block = bisect_right(self._starts, level) - 1
+        return self.blocks[block].null_law(level - self._starts[block])
+
+    def charges(
+        self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
+    ) -> list[Charge]:
+        rows = zip(self.blocks, pairwise(self._starts), strict=True)
+        return [
+            charge
+            for block, (first, last) in rows
+            for charge in block.charges(levels[first:last], neighbours, seen)
+        ]

@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from mechanisms.channel import require_epsilon
-from mechanisms.counters.dummies import Correlated, Dummies, Independent, Seen, complete
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
-from mechanisms.counters.price import Neighbours, Price, changes, require_neighbours
+from mechanisms.counters.price import Charge, Neighbours, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.search import gaussian_mu, private_end
 
@@ -28,6 +29,11 @@ _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
 _MASKED = 0.015  # of epsilon: the standard deviation of the loss that masks of a sum may leave
 _LEAST_SIGMA = 0.05
+# Of slopes: what is lost in rounding up, next to nothing for one law and more where several are
+# composed. And of ends.
+_SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+_SPARED_ENDS = (1e-6, 0.01, 0.1)
+SHARE = 0.01  # of epsilon and delta: for what stands beside a statistic
 
 
 def least_noise(
@@ -37,6 +43,8 @@ def least_noise(
     delta: float,
     correlated: bool = False,
     most_dummies: int = MOST_DUMMIES,
+    beside: Sequence[Level] = (),
+    share: float = SHARE,
 ) -> Dummies:
     """The dummies with the least variance of a weighted sum of one counter of each level.
 
@@ -47,9 +55,13 @@ def least_noise(
         delta: in (0, 1).
         correlated: whether dummies of one level may depend on those of another; for digits.
         most_dummies: how many there may be on average, nulls left out.
+        beside: levels that users raise besides and that are no part of that sum, say what was cut.
+        share: of epsilon and of delta, for the noise of `beside`; the sum's is solved so that both
+            together meet the target.
 
     Returns:
-        The dummies: the target was met when it was evaluated.
+        The dummies, of the levels and of those beside them: the target was met when it was
+        evaluated.
 
     Raises:
         ValueError: an argument is out of range, or no noise of so few dummies meets the target.
@@ -60,19 +72,25 @@ def least_noise(
     require_epsilon(epsilon)
     require_delta(delta)
     require_neighbours(neighbours)
-    target = _Target(Layout(tuple(levels)).levels, neighbours, epsilon, delta)
+    shape, more = Layout(tuple(levels)).levels, tuple(beside)
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie in (0, 1), not {share}")
+    extra = least_noise(more, neighbours, share * epsilon, share * delta) if more else None
+    paid = [] if extra is None else extra.charges(more, neighbours)
+    target = _Target(shape, neighbours, epsilon, delta, tuple(paid), 1 - share if paid else 1.0)
     found = [target.gaussian(), target.laplace(), target.steep_laplace()]
     if correlated:
         found.append(target.correlated())
-    made = [dummies for dummies in found if dummies is not None]
+    made = [d if extra is None else Beside((d, extra)) for d in found if d is not None]
     if not made:
         raise ValueError(
             f"epsilon {epsilon} at delta {delta} needs more than {LARGEST_MU:,} dummies a counter; "
             "let a user raise fewer counters, or choose a larger epsilon"
         )
-    few = [dummies for dummies in made if dummies.number(levels) <= most_dummies]
+    number = {id(dummies): dummies.number(shape + more) for dummies in made}
+    few = [dummies for dummies in made if number[id(dummies)] <= most_dummies]
     if not few:
-        least = min(dummies.number(levels) for dummies in made)
+        least = min(number.values())
         raise ValueError(
             f"these counters need {least:,} dummies and may have {most_dummies:,}; have fewer "
             "counters, let a user raise fewer of them, or choose a larger epsilon"
@@ -89,6 +107,8 @@ class _Target:
     neighbours: Neighbours
     epsilon: float
     delta: float
+    beside: tuple[Charge, ...] = ()  # what is paid for besides
+    left: float = 1.0  # about what share of epsilon and delta that leaves
 
     @cached_property
     def times(self) -> list[int]:
@@ -99,7 +119,7 @@ class _Target:
         """Variances in proportion to sqrt(changes) / weight."""
         shape = [math.sqrt(t) / lv.weight for t, lv in zip(self.times, self.levels, strict=True)]
         price = sum(t / v for t, v in zip(self.times, shape, strict=True))
-        guess = price / gaussian_mu(self.epsilon, self.delta) ** 2
+        guess = price / gaussian_mu(self.left * self.epsilon, self.left * self.delta) ** 2
         ends = _ENDS * self.delta / sum(self.times)
         longest = math.sqrt(2 * guess * max(shape) * max(-math.log(ends), 1))
         if not 1.1 * longest + 2 < LARGEST_MU:
@@ -116,13 +136,11 @@ class _Target:
 
     def laplace(self) -> Dummies | None:
         """Slopes that add up to epsilon, so that nothing but the ends takes from delta."""
-        # A hair below, for rounding of what is added up.
-        total, ends = self.epsilon * (1 - 1e-12), self.delta * (1 - 1e-6)
-        for _ in range(9):
-            made = self._slopes(total, ends)
+        for slack, ends in product(_SLACKS, _SPARED_ENDS):
+            total = self.left * self.epsilon * (1 - slack)
+            made = self._slopes(total, self.left * self.delta * (1 - ends))
             if made is None or self._delta(made, ShufflerNoise.seen) <= self.delta:
                 return made
-            ends *= 0.99
         return None
 
     def steep_laplace(self) -> Dummies | None:
@@ -131,8 +149,11 @@ class _Target:
         def scaled(scale: float) -> Dummies | None:
             return self._slopes(scale * self.epsilon, _HALF * self.delta)
 
-        met = sum(self.times) > 1 and self._delta(scaled(1.0)) <= self.delta
-        return self._searched(scaled, 1.0, 8.0, 1.1) if met else None
+        if sum(self.times) == 1 and not self.beside:
+            return None
+        low = self.left * (1 - _SLACKS[-1])
+        met = self._delta(scaled(low)) <= self.delta
+        return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 
     def correlated(self) -> Dummies | None:
         """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it."""
@@ -153,7 +174,7 @@ class _Target:
 
         if not (longest < LARGEST_MU and self._delta(scaled(0.5)) <= self.delta):
             return None
-        return self._searched(scaled, 0.5, 1.0, 0.94)
+        return self._searched(scaled, 0.5, 1.0, 0.94 * self.left)
 
     def _slopes(self, total: float, ends: float) -> Dummies | None:
         """Laplace noise whose slopes, over all changes, add up to a total."""
@@ -174,7 +195,7 @@ class _Target:
         if dummies is None:
             return 1.0
         charges = dummies.charges(self.levels, self.neighbours, seen)
-        return Price(charges, self.neighbours).upper(self.epsilon)
+        return Price([*charges, *self.beside], self.neighbours).upper(self.epsilon)
 
     def _searched(
         self,

@@ -37,7 +37,7 @@ def test_a_histogram_with_several_values_a_user() -> None:
 def test_sums_by_group_of_correlated_digits() -> None:
     encoder = Amounts(6, 1, 255)
     design = Counters.meeting(encoder.levels, "replace", 1.0, 1e-6, correlated=True)
-    assert design.dummies.together
+    assert len(design.dummies.groups) == 1
     weights = [int(level.weight) for level in encoder.levels]
     drawn = design.dummies.draw(range(len(weights)), 6 * RUNS, SeededRandom(2))
     errors = np.array(weights) @ (drawn - np.array(design.dummies.means)[:, None])

@@ -14,10 +14,10 @@ import pytest
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Correlated, Dummies, Independent
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace
-from mechanisms.counters.price import Neighbours
+from mechanisms.counters.price import Neighbours, Price
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
 
@@ -51,6 +51,15 @@ def paths(tree: Tree) -> set[tuple[int, ...]]:
 
 LAPLACE, GAUSSIAN, SIGNED = Independent((WIDE,)), Independent((SMALL,)), Amounts(1, 1, 2, True)
 NUMBER, EVENTS, TREE = Amounts(1, 1, 3), Amounts(2, 1, 2), Tree.uniform(4, 2)
+CUT = (*NUMBER.levels, Level(1, 1))  # a number, and whether something was cut
+
+
+def cut_numbers() -> set[tuple[int, ...]]:
+    have = np.array([*range(4), *range(4)])[:, None]
+    cut = np.repeat([-1, 0], 4)[:, None]
+    return raised(CUT, [*NUMBER.encode(np.zeros_like(have), have), cut])
+
+
 ENCODERS = [
     ("count", Amounts(1).levels, amounts(Amounts(1)), LAPLACE),
     ("values", Amounts(3, 2).levels, amounts(Amounts(3, 2)), GAUSSIAN),
@@ -61,6 +70,8 @@ ENCODERS = [
     ("tree", TREE.levels, paths(TREE), Independent((SMALL, SMALL))),
     ("sum", NUMBER.levels, amounts(NUMBER), Correlated((1, 2), Laplace(9, 0.4), SMALL)),
     ("sums", EVENTS.levels, amounts(EVENTS), Correlated((1, 1), Laplace(3, 0.6), SMALL)),
+    ("cut", CUT, cut_numbers(), Beside((Independent((SMALL, SMALL)), LAPLACE))),
+    ("cut sum", CUT, cut_numbers(), Beside((Correlated((1, 2), WIDE, SMALL), LAPLACE))),
 ]
 
 
@@ -99,7 +110,7 @@ def test_no_batch_shows_more_than_claimed(
         claimed = design.price.upper(epsilon)
         assert truth <= claimed + 1e-12
         # And no more is claimed than needed, where sums are not priced with masks of their own.
-        assert claimed <= truth * 1.001 + 1e-7 or isinstance(dummies, Correlated)
+        assert claimed <= truth * 1.001 + 1e-7 or len(dummies.groups) < len(levels)
 
 
 @pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
@@ -137,6 +148,12 @@ def test_ranges_cover_each_counter_once() -> None:
             codes, times = np.unique(np.concatenate(drawn), return_counts=True)
             assert codes.tolist() == list(range(design.layout.codes))
             assert (times[:20] == 1).all()
+    both = Beside((Correlated((1, 2), WIDE, SMALL), Independent((WIDE,))))
+    ranges = Counters(CUT, both, "replace", 1.0, 0.5).ranges(4)
+    assert ranges == [((0, 1), 0, 1), ((2,), 0, 1)]
+    assert both.draw([2], 3, SeededRandom(1)).shape == (1, 3)
+    with pytest.raises(ValueError, match="for all levels at once"):
+        both.draw([1, 2], 3, SeededRandom(1))
     with pytest.raises(ValueError, match="for all levels at once"):
         Correlated((1, 2), WIDE, SMALL).draw([0], 3, SeededRandom(1))
 
@@ -204,6 +221,32 @@ def test_intervals_of_a_sum_cover() -> None:
     errors = np.array(weights) @ (drawn - np.array(design.dummies.means)[:, None])
     covered = ((errors >= low) & (errors <= high)).mean()
     assert covered == pytest.approx(0.95, abs=6.5 * math.sqrt(0.95 * 0.05 / 20_000))
+
+
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+@pytest.mark.parametrize(("k", "most", "correlated"), [(1, 1, 0), (10, 8, 0), (1, 255, 1)])
+def test_what_was_cut_costs_a_hundredth_and_is_priced_jointly(
+    neighbours: Neighbours, k: int, most: int, correlated: bool
+) -> None:
+    levels, cut = Amounts(20, k, most).levels, [Level(1, 1), Level(1, 2)]
+    alone = Counters.meeting(levels, neighbours, 1.0, 1e-6, correlated=correlated)
+    both = Counters.meeting(levels, neighbours, 1.0, 1e-6, beside=cut, correlated=correlated)
+    assert both.levels == (*levels, *cut)
+    assert both.guarantee.delta == 1e-6
+    lower, upper = both.price.delta(1.0)
+    assert lower <= upper <= 1e-6 < both.price.upper(0.97)
+    assert 1 <= both.column_variance / alone.column_variance < 1.03
+    assert both.error_law().var() == pytest.approx(both.column_variance)
+    first, second = both.dummies.blocks  # type: ignore[attr-defined]
+    beside = Price(second.charges(cut, neighbours), neighbours)
+    assert beside.upper(0.01) <= 1e-8
+    assert both.variances[len(levels)] == second.variance([1])
+    assert first.groups == alone.dummies.groups
+    # Either by itself shows less than both together.
+    assert Price(first.charges(levels, neighbours), neighbours).upper(1.0) < upper
+    for share in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="share must lie in"):
+            Counters.meeting(levels, neighbours, 1.0, 1e-6, beside=cut, share=share)
 
 
 def test_a_liar_moves_a_counter_by_its_slots_and_no_more() -> None:
@@ -284,6 +327,8 @@ def test_bad_designs_are_refused() -> None:
         Counters.meeting([], "replace", 1.0, 1e-6)
     with pytest.raises(ValueError, match="a law of dummies for each level"):
         Counters((Level(1, 1),), Independent((SMALL, SMALL)), "replace", 1.0, 1e-6)
+    with pytest.raises(ValueError, match="must leave levels"):
+        Counters((Level(1, 1),), Independent((SMALL,)), "replace", 1.0, 0.5, beside=1)
     layout = Counters.meeting([Level(2, 3)], "replace", 1.0, 1e-6).layout
     for bad in ([[3, 0]], [[-2, 0]]):
         with pytest.raises(ValueError, match="a place of level 0 lies outside"):
