@@ -28,8 +28,10 @@ from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Neighbours, Price
 from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
-from mechanisms.randomness import RandomSource
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.dummy_shares import DummyShare
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 from mechanisms.sampling.integer_tables import LARGEST_MEAN
 
 _SPARED = 1e-6  # of delta: for what drawing shares from tables may add
@@ -90,13 +92,18 @@ class DeviceCounters:
         delta: float,
         enrolled: int,
         honest_share: float = 0.9,
+        most_messages: float = math.inf,
     ) -> DeviceCounters:
         """The counters of a footprint with the least noise of devices that meets a target.
 
         Args:
             levels, neighbours, epsilon, delta, enrolled, honest_share: as above.
+            most_messages: how many a device may send on average, the counters of a user among them.
         """
-        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED))
+        honesty.require_share(honest_share)
+        room = most_messages - sum(level.slots for level in levels)
+        most = room * honesty.crowd(enrolled, honest_share)
+        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED), most)
         return cls(tuple(levels), noise, neighbours, epsilon, delta, enrolled, honest_share)
 
     # ---- what holds --------------------------------------------------------------------------
@@ -144,6 +151,16 @@ class DeviceCounters:
             f"with rows or without, and {self.honest:,} of {self.enrolled:,} are counted on to "
             "follow the protocol",
         )
+
+    def profile(self) -> PrivacyLoss:
+        """The curve that a ledger composes."""
+        return self.price.profile(self.epsilon)
+
+    @property
+    def messages(self) -> float:
+        """Of a device that raises as many counters as it may, on average."""
+        own = sum(level.slots for level in self.levels)
+        return own + self.noise.number(self.levels) / self.honest
 
     @property
     def _counters(self) -> int:
@@ -212,6 +229,32 @@ class DeviceCounters:
     def column_variance(self) -> float:
         """Of the weighted sum of one counter of each level."""
         return self.noise.variance([level.weight for level in self.levels]) * self._more
+
+    def error_law(self, columns: int = 1) -> IntegerNoise:
+        """The law of that sum's error if everybody follows the protocol, and weights are whole.
+
+        Args:
+            columns: 2 where numbers have signs: another sum is taken away.
+
+        Raises:
+            ValueError: the law is too long to tabulate; it is all but normal then.
+        """
+        laws = self.noise.added(self._more)
+        rows = [(*law, int(lv.weight)) for law, lv in zip(laws, self.levels, strict=True)]
+        taken = [(first, pmf, -weight) for first, pmf, weight in rows]
+        law = weighted_sum((rows + taken)[: columns * len(rows)])
+        return IntegerNoise(law.first - law.mean(), law.pmf)
+
+    def simulate(self, raised: ArrayLike, rng: SeededRandom) -> Counts:
+        """The collector's counts, from sums in place of messages: the same law, at once.
+
+        Args:
+            raised: as in `Counters.simulate`; nobody sends nulls.
+            rng: draws the dummies of all that are enrolled.
+        """
+        counts = self.noise.simulated(self.levels, self._more, rng)
+        counts[: self._counters] += np.asarray(raised, np.int64)[: self._counters]
+        return counts
 
     @property
     def _more(self) -> float:

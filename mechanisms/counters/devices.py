@@ -12,7 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mechanisms.channel import require_epsilon
+import numpy as np
+
+from mechanisms.channel import Counts, Floats, require_epsilon
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.price import Charge, Neighbours, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
@@ -21,6 +23,7 @@ from mechanisms.privacy.masked_design import LARGEST_SHARE, fewest_messages
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.search import gaussian_mu, private_end
 from mechanisms.privacy.two_bins import BinLaw
+from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.dummy_shares import DummyShare, MaskedShare, PoissonShare
 
 _CLOSE = 1e-5  # relative, of a scale
@@ -51,6 +54,21 @@ class DeviceNoise(ABC):
         """What is seen of a counter of each level."""
 
     @abstractmethod
+    def added(self, share: float) -> list[tuple[int, Floats]]:
+        """The laws of what is added to a counter of each level, and what is taken away left out.
+
+        Args:
+            share: by how many more devices send than make up this noise.
+
+        Returns:
+            Of each level the least integer, and the probabilities from there on.
+        """
+
+    @abstractmethod
+    def simulated(self, levels: Sequence[Level], share: float, rng: SeededRandom) -> Counts:
+        """(codes,) dummies of all codes, as in `added`, by sums."""
+
+    @abstractmethod
     def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
         """What one of so many devices adds to each level, which together add this noise."""
 
@@ -70,6 +88,10 @@ class DeviceNoise(ABC):
             laws = [replace(law, distance=distance) for law, distance in pairs]
         rows = zip(laws, levels, strict=True)
         return Price([Charge(law, level.slots, level.counters) for law, level in rows], neighbours)
+
+    def number(self, levels: Sequence[Level]) -> float:
+        """How many dummies there are on average."""
+        return sum(m * level.counters for m, level in zip(self.messages, levels, strict=True))
 
     def variance(self, weights: Sequence[float]) -> float:
         """Of a weighted sum of one counter of each level."""
@@ -101,6 +123,14 @@ class PoissonCounters(DeviceNoise):
     def laws(self) -> list[BinLaw]:
         return [poisson(mean).bin_law for mean in self.means]
 
+    def added(self, share: float) -> list[tuple[int, Floats]]:
+        laws = [poisson(mean * share) for mean in self.means]
+        return [(law.first, law.pmf) for law in laws]
+
+    def simulated(self, levels: Sequence[Level], share: float, rng: SeededRandom) -> Counts:
+        means = np.repeat(self.means, [level.counters for level in levels])
+        return rng.generator().poisson(means * share).astype(np.int64)
+
     def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
         rows = zip(levels, self.means, strict=True)
         return [PoissonShare(level.counters, mean, devices) for level, mean in rows]
@@ -131,6 +161,17 @@ class MaskedCounters(DeviceNoise):
     def laws(self) -> list[BinLaw]:
         return [law for noise in self.noises if (law := noise.bin_law()) is not None]
 
+    def added(self, share: float) -> list[tuple[int, Floats]]:
+        return [noise.difference(share) for noise in self.noises]
+
+    def simulated(self, levels: Sequence[Level], share: float, rng: SeededRandom) -> Counts:
+        source, counters = rng.generator(), [level.counters for level in levels]
+        fields = [(noise.decay, noise.shape, noise.ratio) for noise in self.noises]
+        decay, shape, ratio = np.repeat(fields, counters, axis=0).T
+        a, b = source.negative_binomial(share, 1 - decay, (2, decay.size))
+        mask = source.negative_binomial(share * shape, 1 - ratio)
+        return np.concatenate([a + mask, b + mask]).astype(np.int64)
+
     def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
         return [
             MaskedShare(level.counters, noise.decay, noise.shape, noise.ratio, devices)
@@ -139,7 +180,11 @@ class MaskedCounters(DeviceNoise):
 
 
 def least_device_noise(
-    levels: Sequence[Level], neighbours: Neighbours, epsilon: float, delta: float
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    most_dummies: float = math.inf,
 ) -> DeviceNoise:
     """The devices' noise with the least variance of a weighted sum of one counter of each level.
 
@@ -148,6 +193,7 @@ def least_device_noise(
         neighbours: what is to look alike.
         epsilon: of all counters together, in nats.
         delta: in (0, 1); what drawing shares from tables adds is for the caller to set aside.
+        most_dummies: how many there may be on average, of all devices together.
 
     Raises:
         ValueError: an argument is out of range, or no noise meets the target.
@@ -165,6 +211,13 @@ def least_device_noise(
     if times <= _FEW and epsilon / times >= 2 * _LEAST:
         found.append(_masked(shape, neighbours, epsilon, delta))
     weights = [level.weight for level in shape]
+    numbers = [noise.number(shape) for noise in found]
+    if not min(numbers) <= most_dummies:
+        raise ValueError(
+            f"these counters need {min(numbers):,.0f} dummies and may have {most_dummies:,.0f}; "
+            "allow more messages, or have more devices or fewer counters"
+        )
+    found = [noise for noise, n in zip(found, numbers, strict=True) if n <= most_dummies]
     return min(found, key=lambda noise: noise.variance(weights))
 
 

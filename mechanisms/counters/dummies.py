@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from mechanisms.channel import Counts
 from mechanisms.counters.levels import Level
@@ -20,9 +19,7 @@ from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.price import Charge, Neighbours
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource
-from mechanisms.sampling.integer_noise import IntegerNoise
-
-LONGEST = 1 << 22  # of an error law, to either side
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
 Seen = Callable[[ShufflerNoise, int], BinLaw]
 
@@ -98,18 +95,8 @@ class Dummies(ABC):
             ValueError: the law is too long to tabulate; it is all but normal then.
         """
         given = self._padded(weights).astype(np.int64)
-        every = [(law, abs(int(effect @ given))) for law, effect in self.parts]
-        strides = [(law, stride) for law, stride in every if stride]
-        reach = columns * sum(law.mu * stride for law, stride in strides)
-        if not reach <= LONGEST:
-            raise ValueError(f"an error law reaches to {LONGEST:,} at the most, not to {reach:,}")
-        size = int(fft.next_fast_len(2 * reach + 1, real=True))
-        spectrum = np.ones(size // 2 + 1, np.complex128)
-        for law, stride in strides:
-            places = stride * np.arange(-law.mu, law.mu + 1) % size
-            spectrum *= fft.rfft(np.bincount(places, law.pmf, size)) ** columns
-        pmf = np.maximum(fft.irfft(spectrum, size)[np.arange(-reach, reach + 1)], 0.0)
-        return IntegerNoise(-reach, pmf / pmf.sum())
+        parts = [(law, int(effect @ given)) for law, effect in self.parts]
+        return weighted_sum(columns * [(-law.mu, law.pmf, w) for law, w in parts if w])
 
     def _padded(self, weights: Sequence[float]) -> NDArray[Any]:
         return np.pad(np.asarray(weights), (0, len(self.means) - len(weights)))

@@ -8,7 +8,7 @@ does not matter, for all of a level have one law.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -140,17 +140,21 @@ class Price:
         near = met * (1 - 1e-3)
         return min(private_end(least, delta, met, 0.0, near, _TOLERANCE)[1], met), met
 
-    def profile(self, epsilon: float) -> PrivacyLoss:
+    def profile(
+        self, epsilon: float, added: Callable[[float], float] = lambda epsilon: 0.0
+    ) -> PrivacyLoss:
         """The whole curve from above, for whoever composes it with other releases.
 
         Args:
             epsilon: around which it is to be sharp.
+            added: epsilon -> what else there is of delta.
         """
         delta = min(max(self.upper(epsilon), 1e-300), 0.4)
         steps = epsilon * np.arange(_BELOW + 1) / _BELOW
         beyond = epsilon + gaussian_mu(epsilon, delta) * np.array(_BEYOND)
         epsilons = np.concatenate([steps, beyond])
-        return PrivacyLoss.from_profile(epsilons, [self.upper(float(e)) for e in epsilons])
+        deltas = [self.upper(float(e)) + added(float(e)) for e in epsilons]
+        return PrivacyLoss.from_profile(epsilons, deltas)
 
     @cached_property
     def _bounds(self) -> list[LossSum]:

@@ -27,6 +27,7 @@ from mechanisms.counters.shares import (
     total,
 )
 from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource, Words
 
 LOST_SHARE = (
@@ -203,6 +204,10 @@ class SplitMix:
             f"2^-{self.sigma:g} for what shuffled shares tell beside their total: an upper bound "
             f"that holds if at least {self.honest:,} people split honestly and tell nobody",
         )
+
+    def profile(self) -> PrivacyLoss:
+        """The curve that a ledger composes; it holds as `guarantee` does."""
+        return self.price.profile(self.epsilon, lambda e: _distance_delta(e, self.sigma))
 
     def reports(self, numbers: ArrayLike, rng: RandomSource) -> Words:
         """What people send: a row of `shares` words each, sealed as a whole.

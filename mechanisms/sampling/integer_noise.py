@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import fft
 
 from mechanisms.channel import Floats
+
+LONGEST = 1 << 23  # of a sum's law
 
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """A law on consecutive integers, as intervals ask for it.
+    """A law on consecutive integers, or on these less a mean, as intervals ask for it.
 
     Attributes:
-        first: the least integer of the window.
+        first: the least number of the window.
         pmf: (window,) probabilities; what is missing from 1 is taken to be nothing.
 
     >>> noise = IntegerNoise(-1, np.array([0.25, 0.5, 0.25]))
@@ -23,7 +27,7 @@ class IntegerNoise:
     (0.0, 0.0, 1.0)
     """
 
-    first: int
+    first: float
     pmf: Floats
 
     def mean(self) -> float:
@@ -52,3 +56,29 @@ class IntegerNoise:
     @cached_property
     def _integers(self) -> Floats:
         return self.first + np.arange(float(self.pmf.size))
+
+
+def weighted_sum(terms: Sequence[tuple[int, Floats, int]]) -> IntegerNoise:
+    """The law of a weighted sum of independent integers.
+
+    Args:
+        terms: (least integer, (window,) probabilities, whole weight) of each.
+
+    Raises:
+        ValueError: the law is too long to tabulate; it is all but normal then.
+
+    >>> coin = np.array([0.5, 0.5])
+    >>> weighted_sum([(0, coin, 1), (0, coin, -2)])
+    IntegerNoise(first=-2, pmf=array([0.25, 0.25, 0.25, 0.25]))
+    """
+    ends = [(w * first, w * (first + pmf.size - 1)) for first, pmf, w in terms]
+    low, high = sum(map(min, ends)), sum(map(max, ends))
+    if not high - low < LONGEST:
+        raise ValueError(f"a law may have {LONGEST:,} outcomes at the most, not {high - low + 1:,}")
+    size = int(fft.next_fast_len(high - low + 1, real=True))
+    spectrum = np.ones(size // 2 + 1, np.complex128)
+    for first, pmf, weight in terms:
+        places = weight * (first + np.arange(pmf.size)) % size
+        spectrum *= fft.rfft(np.bincount(places, pmf, size))
+    law = np.maximum(np.roll(fft.irfft(spectrum, size), -low)[: high - low + 1], 0.0)
+    return IntegerNoise(low, law / law.sum())

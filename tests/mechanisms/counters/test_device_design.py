@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.choose import least_error
+from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.devices import DeviceNoise, MaskedCounters, PoissonCounters
 from mechanisms.counters.levels import Level
@@ -151,6 +154,68 @@ def test_totals_are_unbiased_with_the_variance_stated(neighbours: Neighbours, ma
     assert totals.var(axis=0) == pytest.approx(np.full(encoder.groups, variance), rel=0.25)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("signed", [False, True])
+def test_sums_have_the_law_of_what_is_sent(masked: bool, signed: bool) -> None:
+    encoder = Amounts(1, 1, 1 if masked else 6, signed)
+    noise: DeviceNoise = PoissonCounters((4.0, 3.0, 2.0))
+    if masked:
+        noise = MaskedCounters((MaskedLaplace(0.5, 2.0, 0.5),))
+    design = DeviceCounters(encoder.levels, noise, "replace", 1.0, 0.5, 12, 0.5)
+    columns, times = 2 if signed else 1, 20_000
+    have = np.array([[encoder.most]] * 5 + [[0]] * 7)
+    sets = encoder.encode(np.zeros_like(have), have)
+    raised = design.layout.count(design.layout.reports(sets), np.tile(design.layout.types, (12, 1)))
+    rng = SeededRandom(7)
+    by_sums = np.array([design.simulate(raised, rng) for _ in range(times)])
+    messages, senders = design.send([np.tile(s, (times, 1)) for s in sets], rng)
+    places = senders // 12 * design.codes + messages.astype(np.int64)
+    sent = np.bincount(places, minlength=times * design.codes).reshape(times, -1)
+    for a, b in zip(by_sums.T, sent.T, strict=True):
+        # A false alarm of 1e-9 or less each; a mean that is 10 % off would not pass.
+        assert stats.ks_2samp(a, b).pvalue > 1e-9
+    errors = (
+        np.array([encoder.estimate(design.centred(row))[0] for row in by_sums]) - 5 * encoder.most
+    )
+    law = design.error_law(columns)
+    assert law.mean() == pytest.approx(0, abs=1e-9)
+    assert law.var() == pytest.approx(encoder.variance(design.column_variance))
+    places, seen = np.unique(np.rint(errors - law.first).astype(int), return_counts=True)
+    assert errors - law.first == pytest.approx(np.rint(errors - law.first), abs=1e-6)
+    chances = law.pmf[places]
+    assert (np.abs(seen / times - chances) <= 6.5 * np.sqrt(chances / times) + 20 / times).all()
+
+
+def test_messages_are_counted_and_bounded() -> None:
+    levels = Amounts(1).levels
+    free = DeviceCounters.meeting(levels, "add or remove", 1.0, 1e-6, 100)
+    assert isinstance(free.noise, MaskedCounters)
+    few = DeviceCounters.meeting(levels, "add or remove", 1.0, 1e-6, 100, most_messages=2)
+    assert isinstance(few.noise, PoissonCounters)
+    assert few.messages <= 2 < free.messages
+    assert few.column_variance > free.column_variance
+    with pytest.raises(ValueError, match="dummies and may have"):
+        DeviceCounters.meeting(levels, "add or remove", 1.0, 1e-6, 100, most_messages=1.1)
+
+
+def test_the_least_error_of_those_allowed() -> None:
+    levels, target = Amounts(1, 1, 1023).levels, ("add or remove", 1.0, 1e-6)
+    every = {"enrolled": 10**6, "honest_share": 1.0}
+    free = least_error(levels, *target, **every)  # type: ignore[arg-type]
+    assert isinstance(free, Counters)
+    tied = least_error(levels, *target, correlated=True)  # type: ignore[arg-type]
+    assert tied.column_variance < free.column_variance / 3
+    devices = least_error(levels, *target, ("devices",), **every)  # type: ignore[arg-type]
+    assert isinstance(devices, DeviceCounters)
+    assert devices.column_variance > free.column_variance
+    with pytest.raises(ValueError, match="have fewer digits"):
+        least_error(levels, *target, most_messages=9)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be enrolled"):
+        least_error(levels, *target, ("devices",))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="somebody must"):
+        least_error(levels, *target, ())  # type: ignore[arg-type]
+
+
 def test_the_guarantee_names_the_honest_share() -> None:
     design = DeviceCounters.meeting(Amounts(915, 10).levels, "add or remove", 1.0, 1e-6, 10**6)
     assert design.honest == 900_000
@@ -162,6 +227,7 @@ def test_the_guarantee_names_the_honest_share() -> None:
     assert design.column_variance == pytest.approx(everyone.column_variance / 0.9, rel=1e-4)
     assert pickle.loads(pickle.dumps(design)) == design
     assert design.lifts[0] > 1
+    assert design.profile().delta(1.0) <= 1e-6 < design.profile().delta(0.5)
     assert design.count(np.array([0, 0, 1 << 63], np.uint64)).tolist()[:2] == [2, 0]
 
 

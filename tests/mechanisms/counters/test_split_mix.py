@@ -194,6 +194,10 @@ def test_the_error_is_that_of_the_central_mechanism(
     assert neighbours in guarantee.how
     lower, upper = design.price.delta(epsilon)
     assert 0.9e-6 < lower <= upper < 1e-6
+    profile = design.profile()
+    near = (1 + math.exp(epsilon)) * 2.0**-40
+    assert upper + near == pytest.approx(profile.delta(epsilon), rel=1e-3)
+    assert profile.delta(epsilon) <= 1e-6 < profile.delta(0.9 * epsilon)
 
 
 def test_whole_batches_keep_what_is_claimed() -> None:

@@ -1,0 +1,78 @@
+"""Who is to draw the dummies: the design of least predicted error among those that are allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+from mechanisms.counters.design import Counters
+from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.levels import Level
+from mechanisms.counters.price import Neighbours
+
+Drawer = Literal["shuffler", "devices"]
+
+DRAWERS: tuple[Drawer, ...] = ("shuffler", "devices")
+
+
+def least_error(
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    drawers: Collection[Drawer] = DRAWERS,
+    most_messages: float = math.inf,
+    enrolled: int | None = None,
+    honest_share: float = 0.9,
+    correlated: bool = False,
+) -> Counters | DeviceCounters:
+    """The counters whose weighted sum errs least.
+
+    Args:
+        levels, neighbours, epsilon, delta: as in `Counters`.
+        drawers: who may draw the dummies.
+        most_messages: how many a user may send on average, those that raise counters among them.
+        enrolled, honest_share: as in `DeviceCounters`; without devices nothing is asked of them.
+        correlated: whether the shuffler may correlate dummies; for digits.
+
+    Raises:
+        ValueError: an argument is out of range, or none that is allowed meets the target; what is
+            said is said of the shuffler, if it may draw.
+
+    >>> design = least_error([Level(1, 1)], "add or remove", 1.0, 1e-6, enrolled=10_000)
+    >>> type(design).__name__, round(design.column_variance, 2)
+    ('Counters', 1.84)
+    """
+    slots = sum(level.slots for level in levels)
+    if not slots <= most_messages:
+        raise ValueError(
+            f"a user raises {slots:,} counters, each of them a message, and may send "
+            f"{most_messages:g}; have fewer digits, or allow more messages"
+        )
+
+    def of_shuffler() -> Counters:
+        return Counters.meeting(levels, neighbours, epsilon, delta, correlated=correlated)
+
+    def of_devices() -> DeviceCounters:
+        if enrolled is None:
+            raise ValueError("devices that send dummies must be enrolled: say how many are")
+        return DeviceCounters.meeting(
+            levels, neighbours, epsilon, delta, enrolled, honest_share, most_messages
+        )
+
+    makers: dict[Drawer, Callable[[], Counters | DeviceCounters]] = {
+        "shuffler": of_shuffler,
+        "devices": of_devices,
+    }
+    made: list[Counters | DeviceCounters] = []
+    refusals: list[ValueError] = []
+    for drawer in DRAWERS:
+        if drawer in drawers:
+            try:
+                made.append(makers[drawer]())
+            except ValueError as refusal:
+                refusals.append(refusal)
+    if not made:
+        raise refusals[0] if refusals else ValueError("somebody must be allowed to draw dummies")
+    return min(made, key=lambda design: design.column_variance)
