@@ -1,0 +1,182 @@
+"""Least squares from noisy sums of products, with the ridge that the noise calls for.
+
+With u = (w, -1) the squared error of weights w, summed over rows, is u'S u, S being the sums of
+products of a row's numbers and its target. Noise makes the error of a fit to its own sums look too
+small: a fit follows the noise. By how much on average follows from the noise alone, so the ridge
+that is taken is the one whose error is least after that has been put right.
+
+With A the inverse of X'X and the ridge, Q_k the matrix in S of the k-th sum, g_k = u'Q_k u, and h_k
+the first rows of Q_k u, the weights change by -A h_k with the k-th sum. So their covariance is
+A M A, M the sum of var_k h_k h_k', and u'S u is 2 tr(A M) too small.
+
+Source: Stein, "Estimation of the mean of a multivariate normal distribution", Annals of Statistics
+    9(6), 1981, Lemma 2 (the error); Bellec, Zhang, "Second-order Stein", Annals of Statistics
+    49(4), 2021, Theorem 2.1 (its variance). A ridge that keeps the matrix positive definite: Wang,
+    "Revisiting differentially private linear regression", UAI 2018, Algorithm 2; there it is a
+    bound on the noise, here the least that is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+from mechanisms.learning.baseline import Comparison
+from mechanisms.postprocess.intervals import normal_quantile
+
+SURE = 5.0  # standard errors that the number of rows must be away from 0
+_STEPS = 60  # ridges that are tried
+_LARGEST = 1e4  # of them, in largest eigenvalues: by then nothing but the constant is left
+_LARGEST_ERROR = 4.0  # squared, of a bounded target
+
+
+class Fit(NamedTuple):
+    """Weights, and what is known of them.
+
+    Attributes:
+        weights: (inputs,).
+        ridge: what was added to the diagonal of X'X, but not for the constant.
+        error: the mean squared error on the rows themselves, unbiased.
+        covariance: (inputs, inputs) what noise gives the weights, to first order.
+        curvature: tr((A M)^2), what noise adds to the error in second order.
+    """
+
+    weights: Floats
+    ridge: float
+    error: float
+    covariance: Floats
+    curvature: float
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """Noisy sums of products, and the models that follow from them.
+
+    Attributes:
+        inputs: of a row; the last one is the constant 1, and column `inputs` is the target.
+        pairs: (k, 2) the columns whose product each sum is of.
+        sums: (k,) unbiased, with independent noise.
+        variances: (k,) of the noise.
+        ones: how many inputs, right before the constant, are 0 or 1: their squares are the sums of
+            their products with it.
+
+    >>> both = np.array([[0, 0], [0, 1], [0, 2], [1, 2], [2, 2], [1, 1]])
+    >>> exact = NormalEquations(2, both, np.array([2, 0, 1, 3, 9, 4.0]), np.zeros(6))
+    >>> exact.fit().weights.tolist()
+    [0.5, 0.75]
+    """
+
+    inputs: int
+    pairs: NDArray[np.int64]
+    sums: Floats
+    variances: Floats
+    ones: int = 0
+
+    @cached_property
+    def rows(self) -> float:
+        """How many rows there are, about."""
+        return float(self.sums[self._rows])
+
+    @cached_property
+    def _rows(self) -> int:
+        return int(np.flatnonzero((self.pairs == self.inputs - 1).all(axis=1))[0])
+
+    @property
+    def drowned(self) -> bool:
+        """Whether noise leaves open whether there are any rows."""
+        return not self.rows > SURE * math.sqrt(self.variances[self._rows])
+
+    @cached_property
+    def _doubled(self) -> NDArray[np.bool_]:
+        """(k,) which sums are squares as well: of zeros and ones with the constant."""
+        values = np.arange(self.inputs - 1 - self.ones, self.inputs - 1)
+        with_constant = self.pairs[:, 1] == self.inputs - 1
+        return np.asarray(with_constant & np.isin(self.pairs[:, 0], values))
+
+    @cached_property
+    def _matrix(self) -> Floats:
+        """(inputs + 1, inputs + 1) S."""
+        i, j = self.pairs.T
+        matrix = np.zeros((self.inputs + 1, self.inputs + 1))
+        matrix[i, j] = matrix[j, i] = self.sums
+        matrix[i[self._doubled], i[self._doubled]] = self.sums[self._doubled]
+        return matrix
+
+    def _turned(self, u: Floats) -> Floats:
+        """(k, inputs + 1) Q_k u of each sum."""
+        i, j = self.pairs.T
+        rows, each = np.zeros((len(self.sums), self.inputs + 1)), np.arange(len(self.sums))
+        rows[each, i] = u[j]
+        rows[each, j] = u[i]
+        rows[each[self._doubled], i[self._doubled]] += u[i[self._doubled]]
+        return rows
+
+    def fit(self, penalty: float = 0.0) -> Fit:
+        """The weights whose error is the least predicted.
+
+        Args:
+            penalty: lambda of the penalty lambda / 2 |weights|^2 on the mean squared error, which
+                spares the constant.
+
+        Raises:
+            ValueError: noise leaves open whether there are any rows.
+        """
+        if self.drowned:
+            raise ValueError("noise drowns even the number of rows")
+        last, own = self.inputs - 1, slice(0, self.inputs - 1)
+        mean = self._matrix[own, last] / self.rows
+        centred = self._matrix[own, own] - self.rows * np.outer(mean, mean)
+        eigenvalues = np.linalg.eigvalsh(centred) if last else np.ones(1)
+        # The largest eigenvalue of noise alone: what is smaller may be noise, even its sign. Half
+        # of it leaves runs that err by two thirds more where rows are few; twice is too much where
+        # they are many.
+        noise = 2 * math.sqrt(last * float(self.variances.max()))
+        least = max(penalty * self.rows / 2, noise - float(eigenvalues[0]))
+        most = _LARGEST * max(float(eigenvalues[-1]), noise, 1.0)
+        more = np.geomspace(max(noise, 1e-9 * most) / 10, most, _STEPS)
+        tried = [self._fitted(least + float(ridge)) for ridge in [0.0, *more]]
+        return min(tried, key=lambda fit: fit.error)
+
+    def _fitted(self, ridge: float) -> Fit:
+        """The weights of a ridge."""
+        own = slice(0, self.inputs)
+        left = self._matrix[own, own] + np.diag(ridge * (np.arange(self.inputs) < self.inputs - 1))
+        inverse = np.linalg.inv(left)
+        weights = inverse @ self._matrix[own, self.inputs]
+        u = np.append(weights, -1.0)
+        moved = self._turned(u)[:, own]
+        spread = inverse @ (moved.T * self.variances) @ moved
+        error = float(u @ self._matrix @ u) + 2 * float(np.trace(spread))
+        curvature = float(np.sum(spread * spread.T))
+        return Fit(weights, ridge, error / self.rows, spread @ inverse, curvature)
+
+    def compared(self, fit: Fit, unit: float, confidence: float) -> Comparison:
+        """A model beside the best constant, on the rows themselves.
+
+        Args:
+            fit: of these sums.
+            unit: what an error of 1 is on the scale of the target.
+            confidence: that a difference which is called one is no noise.
+        """
+        last, constant = self.inputs - 1, np.zeros(self.inputs + 1)
+        constant[last:] = self._matrix[last, self.inputs] / self.rows, -1.0
+        u, still = np.append(fit.weights, -1.0), self._turned(constant)
+        # Its error is put right like any fit's: that of a single weight, whose inverse is 1 / n.
+        follows = 2 * float(self.variances @ still[:, last] ** 2) / self.rows
+        error = (float(constant @ self._matrix @ constant) + follows) / self.rows
+        apart = self._turned(u) @ u - still @ constant
+        variance = float(self.variances @ apart**2) + 4 * fit.curvature
+        scale = unit * math.sqrt(variance) / self.rows
+        return Comparison(
+            unit * fit.error,
+            unit * error,
+            scale,
+            normal_quantile(confidence),
+            unit * _LARGEST_ERROR,
+        )

@@ -1,0 +1,267 @@
+"""Sums of products of a row's numbers, as counters: all that a linear regression has to know.
+
+A row is numbers in [-1, 1], categories as columns of 0 and 1, and the constant 1; beside it stands
+the target, one more number. What is known of a product beforehand is not paid for: a square has no
+sign, a product of zeros and ones is one of them, a row has one value of each category at the most,
+and the square of the constant counts the rows.
+
+Source: Foulds, Geumlek, Welling, Chaudhuri, "On the theory and practice of privacy-preserving
+    Bayesian data analysis", UAI 2016, section 3 (noise on sufficient statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.counters.amounts import Amounts, units, whole_amounts
+from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.price import Neighbours
+from mechanisms.learning.absent import filled, present
+from mechanisms.learning.features import Features
+from mechanisms.learning.scores import Numbers
+from mechanisms.privacy.search import gaussian_mu
+from mechanisms.randomness import RandomSource
+
+_SLOTS = 1 << 21  # that are filled together
+
+
+@dataclass(frozen=True)
+class Products:
+    """The products of a row's numbers and its target, and the counters of their sums.
+
+    A row without a target raises nothing, and is not among those that are counted.
+
+    Attributes:
+        features: of the rows; the target stands behind their columns.
+        most: b, in so many units numbers are rounded, by a coin.
+
+    >>> products = Products(Features((("age", 0.0, 1.0),), (("city", ("Bern", "Pavia")),)), most=7)
+    >>> len(products.pairs), products.changes, products.layout.types.size
+    (9, 9, 23)
+    """
+
+    features: Features
+    most: int
+
+    # ---- which products there are ------------------------------------------------------------
+
+    @property
+    def inputs(self) -> int:
+        """How many columns rows have; the last one is the constant, and the target is behind it."""
+        return self.features.inputs
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The columns of numbers in [-1, 1]."""
+        return [*range(len(self.features.numbers)), self.inputs]
+
+    @cached_property
+    def _categories(self) -> list[range]:
+        """The columns of each category that has any."""
+        sizes = [len(values) - 1 for _, values in self.features.categories if len(values) > 1]
+        ends = np.cumsum([len(self.features.numbers), *sizes]).tolist()
+        return [range(start, end) for start, end in pairwise(ends)]
+
+    @property
+    def ones(self) -> int:
+        """How many columns are 0 or 1, right before the constant."""
+        return self.inputs - 1 - len(self.features.numbers)
+
+    @cached_property
+    def _kinds(self) -> tuple[list[tuple[int, int]], ...]:
+        """The columns of products with a sign, of squares, and of products of zeros and ones."""
+        last = self.inputs - 1
+        values = [column for columns in self._categories for column in columns]
+        signed = [
+            *combinations(self._numbers, 2),
+            *((number, last) for number in self._numbers),
+            *product(self._numbers, values),
+        ]
+        both = combinations(self._categories, 2)
+        ones = [(last, last), *((value, last) for value in values)]
+        ones += [pair for one, other in both for pair in product(one, other)]
+        return signed, [(number, number) for number in self._numbers], ones
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """(k, 2) the columns of each product; a zero or one is its own square."""
+        return np.array([pair for kind in self._kinds for pair in kind], np.int64)
+
+    @cached_property
+    def _parts(self) -> tuple[Amounts, Amounts, Amounts]:
+        """The counters of each kind."""
+        m, c = len(self._numbers), len(self._categories)
+        signed, squares, ones = map(len, self._kinds)
+        return (
+            Amounts(signed, m * (m + 1) // 2 + m * c, self.most, signed=True),
+            Amounts(squares, m, self.most),
+            Amounts(ones, 1 + c + c * (c - 1) // 2),
+        )
+
+    @property
+    def changes(self) -> int:
+        """How many products of a row there are but 0: their squares add up to no more."""
+        return sum(part.most_groups for part in self._parts)
+
+    # ---- counters ----------------------------------------------------------------------------
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The footprint, weighted so that all digits of all counters are equally noisy."""
+        # The least noise is sought for one counter of each level; here all that a row has matter.
+        return tuple(
+            Level(level.slots, level.counters, math.sqrt(level.slots) * level.weight / part.most)
+            for part in self._parts
+            for level in part.levels
+        )
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The codes of all counters, and the slots of a report."""
+        return Layout(self.levels)
+
+    def encode(self, rows: Numbers, targets: ArrayLike, rng: RandomSource) -> list[Slots]:
+        """The counters that users raise.
+
+        Args:
+            rows: (n, inputs) as `Features.rows` makes them.
+            targets: (n,) in [-1, 1], NaN where there is none.
+            rng: the generator of the client's process.
+
+        Returns:
+            For each level (n, slots) places, and -1 where there is none.
+
+        Raises:
+            ValueError: a number is out of range. The message never holds it.
+        """
+        n, m, first = len(rows), len(self._numbers), len(self.features.numbers)
+        numbers = np.column_stack([rows[:, :first], filled(targets)]).astype(np.float64)
+        chosen = self._chosen(rows)
+        left, right = np.triu_indices(m, 1)
+        both = np.hstack([numbers[:, left] * numbers[:, right], numbers])
+        by_value = chosen[:, None, :] + (both.shape[1] + self.ones * np.arange(m))[:, None]
+        by_value = np.where(chosen[:, None, :] < 0, -1, by_value).reshape(n, -1)
+        signed = np.hstack([both, np.repeat(numbers, chosen.shape[1], axis=1)])
+        kinds = (
+            (np.hstack([_all(n, both.shape[1]), by_value]), self._whole(signed, rng)),
+            (_all(n, m), self._whole(numbers**2, rng)),
+            (self._ones(chosen), np.ones(1, np.int64)),
+        )
+        kept = present(targets)[:, None]
+        sets: list[Slots] = []
+        for part, (groups, amounts) in zip(self._parts, kinds, strict=True):
+            sets += part.encode(np.where(kept, groups, -1), np.broadcast_to(amounts, groups.shape))
+        return sets
+
+    def _whole(self, numbers: Floats, rng: RandomSource) -> Slots:
+        return whole_amounts(numbers, 1.0, self.most, rng)
+
+    def _chosen(self, rows: Numbers) -> Slots:
+        """(n, categories) which of all columns of zeros and ones is 1, counted from 0, or -1."""
+        first = len(self.features.numbers)
+        found = [
+            np.where(own.any(axis=1), own.argmax(axis=1) + columns.start - first, -1)
+            for columns in self._categories
+            for own in [rows[:, columns.start : columns.stop] != 0]
+        ]
+        return np.column_stack([np.empty((len(rows), 0), np.int64), *found])
+
+    def _ones(self, chosen: Slots) -> Slots:
+        """(n, k) which products of zeros and ones are 1."""
+        first, start = len(self.features.numbers), 1 + self.ones
+        groups = [np.zeros((len(chosen), 1), np.int64), np.where(chosen < 0, -1, chosen + 1)]
+        for (i, one), (j, other) in combinations(enumerate(self._categories), 2):
+            a, b = chosen[:, i] - (one.start - first), chosen[:, j] - (other.start - first)
+            place = start + a * len(other) + b
+            groups.append(np.where((chosen[:, [i, j]] < 0).any(axis=1), -1, place)[:, None])
+            start += len(one) * len(other)
+        return np.hstack(groups)
+
+    def raised(self, rows: Numbers, targets: ArrayLike, rng: RandomSource) -> Counts:
+        """(codes,) how many users raise each counter, and how many empty slots there are.
+
+        Args:
+            rows, targets, rng: as in `encode`.
+        """
+        counts, told = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
+        step = max(_SLOTS // self.layout.types.size, 1)
+        for at in range(0, len(rows), step):
+            own = slice(at, at + step)
+            for i, places in enumerate(self.encode(rows[own], told[own], rng)):
+                start, end = self.layout.starts[i : i + 2]
+                places = places[places >= 0]
+                counts[start:end] += np.bincount(places, minlength=end - start)
+                counts[self.layout.nulls[i]] -= places.size
+        counts[self.layout.nulls] += len(rows) * np.bincount(self.layout.types)
+        return counts
+
+    # ---- the collector -----------------------------------------------------------------------
+
+    def sums(self, design: Counters, counts: ArrayLike) -> Floats:
+        """(k,) of each product over all rows, unbiased.
+
+        Args:
+            design: of these levels.
+            counts: (codes,) of each counter.
+        """
+        rows, found = iter(design.centred(counts)), []
+        for part in self._parts:
+            found.append(part.estimate([next(rows) for _ in part.levels]) / part.most)
+        return np.concatenate(found)
+
+    def variances(self, design: Counters, n: float) -> Floats:
+        """(k,) of these sums, of rounding at the most.
+
+        Args:
+            design: of these levels.
+            n: how many rows there are.
+        """
+        rows, found = iter(design.variances), []
+        for part in self._parts:
+            noise = sum(level.weight**2 * next(rows) for level in part.levels)
+            # A coin's variance is a quarter of a squared unit at the most. Ones need none.
+            coin = n / 4 if part.most > 1 else 0.0
+            variance = (part.variance(noise) + coin) / part.most**2
+            found.append(np.full(part.groups, variance))
+        return np.concatenate(found)
+
+
+def _all(n: int, groups: int) -> Slots:
+    """(n, groups) every one of some groups."""
+    return np.broadcast_to(np.arange(groups), (n, groups))
+
+
+def central_noise(features: Features, epsilon: float, delta: float) -> float:
+    """The standard deviation of central Gaussian noise on each sum, users being added or removed.
+
+    Args:
+        features: of the rows.
+        epsilon, delta: of all sums together.
+    """
+    return math.sqrt(Products(features, 1).changes) / gaussian_mu(epsilon, delta)
+
+
+def products_for(
+    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
+) -> tuple[Products, Counters]:
+    """The products, rounded as finely as noise makes sense of, and their dummies.
+
+    Args:
+        features: of the rows.
+        n: how many rows are planned for; a public number.
+        neighbours, epsilon, delta: see `Counters`.
+        **more: further arguments of `least_noise`.
+    """
+    # As many digits as that takes, all of them full: finer units are free.
+    needed = units(central_noise(features, epsilon, delta), n, 1.0)
+    products = Products(features, (1 << needed.bit_length()) - 1)
+    return products, Counters.meeting(products.levels, neighbours, epsilon, delta, **more)
