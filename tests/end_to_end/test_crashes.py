@@ -241,7 +241,7 @@ def test_a_worker_that_is_killed_ends_the_job(busy: bool, run, log, domain, work
         stalled = int((workspace / "reached").read_text())
         everyone = {int(path.name) for path in workers.iterdir()}
         os.kill(stalled if busy else min(everyone - {stalled}), signal.SIGKILL)
-        said = job.communicate(timeout=60)[1]
+        said = job.communicate(timeout=HANGS)[1]
     finally:
         job.kill()
     assert job.returncode == 3

@@ -17,6 +17,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.store import Written
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
+from tests.fakes.waiting import HANGS
 
 
 @dataclass
@@ -58,12 +59,12 @@ class MemoryObject:
                 raise Unavailable
 
 
-def opened(target: MemoryObject, seconds: float = 5.0) -> Ledger:
+def opened(target: MemoryObject, seconds: float = HANGS) -> Ledger:
     backoff = Backoff(SecureRandom(), seconds, sleep=lambda _: None)
     return Ledger(BucketStore(target, backoff), SecureRandom(), backoff)
 
 
-def first(target: MemoryObject, folder: Path, seconds: float = 5.0) -> Ledger:
+def first(target: MemoryObject, folder: Path, seconds: float = HANGS) -> Ledger:
     """The same, begun."""
     return begun(target.name, ledger=opened(target, seconds), witness=folder / "witness.json")
 
@@ -128,7 +129,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
     def compete(number: int) -> None:
         mine, output = opened(target), str(tmp_path / str(number))
         target.faults.append("lost" if number % 3 else "refuse")
-        barrier.wait(30)
+        barrier.wait(HANGS)
         try:
             with mine.spend(request(f"window {number}", output)) as reservation:
                 reservation.commit()
@@ -140,7 +141,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
     assert len(won) == 1
     assert [entry.window for entry in ledger.entries()] == ["before", f"window {won[0]}"]
 

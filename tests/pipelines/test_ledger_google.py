@@ -99,7 +99,7 @@ def test_bad_days_of_reads_end_well(bucket: Bucket, ledger: Ledger, fault: int |
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.usefixtures("ledger")
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
-    ledger = Ledger.open(PATH, timeout=1.0)
+    ledger = Ledger.at(PATH, timeout=1.0)  # nothing is asked of the bucket yet
     bucket.reading.extend([fault] * 1000)
     with pytest.raises(FailedError, match="did not answer within 1 s; try again later"):
         ledger.entries()

@@ -17,6 +17,7 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
+from tests.fakes.waiting import HANGS
 
 DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
 
@@ -109,17 +110,17 @@ def test_of_many_that_try_again_one_does(ledger, tmp_path) -> None:
         try:
             with mine.spend(request("monday", str(tmp_path / "b"), 0.6)) as reservation:
                 outcomes.append(reservation.entry.id)
-                done.wait(60)
+                done.wait(HANGS)
                 reservation.hand_over()
         except InProgressError:
             outcomes.append("")
-            done.wait(60)
+            done.wait(HANGS)
 
     threads = [threading.Thread(target=rival) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
     assert sorted(outcomes) == ["", "", "", "", "", failed.id]
 
 

@@ -21,6 +21,7 @@ from pipelines.evaluate.engine import runs
 from pipelines.evaluate.engine.cells import Cell, Line, Outcome
 from pipelines.evaluate.engine.journal import Entry, Journal, journal
 from pipelines.evaluate.engine.runs import Bench, run
+from tests.fakes.waiting import HANGS
 
 LINES = (Line("sh", "exact", "shuffle"), Line("sh", "published", "shuffle"))
 CELLS = [
@@ -217,9 +218,9 @@ class Sleeps(Draws):
         return {}
 
 
-def _eventually(look: Any, backoff: float = 60.0) -> Any:
+def _eventually(look: Any) -> Any:
     """What `look` returns once it does not fail any more."""
-    end = time.monotonic() + backoff
+    end = time.monotonic() + HANGS
     while True:
         try:
             return look()
