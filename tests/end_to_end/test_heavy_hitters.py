@@ -133,7 +133,8 @@ def test_shares_are_those_of_the_users(releases) -> None:
         n = found.statement["n"]
         for row in rows:
             share = FREQUENT[row["value"]] / n
-            assert abs(row["estimate"] - share) < 6.2 * row["standard_error"]  # 1e-9, twice over
+            # By chance one of ten is as far off with a probability of 3e-11.
+            assert abs(row["estimate"] - share) < 7 * row["standard_error"]
             assert row["lower"] <= row["estimate"] <= row["upper"]
             assert row["lower_simultaneous"] <= row["lower"]
             assert row["upper"] <= row["upper_simultaneous"]
@@ -342,12 +343,14 @@ def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]
 def test_a_statement_has_all_that_a_client_needs(releases) -> None:
     """From it the protocol is built again; its reports are counted by the same collector."""
     statement = releases["rows"].statement
-    search, constants = statement["search"], statement["mechanism"]["constants"]
+    said, constants = statement["search"], statement["mechanism"]["constants"]
     names = ("epsilon", "domain_size", "hash_range")
     oracle = build(statement["mechanism"]["name"], **{name: constants[name] for name in names})
     code = PrefixCode("", statement["asked"]["max_length"])
-    schedule = Schedule(*(tuple(search[name]) for name in ("steps", "rows", "shares")))
-    protocol = Protocol(code, schedule, oracle, search["public_seed"])
+    schedule = Schedule(*(tuple(said[name]) for name in ("steps", "rows", "shares")))
+    protocol = Protocol(code, schedule, oracle, said["public_seed"])
     holders = [2 * amount for amount in FREQUENT.values()]
-    found = discover(protocol, report(protocol, list(FREQUENT), holders, SeededRandom(1)), Search())
+    # The public hash is another in every run, so that no string may come by chance here either.
+    search = Search(false_strings=1e-10)
+    found = discover(protocol, report(protocol, list(FREQUENT), holders, SeededRandom(1)), search)
     assert {"a.org", "mail"} <= set(found.values) <= set(FREQUENT)

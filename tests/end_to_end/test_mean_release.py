@@ -181,7 +181,9 @@ def test_readers_are_told_of_groups_and_rounds(releases: dict[str, Means]) -> No
     assert "Groups" not in said("shuffle")
     assert releases["shuffle"].statement["bounds"] == {"low": 0, "high": 300, "how": "declared"}
     chosen = releases["chosen"].statement["bounds"]
-    assert (chosen["low"], chosen["high"]) == (0, 512) or chosen["low"] > 0
+    # Noise may widen them, and does so once in a hundred runs; what two thirds of all numbers hold,
+    # of some two hundred, is hidden once in 1e9.
+    assert chosen["low"] <= 64 < 256 <= chosen["high"]
     assert 0 < chosen["share_that_may_hide_in_a_bin_outside"] < 1
 
 

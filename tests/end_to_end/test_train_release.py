@@ -155,8 +155,8 @@ def test_rows_are_counted_where_they_went(release: Trained) -> None:
         # Two in three of them were asked whether the target is of one class.
         held_back = said["n"] - told
         in_curve = sum(point["n"] for point in release.curve)
-        assert abs(in_curve - held_back / 3) < 6.2 * np.sqrt(held_back * 2 / 9)
-        assert abs(held_back - USERS / 4) < 6.2 * np.sqrt(USERS * 3 / 16)
+        assert abs(in_curve - held_back / 3) < 6.5 * np.sqrt(held_back * 2 / 9)
+        assert abs(held_back - USERS / 4) < 6.5 * np.sqrt(USERS * 3 / 16)
         assert said["training"]["steps_used"] == 2
 
 
@@ -172,7 +172,7 @@ def test_the_estimator_has_the_error_that_the_curve_ends_with(
     error = np.mean((truth - told) ** 2) if numbers else np.mean(truth != told)
     last = release.curve[-1]
     if release.name == "shuffle":
-        assert abs(error - last["error"]) < 6.2 * np.hypot(last["standard_error"], 0.02)
+        assert abs(error - last["error"]) < 6.5 * np.hypot(last["standard_error"], 0.02)
     else:
         assert last["n"] == 1000
         assert error == pytest.approx(last["error"], rel=1e-4)
@@ -216,9 +216,9 @@ def test_the_opening_is_told_of_with_what_followed_from_it(releases: dict[str, T
     training, opening = said["training"], said["training"]["opening"]
     assert opening["share_of_those_who_train"] == 1 / 11
     # y is 1 on average and varies by 4^2 / 3 + 2^2 / 3 + 2, on bounds of -10 and 10.
-    assert abs(opening["target_mean"] - 0.1) < 6.2 * opening["target_mean_error"] < 0.4
+    assert abs(opening["target_mean"] - 0.1) < 6.5 * opening["target_mean_error"] < 0.4
     off = abs(opening["target_variance"] - 0.087)
-    assert off < 6.2 * opening["target_variance_error"] < 0.4
+    assert off < 6.5 * opening["target_variance_error"] < 0.4
     assert training["cut_chosen_by"].startswith("the opening")
     assert 0 <= opening["intercept_to_begin_with"] / opening["target_mean"] < 1
     assert training["steps_used"] == training["steps"] == 10

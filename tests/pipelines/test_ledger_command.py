@@ -86,7 +86,7 @@ def test_explain_for_programs_keeps_windows_apart_where_they_do_not_compose(run,
 @pytest.mark.parametrize(("flag", "state"), [("--spent", "spent"), ("--not-run", "not run")])
 def test_settle_ends_a_reservation(run, path: str, flag: str, state: str) -> None:
     id = lost(path)
-    outcome = run(["ledger", "settle", id[:8], flag, "--ledger", path])
+    outcome = run(["ledger", "settle", id[:12], flag, "--ledger", path])
     assert (outcome.code, outcome.out, outcome.err) == (0, f"entry {id} is now: {state}\n", "")
     again = run(["ledger", "settle", id, flag, "--ledger", path])
     assert again.code == 2

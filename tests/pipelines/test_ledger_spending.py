@@ -242,7 +242,7 @@ def test_another_release_of_a_lost_run_s_window_is_paid_for(ledger: Ledger, out:
         pytest.fail("nothing may be read")
     make(ledger, "monday", out, 0.2)
     assert states(ledger) == ["reserved", "committed"]
-    assert ledger.settle(lost.id[:6], spent=False).state == "not run"
+    assert ledger.settle(lost.id[:12], spent=False).state == "not run"
 
 
 def test_in_two_folders_a_lost_run_might_publish_beside_the_next(ledger: Ledger, out: str) -> None:
