@@ -144,11 +144,16 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
     return Telemetry(files, rows, tuple(schema for _, schema in footers))
 
 
+class NoFilesError(RequestError):
+    """A path or glob names nothing."""
+
+
 def matched(pattern: str) -> list[FileMetadata]:
     """The files that a path or glob names, at least one.
 
     Raises:
-        RequestError: there is none, or they cannot be looked for.
+        NoFilesError: there is none.
+        RequestError: they cannot be looked for.
     """
     # Beam looks for a glob below the folder that it names: of one that names none it finds nothing.
     bare = set(pattern) & set("*?[") and not set(pattern) & {"/", os.sep}
@@ -158,7 +163,7 @@ def matched(pattern: str) -> list[FileMetadata]:
     except (BeamIOError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not files:
-        raise RequestError(f"--input: no file matches {pattern}")
+        raise NoFilesError(f"--input: no file matches {pattern}")
     return files
 
 

@@ -26,7 +26,9 @@ from mechanisms.wire.screening import DUPLICATE
 from transforms.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of
 from transforms.progress import tally
 
-_SEAL = np.dtype([("metric", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))])
+_SEAL = np.dtype(
+    [("metric", "<u2"), ("level", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))]
+)
 _DROPPED = "dropped"
 _COMPACT_AT = 1 << 18  # reports read between two compactions of a bucket's state
 
@@ -56,8 +58,9 @@ class Distinct(NamedTuple):
 class DropDuplicates(beam.PTransform):
     """Blocks of submitted reports in; `Distinct`, with one report of each id in a window, out.
 
-    Of sealed ones there is one of each seal besides. A bucket's memory is its number of ids,
-    however often they came.
+    Of sealed ones there is one of each seal besides; but of reports with slots, whose seals are
+    looked at when they are apart: what is left of a report that copies some is not lost. A bucket's
+    memory is its number of ids, however often they came.
 
     Attributes:
         fingerprint: of the plan, 16 bytes.
@@ -80,7 +83,7 @@ class DropDuplicates(beam.PTransform):
     def expand(self, reports: beam.PCollection) -> Distinct:
         partition = PartitionIdsDoFn(self.buckets, self.multipliers, self.open_rng)
         once = _distinct(reports, "id", partition, OneOfEachDoFn(self.fingerprint, self.form))
-        if not self.form.sealed:
+        if not self.form.sealed or self.form.slots:
             return once
         seals = DropCopiedSeals(self.fingerprint, self.form, self.buckets)
         left, dropped = once.reports | "By seal" >> seals
@@ -249,8 +252,8 @@ def one_of_each(rows: Rows) -> Rows:
 def one_of_each_seal(rows: Rows) -> Rows:
     """One report of each seal, whatever the order of the rows.
 
-    Metric and key belong to the seal: under others it does not open, and a copy that is made to
-    spoil must not take the place of the report that it copies.
+    Metric, level and key belong to the seal: under others it does not open, and a copy that is made
+    to spoil must not take the place of the report that it copies.
 
     Args:
         rows: (n,) sealed reports, submitted or shuffled, with their lots.
@@ -260,8 +263,9 @@ def one_of_each_seal(rows: Rows) -> Rows:
     """
     # Equal seals under other ids: who copies a report can change the id, and nothing that is
     # sealed.
-    names = np.empty(rows.size, _SEAL)
-    for name in _SEAL.names or ():
+    kept = [name for name in _SEAL.names or () if name in (rows["record"].dtype.names or ())]
+    names = np.zeros(rows.size, _SEAL)
+    for name in kept:
         names[name] = rows["record"][name]
     packed = names.view(np.dtype((np.void, _SEAL.itemsize)))
     return _least(rows, np.unique(packed, return_inverse=True)[1].ravel())

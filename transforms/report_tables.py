@@ -33,7 +33,9 @@ def schema(form: Form) -> pa.Schema:
         ("metric", pa.uint16()),
     ]
     fields += [] if form.shuffled else [("report_id", pa.binary(16))]
-    sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED))]
+    fields += [("level", pa.uint16())] if form.shuffled and form.slots else []
+    seals = 1 if form.shuffled else max(1, form.slots)
+    sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED * seals))]
     return pa.schema(fields + (sealed if form.sealed else [("message", pa.uint64())]))
 
 
@@ -60,7 +62,8 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
     Returns:
         The reports that are left, in the order of their rows.
     """
-    wanted = schema(expected.form)
+    form = _fitted(table.schema, expected.form)
+    wanted = schema(form)
     if not all(_is_there(field, table.schema) for field in wanted):
         return expected.refused(screening.OTHER_COLUMNS, table.num_rows)
     counts: dict[str, int] = {}
@@ -72,10 +75,10 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
         before = table.num_rows
         table = table.filter(kept(table))
         counts[reason] = before - table.num_rows
-    records = expected.form.empty(table.num_rows)
+    records = form.empty(table.num_rows)
     for field in wanted.remove(1).remove(0):
         records[field.name] = _numbers(table[field.name], records.dtype[field.name])
-    screened = expected.screen(Reports(expected.fingerprint, expected.form, records))
+    screened = expected.screen(Reports(expected.fingerprint, form, records))
     return Screened(screened.reports, tallied(counts, screened.dropped))
 
 
@@ -124,6 +127,7 @@ class _RefusedError(Exception):
 def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, or the exception that its reading raises."""
     parquet, names, size = pq.ParquetFile(file), schema(form).names, file.seek(0, 2)
+    form = _fitted(parquet.schema_arrow, form)
     left = parquet.metadata.num_rows
     # Before a page is read: of another type, one long value can be that of all rows.
     if not all(_is_there(field, parquet.schema_arrow) for field in schema(form)):
@@ -192,6 +196,15 @@ class _Watched:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _fitted(columns: pa.Schema, form: Form) -> Form:
+    """The form with as many slots as a column has room for."""
+    places = columns.get_all_field_indices("sealed") if form.slots else []
+    kind = columns.field(places[0]).type if len(places) == 1 else None
+    if kind is None or not pa.types.is_fixed_size_binary(kind):
+        return form
+    return form.fitted(kind.byte_width) or form
 
 
 def _is_there(field: pa.Field, columns: pa.Schema) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import apache_beam as beam
@@ -25,16 +25,16 @@ from transforms.progress import REPORTS, tally
 
 
 class ReportsCoder(BlockCoder):
-    """Blocks of reports to bytes and back: the plan, the form's number, and the records."""
+    """Blocks of reports to bytes and back: the plan, the form and its slots, and the records."""
 
     def encode(self, block: Reports) -> bytes:
-        return block.fingerprint + bytes([block.form.kind]) + encoded(block.records)
+        form = bytes([block.form.kind]) + block.form.slots.to_bytes(2, "little")
+        return block.fingerprint + form + encoded(block.records)
 
     def decode(self, piece: bytes) -> Reports:
-        plan, kind = piece[: plans.SIZE], piece[plans.SIZE : plans.SIZE + 1]
-        return Reports(
-            plan, Form.of(int.from_bytes(kind, "little")), decoded(piece[len(plan + kind) :])
-        )
+        plan, rest = piece[: plans.SIZE], piece[plans.SIZE :]
+        kind, slots = (int.from_bytes(part, "little") for part in (rest[:1], rest[1:3]))
+        return Reports(plan, replace(Form.of(kind), slots=slots), decoded(rest[3:]))
 
     def estimate_size(self, block: Reports) -> int:
         return block.records.nbytes

@@ -5,16 +5,19 @@ Format version 2. Every integer is unsigned and little-endian. A file is a heade
     offset  bytes  header
          0      8  magic: 89 48 55 53 48 42 0D 0A ("\x89HUSHB\r\n": a transfer as text ruins it)
          8      2  format version: 2
-        10      2  form: 0 submitted, 1 submitted and sealed, 2 shuffled, 3 shuffled and sealed
+        10      2  form: 0 submitted, 1 submitted and sealed, 2 shuffled, 3 shuffled and sealed;
+                  of noisy counters: 5 submitted and sealed, 7 shuffled and sealed
         12     16  fingerprint of the plan
 
     bytes  record                           forms
-        2  length of the rest: 26, 82, 10, 66 for forms 0 .. 3
-        2  metric                           0 1 2 3
-       16  report id                        0 1
+        2  length of the rest: 26, 82, 10, 66 for forms 0 .. 3, 26 + 56 F for 5, 68 for 7
+        2  metric                           0 1 2 3 5 7
+       16  report id                        0 1     5
+        2  level                                      7
         8  message                          0   2
-        8  key id                             1   3
-       56  sealed message                     1   3
+        8  key id                             1   3 5 7
+       56  sealed message                     1   3   7
+     56 F  sealed messages, one a slot              5
 
 The magic and the version keep their place in every later version; nothing else has to. A reader
 takes any bytes whatever: what is not a report of the expected plan is counted by reason.
@@ -30,11 +33,12 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from mechanisms.wire import screening
-from mechanisms.wire.report import VERSION, Form, Reports
+from mechanisms.wire.report import SEALED, VERSION, Form, Reports
 from mechanisms.wire.screening import Expected, Screened, merged, tallied
 
 MAGIC = b"\x89HUSHB\r\n"
 
+_KINDS = (0, 1, 2, 3, 5, 7)
 _HEADER = struct.Struct("<8sHH16s")
 HEADER = _HEADER.size  # bytes
 _BLOCK = 1 << 22  # bytes read at a time: far more than the longest record of 2 + 65,535
@@ -88,7 +92,7 @@ def read(stream: BinaryIO, expected: Expected, block: int = _BLOCK) -> Iterator[
         _, version, kind, fingerprint = _HEADER.unpack(head)
         if version != VERSION:
             yield expected.refused(screening.OTHER_VERSION, 1)
-        elif kind >= 4:
+        elif kind not in _KINDS:
             yield expected.refused(screening.OTHER_FORM, 1)
         else:
             yield from _records(stream, Form.of(kind), fingerprint, expected, block)
@@ -104,9 +108,10 @@ def _records(
         at, others = 0, 0
         for run in _runs(data):
             at = run.end
-            if run.length == form.dtype.itemsize - 2:
-                records = np.frombuffer(data, form.dtype, run.size, run.start)
-                yield expected.screen(Reports(fingerprint, form, records))
+            fitted = _fitted(form, run.length)
+            if fitted is not None:
+                records = np.frombuffer(data, fitted.dtype, run.size, run.start)
+                yield expected.screen(Reports(fingerprint, fitted, records))
                 continue
             others += run.size
             foreign += 1
@@ -119,6 +124,13 @@ def _records(
         rest = data[at:]
     if rest:
         yield expected.refused(screening.TRUNCATED, 1)
+
+
+def _fitted(form: Form, length: int) -> Form | None:
+    """The form of records of a length; None if it has none so long."""
+    if not form.slots:
+        return form if length == form.dtype.itemsize - 2 else None
+    return form.fitted(length - form.dtype.itemsize + 2 + SEALED)
 
 
 class _Run(NamedTuple):

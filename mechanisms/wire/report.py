@@ -1,4 +1,6 @@
-"""Reports as they travel: the plan, the metric, one message, and nothing of the sender.
+"""Reports as they travel: the plan, the metric, a message, and nothing of the sender.
+
+A report to noisy counters has several sealed words, one for each of its slots.
 
 The report id is one for all reports of a user, a window and a metric (`identity`), and means
 nothing to who lacks the sender's secret: by it the shuffler counts each user once, whatever a
@@ -21,47 +23,63 @@ from mechanisms.wire import fingerprint as plans
 VERSION = 2
 SEALED = 56  # bytes: an encapsulated key of 32, a message of 8, a tag of 16
 MOST_METRICS = 1 << 16
+MOST_SLOTS = ((1 << 16) - 1 - 26) // SEALED  # a record says its length in two bytes
 
 Records = NDArray[np.void]
 
 
 @dataclass(frozen=True)
 class Form:
-    """Which of the four records a file holds.
+    """Which record a file holds.
 
     Attributes:
         sealed: the message is sealed to the collector's key.
         shuffled: the report id is gone.
+        slots: of a report to noisy counters, how many sealed words it has, typed by their places;
+            each goes on alone once it is shuffled, and says its level. 0 for any other report.
 
     >>> [Form.of(kind).dtype.itemsize for kind in range(4)]
     [28, 84, 12, 68]
+    >>> Form(sealed=True, slots=3).dtype.itemsize, Form(True, True, slots=1).dtype.itemsize
+    (196, 70)
     """
 
     sealed: bool = False
     shuffled: bool = False
+    slots: int = 0
 
     @classmethod
     def of(cls, kind: int) -> Form:
         """The form with a number."""
-        return cls(bool(kind & 1), bool(kind & 2))
+        return cls(bool(kind & 1), bool(kind & 2), kind >> 2)
 
     @property
     def kind(self) -> int:
-        """The number of the form: 0 .. 3."""
-        return self.sealed + 2 * self.shuffled
+        """The number of the form, whatever its width: 0 .. 7."""
+        return self.sealed + 2 * self.shuffled + 4 * bool(self.slots)
+
+    def fitted(self, width: int) -> Form | None:
+        """This form with as many slots as a number of sealed bytes makes; None if it has none."""
+        if not (self.slots and not self.shuffled):
+            return self if width == SEALED else None
+        slots, rest = divmod(width, SEALED)
+        return replace(self, slots=slots) if 1 <= slots <= MOST_SLOTS and not rest else None
 
     @property
     def dtype(self) -> np.dtype[np.void]:
         """A record, byte for byte as a binary file has it; `length` counts what follows it."""
         fields: list[Any] = [("length", "<u2"), ("metric", "<u2")]
         fields += [] if self.shuffled else [("report_id", "<u8", (2,))]
-        sealed = [("key_id", "<u8"), ("sealed", "u1", (SEALED,))]
+        fields += [("level", "<u2")] if self.shuffled and self.slots else []
+        shape = (self.slots, SEALED) if self.slots and not self.shuffled else (SEALED,)
+        sealed = [("key_id", "<u8"), ("sealed", "u1", shape)]
         return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
 
     @property
     def random_bytes(self) -> int:
         """How many bytes of a record are random words, an id and a seal, which nothing packs."""
-        return 16 * (not self.shuffled) + SEALED * self.sealed
+        seals = 1 if self.shuffled else max(1, self.slots)
+        return 16 * (not self.shuffled) + SEALED * self.sealed * seals
 
     def empty(self, size: int) -> Records:
         """(size,) records with their length filled in, and zeros."""
@@ -158,6 +176,21 @@ class Reports:
         for name in set(form.dtype.names or ()) & set(self.form.dtype.names or ()) - {"length"}:
             records[name] = self.records[name]
         return Reports(self.fingerprint, form, records)
+
+    def apart(self, types: ArrayLike) -> Reports:
+        """Each sealed word of reports to noisy counters by itself, as the shuffler sends it on.
+
+        Args:
+            types: (F,) the level of each slot.
+        """
+        levels = np.asarray(types)
+        form = replace(self.form, shuffled=True, slots=1)
+        words = form.empty(len(self) * levels.size)
+        for name in ("metric", "key_id"):
+            words[name] = np.repeat(self.records[name], levels.size)
+        words["level"] = np.tile(levels, len(self))
+        words["sealed"] = self.records["sealed"].reshape(-1, SEALED)
+        return Reports(self.fingerprint, form, words)
 
     def without_ids(self) -> Reports:
         """The same reports, in the same order, as the shuffler sends them on."""

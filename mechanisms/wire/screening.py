@@ -66,12 +66,14 @@ class Expected:
     Attributes:
         fingerprint: of its plan.
         alphabets: (metrics,) their mechanisms, in the order of the plan.
-        form: what it accepts.
+        form: what it accepts; with slots, of any number.
+        slots: (metrics,) how many each one's reports have, if they are to noisy counters.
     """
 
     fingerprint: bytes
     alphabets: tuple[Alphabet, ...]
     form: Form
+    slots: tuple[int, ...] = ()
 
     def none(self) -> Reports:
         """No reports, of what is expected."""
@@ -92,8 +94,10 @@ class Expected:
         """
         if reports.fingerprint != self.fingerprint:
             return self.refused(OTHER_PLAN, len(reports))
-        if reports.form != self.form:
+        if reports.form.kind != self.form.kind:
             return self.refused(OTHER_FORM, len(reports))
+        if self.form.slots:
+            return self._screen_slots(reports)
         metrics = reports.records["metric"]
         known: NDArray[np.bool_] = metrics < len(self.alphabets)
         # Inside a seal there is nothing to be read yet.
@@ -102,6 +106,17 @@ class Expected:
         impossible = len(reports) - unknown - int(np.count_nonzero(possible))
         dropped = tallied({UNKNOWN_METRIC: unknown, IMPOSSIBLE: impossible})
         return Screened(reports.where(possible), dropped)
+
+    def _screen_slots(self, reports: Reports) -> Screened:
+        """Of as many slots as their metric has; which codes are possible, the counters know."""
+        metrics = reports.records["metric"]
+        known: NDArray[np.bool_] = metrics < len(self.slots)
+        slots = np.array([*self.slots, 0])[np.where(known, metrics, -1)]
+        fits = known & (self.form.shuffled | (slots == reports.form.slots))
+        unknown = len(reports) - int(np.count_nonzero(known))
+        others = len(reports) - unknown - int(np.count_nonzero(fits))
+        dropped = tallied({UNKNOWN_METRIC: unknown, OTHER_WIDTH: others})
+        return Screened(reports.where(fits), dropped)
 
     def _possible(self, reports: Reports) -> NDArray[np.bool_]:
         """Which messages the mechanism of their metric could have sent."""

@@ -23,15 +23,15 @@ from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Messages
 from mechanisms.wire import screening
-from mechanisms.wire.report import SEALED, VERSION, Reports
+from mechanisms.wire.report import SEALED, VERSION, Form, Reports
 from mechanisms.wire.screening import Screened, tallied
 
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
-_INFO = struct.Struct("<15sHH8s16s")
+_INFO, _SLOT_INFO = struct.Struct("<15sHH8s16s"), struct.Struct("<13sHHH8s16s")
 
 
 def key_id(key: X25519PublicKey) -> bytes:
@@ -51,6 +51,15 @@ def info(fingerprint: bytes, metric: int, key: bytes) -> bytes:
         43 bytes: "hushbeam report", then version, metric, key id and fingerprint.
     """
     return _INFO.pack(b"hushbeam report", VERSION, metric, key, fingerprint)
+
+
+def slot_info(fingerprint: bytes, metric: int, level: int, key: bytes) -> bytes:
+    """What the seal of a word in a slot of some level is bound to, in addition to its level.
+
+    Returns:
+        43 bytes: "hushbeam slot", then version, metric, level, key id and fingerprint.
+    """
+    return _SLOT_INFO.pack(b"hushbeam slot", VERSION, metric, level, key, fingerprint)
 
 
 def seal(reports: Reports, key: X25519PublicKey) -> Reports:
@@ -73,6 +82,64 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
     ]
     sealed.records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
     return sealed
+
+
+def seal_slots(
+    fingerprint: bytes,
+    metric: int,
+    types: ArrayLike,
+    words: Messages,
+    ids: ArrayLike,
+    key: X25519PublicKey,
+) -> Reports:
+    """Reports to noisy counters.
+
+    Args:
+        fingerprint: that they carry.
+        metric: its place in the plan.
+        types: (F,) the level of each slot.
+        words: (n, F) uint64 codes, one for each slot.
+        ids: (n, 2) uint64 report ids.
+        key: the collector's.
+
+    Returns:
+        n sealed reports of F slots.
+    """
+    n, slots = words.shape
+    levels = np.tile(np.asarray(types), n)
+    loose = seal_words(fingerprint, metric, levels, words.ravel(), key).records
+    form = Form(sealed=True, slots=slots)
+    records = form.empty(n)
+    records["metric"], records["report_id"] = metric, ids
+    records["key_id"] = int.from_bytes(key_id(key), "little")
+    records["sealed"] = loose["sealed"].reshape(n, slots, SEALED)
+    return Reports(fingerprint, form, records)
+
+
+def seal_words(
+    fingerprint: bytes, metric: int, levels: ArrayLike, words: Messages, key: X25519PublicKey
+) -> Reports:
+    """Words in slots, as the shuffler sends them on: its dummies, for nobody to tell from reports.
+
+    Args:
+        fingerprint, metric, key: as in `seal_slots`.
+        levels: (n,) of the slots.
+        words: (n,) uint64 codes.
+
+    Returns:
+        n sealed words, in the same order.
+    """
+    name, form = key_id(key), Form(sealed=True, shuffled=True, slots=1)
+    records = form.empty(words.size)
+    records["metric"], records["level"] = metric, levels
+    records["key_id"] = int.from_bytes(name, "little")
+    data = words.astype("<u8").tobytes()
+    boxes = [
+        _SUITE.encrypt(data[8 * i : 8 * i + 8], key, slot_info(fingerprint, metric, level, name))
+        for i, level in enumerate(records["level"].tolist())
+    ]
+    records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
+    return Reports(fingerprint, form, records)
 
 
 class KeyRing:
@@ -124,15 +191,15 @@ class KeyRing:
         """
         plain = reports.recast(replace(reports.form, sealed=False))
         opened, unknown = np.zeros(len(reports), np.bool_), 0
-        for number, metric, mine in _groups(reports):
+        for number, metric, level, mine in _groups(reports):
             name = number.to_bytes(8, "little")
             if (key := self._keys.get(name)) is None:
                 unknown += mine.size
                 continue
             boxes = reports.records["sealed"][mine].tobytes()
-            opened[mine], plain.records["message"][mine] = _opened(
-                self._suite, boxes, key, info(reports.fingerprint, metric, name)
-            )
+            plan, slots = reports.fingerprint, reports.form.slots
+            context = slot_info(plan, metric, level, name) if slots else info(plan, metric, name)
+            opened[mine], plain.records["message"][mine] = _opened(self._suite, boxes, key, context)
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
         return Screened(plain.where(opened), dropped)
@@ -200,13 +267,15 @@ def _parsed(load: Callable[[bytes], object], pem: bytes) -> object:
         return None
 
 
-def _groups(reports: Reports) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
-    """Key id, metric, and the places of the reports that have both."""
-    pairs = np.stack([reports.records["key_id"], reports.records["metric"]])
-    distinct, which, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+def _groups(reports: Reports) -> Iterator[tuple[int, int, int, NDArray[np.intp]]]:
+    """Key id, metric, level, and the places of the reports that have them."""
+    records = reports.records
+    levels = records["level"] if reports.form.slots else np.zeros(len(reports), np.uint16)
+    names = np.stack([records["key_id"], records["metric"], levels])
+    distinct, which, sizes = np.unique(names, axis=1, return_inverse=True, return_counts=True)
     places = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(sizes)[:-1])
-    for (number, metric), mine in zip(distinct.T.tolist(), places, strict=False):
-        yield number, metric, mine
+    for (number, metric, level), mine in zip(distinct.T.tolist(), places, strict=False):
+        yield number, metric, level, mine
 
 
 def _opened(

@@ -35,7 +35,7 @@ COPY = "copy of a shuffled file"
 PREFIX = "reports"  # of the names of files in a shuffle's folder
 
 _BATCH, _PART = b"hushbeam.batch", b"hushbeam.part"
-_UNFINISHED = ".unfinished"
+UNFINISHED = ".unfinished"
 _READERS = 16
 _CHUNK = 1 << 22  # bytes
 
@@ -77,7 +77,7 @@ class WriteBatch(beam.PTransform):
                 self.folder,
                 sink=lambda _: BatchSink(batch, form),
                 file_naming=fileio.default_file_naming(PREFIX, ".parquet"),
-                temp_directory=StaticValueProvider(str, FileSystems.join(self.folder, _UNFINISHED)),
+                temp_directory=StaticValueProvider(str, FileSystems.join(self.folder, UNFINISHED)),
             )
             | "Names" >> beam.Map(_name).with_output_types(str)
         )
@@ -85,7 +85,7 @@ class WriteBatch(beam.PTransform):
 
 def tidy(folder: str) -> None:
     """Remove the place in which files were written before they had their names."""
-    place = FileSystems.join(folder, _UNFINISHED)
+    place = FileSystems.join(folder, UNFINISHED)
     if FileSystems.exists(place):
         FileSystems.delete([place])
 
@@ -98,10 +98,10 @@ def left_by(batch: str, folder: str) -> bool:
         folder: that it wrote in.
     """
     if "://" in folder:
-        unfinished = FileSystems.join(folder, _UNFINISHED)
+        unfinished = FileSystems.join(folder, UNFINISHED)
         files = [path for path in _objects(folder) if not path.startswith(unfinished)]
     else:
-        names = [name for name in os.listdir(folder) if name != _UNFINISHED]
+        names = [name for name in os.listdir(folder) if name != UNFINISHED]
         # The summary of a shuffle that was cut off over it can be read by nobody.
         files = [
             os.path.join(folder, name) for name in names if name != SUMMARY or _is_whole(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -30,6 +30,9 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
             _require_same(name, summary, parted, sealed)
             summaries[summary.shuffle_id] = summary
     chosen = once_each(find(patterns).files)
+    if parted.counters:
+        _require_one(chosen, summaries)
+        return chosen
     for batch, summary in summaries.items():
         _require_all(summary, chosen.reports.get(batch, 0))
     for batch, file in chosen.batches.items():
@@ -38,6 +41,25 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
             summaries |= {} if summary is None else {summary.shuffle_id: summary}
     require_disjoint(chosen.batches, summaries)
     return chosen
+
+
+def _require_one(chosen: Chosen, summaries: Mapping[str, Summary]) -> None:
+    """Refuse all but one whole batch: of noisy counters a window has one, drawn once.
+
+    Two would tell the words of reports, which are in both, from dummies, which are in one. What is
+    said holds no number.
+    """
+    if len(summaries) != 1 or set(chosen.reports) != set(summaries):
+        raise RequestError(
+            "--input: dummies are drawn once for a window, into one batch: name the folder of its "
+            "one shuffle, and nothing else"
+        )
+    ((batch, summary),) = summaries.items()
+    if chosen.reports[batch] != summary.words:
+        raise RequestError(
+            f"--input: the files of shuffle {batch} do not hold all of its words: hand over all "
+            "that the shuffle has left"
+        )
 
 
 def _require_all(summary: Summary, reports: int) -> None:

@@ -7,6 +7,10 @@ A folder of the memory is a shuffle's. It is begun before the shuffle; what woul
 written before the summary makes the shuffle whole, and counts once the summary stands. So a shuffle
 that is killed, at whatever moment, and run again sends each report on once: of one without a
 summary nothing counts, for no collector takes it; of one with a summary everything does.
+
+Of noisy counters a window is shuffled once: its dummies are drawn once, and the words of reports
+would be known from those of dummies by standing in two batches. So its batch is made here, where no
+collector sees it, and handed over when it is whole: what is handed over again is the same bytes.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ SENT_BEFORE = "sent on before"
 MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
 
 _BEGUN, _CLOSING, _SENT, _LOCK = "begun.json", "closing.json", "sent.json", "lock"
+_MADE = "made.json"
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
 _PURPOSE = b"hushbeam shuffle memory 1"
 _ROWS = 1 << 20  # in a file
@@ -67,6 +72,7 @@ class Begun(BaseModel):
         here: whether it ends with the process that began it.
         number: greater than of all that began before it, whatever a clock says; 0 in notes of
             earlier versions.
+        once: whether its window is never shuffled again, and never forgotten.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,6 +83,7 @@ class Begun(BaseModel):
     key: str
     here: bool = False
     number: int = 0
+    once: bool = False
 
 
 class Sent(BaseModel):
@@ -93,6 +100,24 @@ class Sent(BaseModel):
     files: tuple[str, ...]
     batches: dict[int, tuple[int, ...]]
     reports: int
+
+
+class Made(BaseModel):
+    """A batch of noisy counters that is to be handed over.
+
+    Attributes:
+        files: name in the batch -> name in the shuffle's folder of the memory.
+        words: how many there are, of reports and dummies.
+        reports: how many came.
+        dropped: reason -> how many of them were dropped.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[str, str]
+    words: int
+    reports: int
+    dropped: dict[str, int]
 
 
 class Earlier(NamedTuple):
@@ -184,7 +209,7 @@ class Memory:
             noted = FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
             if noted or not begun.here or begun.output != beside("", output):
                 continue
-            if _stands(output, shuffle):
+            if stands(output, shuffle):
                 return shuffle
             if ("://" in output or os.path.isdir(output)) and left_by(shuffle, output):
                 remove(output)
@@ -207,13 +232,66 @@ class Memory:
                 f"{MEMORY.flag}: the workers have left nothing in {self.place}, so nobody would "
                 f"know what {output} holds: name a folder that they share"
             )
+        self._settle(shuffle, output, closing)
+
+    def _settle(self, shuffle: str, output: str, sent: Sent) -> None:
+        """Note that an output is handed on."""
         if "://" not in output:
             # The memory must not outlive in a power cut what it is of: reports would be lost.
             for name in sorted(os.listdir(output)):
                 flush(os.path.join(output, name))
             flush(output)
             flush(os.path.dirname(os.path.abspath(output)))
-        _put(FileSystems.join(self.of(shuffle), _SENT), closing)
+        _put(FileSystems.join(self.of(shuffle), _SENT), sent)
+
+    def make(self, shuffle: str, made: Made) -> None:
+        """Note that a batch is whole: from now on it is this one, and no other."""
+        for name in made.files.values():
+            if "://" not in self.place:
+                flush(os.path.join(self.of(shuffle), name))
+        _put(FileSystems.join(self.of(shuffle), _MADE), made)
+
+    def made(self, shuffle: str) -> Made | None:
+        """The batch that a shuffle has made; None if it has not yet."""
+        made: Made | None = _read(Made, FileSystems.join(self.of(shuffle), _MADE))
+        return made
+
+    def only(self) -> str | None:
+        """The one shuffle of this window, if it is made and to be handed over.
+
+        What is left of one that was killed earlier is removed: nobody has seen of its draw.
+
+        Raises:
+            RequestError: it was handed over, or may be at work elsewhere.
+        """
+        for shuffle, begun in _shuffles(self.folder):
+            if FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT)):
+                self._destroy(shuffle)
+                raise RequestError(
+                    f"--window: was shuffled before, into {begun.output}: the dummies of a window "
+                    "are drawn once, and reports that come later cannot go on"
+                )
+            if self.made(shuffle) is not None:
+                return shuffle
+            if not begun.here or "://" in self.place:
+                raise RequestError(
+                    "--window: a shuffle of it began and may still be at work; its dummies are "
+                    f"drawn once: wait for it, or, if it has failed, remove {self.of(shuffle)}"
+                )
+            self.forget(shuffle)
+        return None
+
+    def hand(self, shuffle: str, output: str) -> None:
+        """Note that a batch is handed over, and destroy what tells its draw."""
+        self._settle(shuffle, output, Sent(files=(), batches={}, reports=0))
+        self._destroy(shuffle)
+
+    def _destroy(self, shuffle: str) -> None:
+        """Remove the files of a batch that was handed over."""
+        folder, keep = self.of(shuffle), {_BEGUN, _SENT}
+        paths = [path for path in _match(folder, "*") if FileSystems.split(path)[1] not in keep]
+        if paths:
+            FileSystems.delete(paths)
 
     def forget(self, shuffle: str) -> None:
         """Remove what is kept of a shuffle that has come to nothing."""
@@ -241,7 +319,7 @@ class Memory:
             )
         sent = _read(Sent, FileSystems.join(folder, _SENT))
         closing = _read(Sent, FileSystems.join(folder, _CLOSING))
-        if sent is None and _stands(begun.output, shuffle):
+        if sent is None and stands(begun.output, shuffle):
             self.commit(shuffle, begun.output)
             sent = closing
         elif sent is None and closing is not None and not FileSystems.exists(begun.output):
@@ -257,13 +335,15 @@ class Memory:
         latest: dict[str, tuple[int, str]] = {}
         for folder in _folders(self.place):
             mine = [begun for _, begun in _shuffles(folder) if begun.collection == collection]
+            if any(begun.once for begun in mine):
+                continue
             if mine and folder.rstrip("/") != self.folder:
                 latest[folder] = max((begun.number, begun.created) for begun in mine)
         for folder in sorted(latest, key=lambda name: latest[name], reverse=True)[_WINDOWS - 1 :]:
             _remove(folder, "*", "*")
 
 
-def _stands(output: str, shuffle: str) -> bool:
+def stands(output: str, shuffle: str) -> bool:
     """Whether a folder is what some shuffle has left, whole."""
     with contextlib.suppress(RequestError):
         whole = summary.read(output)

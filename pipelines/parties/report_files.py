@@ -25,7 +25,7 @@ from mechanisms.wire.screening import (
     tallied,
 )
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.inputs import matched
+from pipelines.inputs import NoFilesError, matched
 from transforms.progress import REPORTS, tally
 from transforms.reports import read
 
@@ -42,11 +42,12 @@ class ReportFiles(NamedTuple):
     size: int
 
 
-def find(patterns: Iterable[str]) -> ReportFiles:
+def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
     """The files of reports that some words on the command line name.
 
     Args:
         patterns: files or globs, local or on a file system that Beam knows.
+        or_none: whether a glob may match nothing.
 
     Raises:
         RequestError: one of them names none, or cannot be looked for.
@@ -54,10 +55,13 @@ def find(patterns: Iterable[str]) -> ReportFiles:
     sizes: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
         # Once the ids are gone, a file that is named twice would have its reports counted twice.
-        sizes |= {
-            os.path.realpath(file.path): (file.path, file.size_in_bytes)
-            for file in matched(pattern)
-        }
+        try:
+            files = matched(pattern)
+        except NoFilesError:
+            if not (or_none and set(pattern) & set("*?[")):
+                raise
+            continue
+        sizes |= {os.path.realpath(file.path): (file.path, file.size_in_bytes) for file in files}
     ordered = sorted(sizes.values())
     return ReportFiles(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
 

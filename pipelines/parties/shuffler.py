@@ -21,8 +21,9 @@ from pipelines import release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.metrics.metric import bucket_count
 from pipelines.parties.batches import remove
+from pipelines.parties.drawing import require_counters, shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
-from pipelines.parties.keys import ids
+from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import MEMORY, SENT_BEFORE, Earlier, LostMemoryError, Memory
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
@@ -79,13 +80,19 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     FileSystems.set_options(for_beam)  # before the first file is looked for
     plan = load(request.plan)
     parted = split(plan, window_of(plan, request.window))
-    if request.seals:
+    if parted.counters:
+        require_counters(parted, request.seals, "--seal")
+    elif request.seals:
         require_sealable(parted)
     secret = made_once(SHUFFLE, request.secret)
-    files = find(request.inputs)
+    # Of noisy counters every window has its batch, if anybody has reported in it or not.
+    files = find(request.inputs, or_none=bool(parted.counters))
     place = default_place(MEMORY) if request.memory is None else request.memory
     memory = Memory(beside("", place), parted.fingerprint, secret)
     with memory.held():
+        if parted.counters:
+            pem, here = read_public(request.seals[0]), runs_here(for_beam)
+            return shuffle_counters(parted, files, pem, request.output, memory, for_beam, here)
         killed = memory.take_up(request.output)
         if killed is not None:
             return _finish(memory, killed, request.output, Screen())

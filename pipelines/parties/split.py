@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mechanisms.channel import Mechanism
-from mechanisms.wire.report import Form
+from mechanisms.counters.design import Counters
+from mechanisms.wire.report import MOST_SLOTS, Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
@@ -60,13 +61,22 @@ class Split:
         """What the clients of each metric run."""
         return tuple(metric.mechanism for metric in self.metrics)
 
+    @cached_property
+    def counters(self) -> tuple[Counters, ...]:
+        """Of each metric, where the shuffler draws dummies; none where each report is noisy."""
+        found = (getattr(metric, "counters", None) for metric in self.metrics)
+        return tuple(counters for counters in found if counters is not None)
+
     def batches(self, place: int) -> int:
         """How many batches a metric's shuffler holds to min_reports, one for each public group."""
         return self.metrics[place].batches
 
     def expected(self, form: Form) -> Expected:
         """What a party accepts that reads reports of one form."""
-        return Expected(self.fingerprint, self.mechanisms, form)
+        if not self.counters:
+            return Expected(self.fingerprint, self.mechanisms, form)
+        slots = tuple(int(counters.layout.types.size) for counters in self.counters)
+        return Expected(self.fingerprint, (), form, slots)
 
     def place(self, name: str) -> int:
         """Where a metric stands in the plan.
@@ -96,7 +106,30 @@ def split(plan: Plan, window: str) -> Split:
     for metric in parts.metrics:
         if metric.undivided is not None:
             raise RequestError(_whole(metric.name, metric.undivided))
+    _require_alike(parts)
     return parts
+
+
+def _require_alike(parted: Split) -> None:
+    """Refuse what would show who takes part, where counters are to hide it; and endless reports.
+
+    Raises:
+        RequestError: some metrics are noisy counters, and others are not; or one has more slots
+            than a report has room for.
+    """
+    for metric in parted.metrics if parted.counters else ():
+        counters = getattr(metric, "counters", None)
+        if counters is None:
+            raise RequestError(
+                f"metric {metric.name}: how many reports it has is public, and beside noisy "
+                "counters would show who takes part: give it a plan of its own"
+            )
+        slots = counters.layout.types.size
+        if slots > MOST_SLOTS:
+            raise RequestError(
+                f"metric {metric.name}: a report has room for {MOST_SLOTS:,} messages, and this "
+                f"one has {slots:,}: ask for fewer digits, values or columns"
+            )
 
 
 def require_sealable(parted: Split) -> None:

@@ -47,6 +47,8 @@ class Summary(BaseModel):
         reports: how many came, counting also those that were dropped.
         dropped: reason -> how many.
         metrics: by name.
+        words: of noisy counters, how many there are, of reports and dummies; nothing else is said
+            of them, for whatever is counted of reports tells how many people take part.
         sample: of the reports that came, each once; see `samples`.
         sample_key: the name of the secret that it is under; only samples of one can be compared.
     """
@@ -61,19 +63,25 @@ class Summary(BaseModel):
     fingerprint: str
     window: str
     sealed: bool
-    reports: int
-    dropped: dict[str, int]
-    metrics: dict[str, OfMetric]
+    reports: int = 0
+    dropped: dict[str, int] = Field(default_factory=dict)
+    metrics: dict[str, OfMetric] = Field(default_factory=dict)
+    words: int | None = None
     plan: str = ""
     design: str = ""
     sample_key: str = ""
     sample: tuple[Annotated[str, Field(pattern="^[0-9a-f]{16}$")], ...] = Field((), max_length=SIZE)
 
 
+# What a summary leaves out: of noisy counters all that tells how many people take part.
+_TOLD = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
+
+
 def write(folder: str, summary: Summary) -> None:
     """Put a summary where it makes a folder of shuffled reports whole."""
     with FileSystems.create(FileSystems.join(folder, SUMMARY)) as stream:
-        stream.write(release.written(summary.model_dump(mode="json")))
+        told = summary.model_dump(mode="json", exclude=_TOLD[summary.words is None])
+        stream.write(release.written(told))
 
 
 def read(folder: str) -> Summary | None:

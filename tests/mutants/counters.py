@@ -8,6 +8,7 @@ _NOISE = "tests/mechanisms/counters/test_noise.py"
 _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
+_DRAWING = "tests/pipelines/test_parties_drawing.py"
 
 MUTANTS = (
     Mutant(
@@ -87,6 +88,65 @@ MUTANTS = (
         "min(slots, counters)",
         (_PRICE,),
         known_by="brute",
+    ),
+    Mutant(
+        "slots-noise-drawn-twice",
+        "In three parties every counter gets two draws of dummies.",
+        "transforms/slots.py",
+        "np.stack(drawn)",
+        "drawn[0] * [[1], [0]] + sum(np.stack(counters.draw(r, self._rng)) * [[0], [1]]"
+        " for r in [ranges_of(counters)[number]] * 2)",
+        (_DRAWING,),
+        known_by="law",
+    ),
+    Mutant(
+        "slots-window-drawn-again",
+        "A window that was shuffled is shuffled again, with another draw.",
+        "pipelines/parties/memory.py",
+        """                self._destroy(shuffle)
+                raise""",
+        """                self._destroy(shuffle)
+                continue
+                raise""",
+        (_DRAWING,),
+        known_by="once",
+    ),
+    Mutant(
+        "slots-dummy-shorter-than-a-report",
+        "A dummy says no level, and so is two bytes shorter than the word of a report.",
+        "transforms/slots.py",
+        "yield seal_words(words.fingerprint, metric, levels, codes, self._key)",
+        "yield seal_words(words.fingerprint, metric, levels, codes, self._key).recast("
+        "Form(sealed=True, shuffled=True))",
+        (_DRAWING,),
+        known_by="dummies",
+    ),
+    Mutant(
+        "slots-nulls-without-dummies",
+        "How many slots are empty is seen as it is, and with it how many people report.",
+        "transforms/slots.py",
+        "codes, sizes = draws[0]",
+        "codes, sizes = draws[0][:, :-1]",
+        (_DRAWING,),
+        known_by="dummies",
+    ),
+    Mutant(
+        "slots-copied-seals-multiply",
+        "Of words with one seal all are sent on.",
+        "transforms/duplicates.py",
+        "return _least(rows, np.unique(packed, return_inverse=True)[1].ravel())",
+        "return rows",
+        (_DRAWING,),
+        known_by="copied",
+    ),
+    Mutant(
+        "slots-summary-with-counts",
+        "What a shuffle says of itself tells how many reports came.",
+        "pipelines/parties/summary.py",
+        "exclude=_TOLD[summary.words is None]",
+        "exclude=_TOLD[1]",
+        (_DRAWING,),
+        known_by="whoever",
     ),
     Mutant(
         "counters-ends-for-free",

@@ -1,0 +1,340 @@
+"""The shuffler of noisy counters, which draws their dummies: once for each window of the plan.
+
+Whatever depends on how many reports came stays with the shuffler. The batch has as many files as
+any other, with dummies whether anybody has reported or not. It is made in the shuffler's memory and
+handed over when it is whole, so that a shuffle that is killed leaves nothing of a draw, or the very
+bytes that it hands over when it is run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from mechanisms.randomness import SecureRandom
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.screening import DUPLICATE, tallied
+from mechanisms.wire.sealing import key_id, public_key
+from pipelines import release
+from pipelines.errors import DONE, FailedError, RequestError
+from pipelines.metrics.metric import bucket_count
+from pipelines.parties import summary
+from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
+from pipelines.parties.memory import Begun, Made, Memory, stands
+from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_strangers
+from pipelines.parties.samples import key_name
+from pipelines.parties.split import Split
+from pipelines.paths import beside
+from pipelines.plan.metrics import mark
+from pipelines.publishing import require_able, require_nothing_lost
+from pipelines.run import run_beam
+from pipelines.secrets import SHUFFLE, read
+from pipelines.views.console import Screen
+from transforms.blocks import Generator, GroupOnce
+from transforms.conservation import LostError
+from transforms.progress import LOST, tally
+from transforms.slots import WORDS, SealedDummies, TakeApart
+from transforms.unseal import DrawSealedDoFn
+
+FILES = 64  # of every batch: their number must not tell how much there was to write
+
+# What is counted.
+_ALL, _ONCE, _AGAIN, _APART = "reports", "once", "again", "words"
+_DISTINCT, _COPIED, _DUMMIES = "distinct", "copied", "dummies"
+
+
+@dataclass
+class DrawAndMix(beam.PTransform):
+    """From files of submitted reports to files of shuffled words, dummies among them.
+
+    Attributes:
+        parted: the window.
+        files: what was submitted; none if nobody has reported.
+        pem: the collector's public key, the only one that reports may be sealed to.
+        memory: where the batch is made.
+        buckets: how many groups duplicates are looked for in.
+        open_rng: opens generators on workers.
+    """
+
+    parted: Split
+    files: tuple[str, ...]
+    pem: bytes
+    memory: Memory
+    buckets: int = 64
+    open_rng: Generator = SecureRandom
+    shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        plan, counters = self.parted.fingerprint, self.parted.counters
+        form = Form(sealed=True, slots=1)
+        keys = (key_id(public_key(self.pem)),)
+        step = ReadAll(self.files, self.parted.expected(form), keys)
+        reports, dropped = begin | "Read" >> step
+        sizes = [reports | "How many" >> Sizes(_ALL)]
+        words = []
+        for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
+            apart = TakeApart(plan, place, mine.layout, self.buckets, self.open_rng)
+            once, distinct = reports | metric.name >> apart
+            slots = int(mine.layout.types.size)
+            sizes += [
+                once.reports | f"{metric.name} once" >> Sizes(_ONCE),
+                once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
+                once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
+                distinct.reports | f"{metric.name} distinct" >> Sizes(_DISTINCT),
+                distinct.dropped | f"{metric.name} copied" >> beam.Map(_counted, _COPIED),
+            ]
+            words.append(distinct.reports)
+        dummies = begin | "Dummies" >> SealedDummies(plan, counters, self.pem, self.open_rng)
+        sizes.append(dummies | "How many dummies" >> Sizes(_DUMMIES))
+        files = (*words, dummies) | "Mix" >> WriteMixed(self.memory, self.shuffle_id, self.open_rng)
+        note = NoteDoFn(self.memory, self.shuffle_id)
+        added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Note"
+            >> beam.ParDo(
+                note,
+                beam.pvalue.AsDict(added),
+                beam.pvalue.AsDict(dropped),
+                beam.pvalue.AsList(files),
+            )
+        )
+
+
+def _counted(size: int, name: str) -> tuple[str, int]:
+    return name, size
+
+
+def _apart(reports: Reports, slots: int) -> tuple[str, int]:
+    """How many words there are in a block."""
+    return _APART, slots * len(reports)
+
+
+@dataclass
+class WriteMixed(beam.PTransform):
+    """Blocks of sealed words to files of the memory, in uniform random order; out come their names.
+
+    Attributes:
+        memory: of the shuffler.
+        shuffle: its id, which is the batch's.
+        open_rng: opens generators on workers.
+    """
+
+    memory: Memory
+    shuffle: str
+    open_rng: Generator
+
+    def expand(self, words: tuple[beam.PCollection, ...]) -> beam.PCollection:
+        every = [(bucket, b"") for bucket in range(FILES)]
+        drawn = (
+            words
+            | "All words" >> beam.Flatten()
+            | "Draw files" >> beam.ParDo(DrawSealedDoFn(FILES, self.open_rng))
+        )
+        # A file for each bucket, if there is something in it or not.
+        pieces = (drawn, drawn.pipeline | "Every file" >> beam.Create(every)) | beam.Flatten()
+        step = WriteBucketDoFn(self.memory, self.shuffle, self.open_rng)
+        return pieces | "Group by file" >> GroupOnce() | "Write" >> beam.ParDo(step)
+
+
+@typehints.with_input_types(tuple[int, Iterable[bytes]])
+@typehints.with_output_types(tuple[int, str, int])
+class WriteBucketDoFn(beam.DoFn):
+    """One file of a batch: its number, its name in the memory, and how many words it holds."""
+
+    def __init__(self, memory: Memory, shuffle: str, open_rng: Generator) -> None:
+        self._memory, self._shuffle, self._open_rng = memory, shuffle, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, str, int]]:
+        records = np.frombuffer(b"".join(bucket[1]), WORDS.dtype)
+        mixed = Reports(
+            self._memory.fingerprint, WORDS, records[self._rng.permutation(records.size)]
+        )
+        name = f"{uuid.uuid4().hex}.words"  # a second attempt leaves the first one's file alone
+        sink = BatchSink(self._shuffle, WORDS)
+        with FileSystems.create(FileSystems.join(self._memory.of(self._shuffle), name)) as stream:
+            sink.open(stream)
+            sink.write(mixed)
+            sink.flush()
+        yield bucket[0], name, len(mixed)
+
+
+@typehints.with_output_types(None)
+class NoteDoFn(beam.DoFn):
+    """Notes that a batch is whole; from there on there is no other."""
+
+    def __init__(self, memory: Memory, shuffle: str) -> None:
+        self._memory, self._shuffle = memory, shuffle
+
+    def process(
+        self,
+        _: None,
+        sizes: Mapping[str, int],
+        dropped: Mapping[str, int],
+        files: Sequence[tuple[int, str, int]],
+    ) -> None:
+        of = Counter(sizes)
+        words = sum(size for _, _, size in files)
+        handed = (
+            (of[_ALL], of[_ONCE] + of[_AGAIN]),
+            (of[_APART], of[_DISTINCT] + of[_COPIED]),
+            (of[_DISTINCT] + of[_DUMMIES], words),
+            (FILES, len(files)),
+        )
+        if any(sent != came for sent, came in handed):
+            tally(LOST, 1)
+            raise LostError
+        names = {f"{PREFIX}-{n:05d}-of-{FILES:05d}.parquet": name for n, name, _ in sorted(files)}
+        # Words of copied seals are counted beside the reports that came twice.
+        lost = tallied(dict(dropped), {DUPLICATE: of[_AGAIN] + of[_COPIED]})
+        came = of[_ALL] + sum(dropped.values())
+        self._memory.make(self._shuffle, Made(files=names, words=words, reports=came, dropped=lost))
+
+
+def shuffle_counters(
+    parted: Split,
+    files: ReportFiles,
+    pem: bytes,
+    output: str,
+    memory: Memory,
+    for_beam: PipelineOptions,
+    here: bool,
+) -> int:
+    """Shuffle a window of noisy counters; while the memory is held.
+
+    Args:
+        parted: the window.
+        files: the reports.
+        pem: the collector's public key.
+        output: the folder that is handed over.
+        memory: of the window.
+        for_beam: Beam's options.
+        here: whether the job ends with this process.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the window was shuffled before, or the output is taken.
+        FailedError: the job ended without a batch.
+    """
+    screen, made = Screen(), memory.only()
+    if made is None:
+        release.require_vacant(output)
+        buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
+        job = DrawAndMix(parted, files.files, pem, memory, buckets)
+        if not _made(job, output, for_beam, here, screen):
+            line = "handed to the runner; run the same command again when its job has ended"
+            screen.print(line, highlight=False)
+            return DONE
+        made = job.shuffle_id
+    _hand_over(parted, memory, made, output, screen)
+    return DONE
+
+
+def _made(
+    job: DrawAndMix, output: str, for_beam: PipelineOptions, here: bool, screen: Screen
+) -> bool:
+    """Run the job that makes a batch; False if it was handed to a runner that goes on."""
+    plan, created = job.parted.job.plan, datetime.now(timezone.utc)
+    begun = Begun(
+        collection=plan.collection, created=created.isoformat(timespec="seconds"),
+        output=beside("", output), key=key_name(read(SHUFFLE.flag, job.memory.secret)),
+        here=here, once=True,
+    )  # fmt: skip
+    job.memory.begin(job.shuffle_id, begun)
+    try:
+        if run_beam(job, for_beam, screen, 0) is None:
+            return False
+        if job.memory.made(job.shuffle_id) is None:
+            raise FailedError("the job came to its end, and has left no batch in the memory")
+    except BaseException as ending:
+        # Nothing of the draw was handed over, and nothing of it will be.
+        if job.memory.made(job.shuffle_id) is None:
+            job.memory.forget(job.shuffle_id)
+        require_nothing_lost()
+        require_able(output, ending)
+        raise
+    return True
+
+
+def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen: Screen) -> None:
+    """Copy a batch to where the collector takes it, its summary last; and destroy the draw."""
+    made, job = memory.made(shuffle), parted.job
+    if made is None:
+        raise FailedError(f"the batch of shuffle {shuffle} is no more in the memory")
+    if FileSystems.exists(output) and not left_by(shuffle, output) and not stands(output, shuffle):
+        release.require_vacant(output)
+    told = summary.Summary(
+        shuffle_id=shuffle,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        collection=job.plan.collection, version=job.plan.version,
+        fingerprint=parted.fingerprint.hex(), window=job.window, plan=mark(job.plan).hex(),
+        design=job.design.hex(), sealed=True, words=made.words, sample=(),
+    )  # fmt: skip
+    try:
+        for name, kept in made.files.items():
+            _copy(FileSystems.join(memory.of(shuffle), kept), output, name)
+        tidy(output)
+        summary.write(output, told)
+    except (OSError, BeamIOError) as error:
+        require_able(output, error)
+        raise
+    memory.hand(shuffle, output)
+    warn_of_strangers(made.dropped)
+    lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
+    lines = (
+        f"{made.reports:,} reports came{lost}; keep these numbers from the collector",
+        f"{made.words:,} words in {output}, dummies among them",
+    )
+    for line in lines:
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _copy(source: str, folder: str, name: str) -> None:
+    """Copy a file into a folder, whole or not at all; from any file system to any other."""
+    partial, whole = (FileSystems.join(folder, *at, name) for at in ((UNFINISHED,), ()))
+    with FileSystems.open(source) as old, FileSystems.create(partial) as new:
+        shutil.copyfileobj(old, new)
+    with contextlib.suppress(BeamIOError):
+        FileSystems.delete([whole])  # of an attempt that was killed: the same bytes
+    FileSystems.rename([partial], [whole])
+
+
+def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:
+    """Refuse what would let somebody see, or draw, more than is paid for.
+
+    Args:
+        parted: the window.
+        seals: key files that were named.
+        flag: by which they were.
+
+    Raises:
+        RequestError: there is none, or more than one where noise was drawn for one.
+    """
+    if not seals:
+        raise RequestError(
+            f"{flag} is missing: metric {parted.metrics[0].name}: reports that are not sealed, "
+            "where the shuffler is to draw the dummies, would tell it what each person sent"
+        )
+    if len(seals) > 1 and flag == "--seal":
+        raise RequestError(
+            "--seal: one key a window where the shuffler draws the dummies: which key a word is "
+            "sealed to can be seen, so every key would need dummies of its own"
+        )
