@@ -27,6 +27,7 @@ from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Neighbours
 from mechanisms.learning.absent import filled, present
 from mechanisms.learning.features import Features
+from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -233,6 +234,10 @@ class Products:
             variance = (part.variance(noise) + coin) / part.most**2
             found.append(np.full(part.groups, variance))
         return np.concatenate(found)
+
+    def equations(self, sums: Floats, variances: Floats) -> NormalEquations:
+        """The models that follow from sums with so much noise."""
+        return NormalEquations(self.inputs, self.pairs, sums, variances, self.ones)
 
 
 def _all(n: int, groups: int) -> Slots:

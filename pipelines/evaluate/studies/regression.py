@@ -1,9 +1,9 @@
-"""`hushbeam evaluate train --study regression`: linear models from locally private gradients."""
+"""`hushbeam evaluate train --study regression`: linear models from gradients, or from sums."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ from pipelines.evaluate.systems.gradients import (
     NO_NOISE,
     lines,
 )
+from pipelines.evaluate.systems.sums import SUMS, Fit
 from pipelines.options import option
 from pipelines.requests import Whole
 
@@ -65,7 +66,7 @@ COLUMNS = pa.schema(
 class RegressionOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    deltas: ClassVar[tuple[float, ...]] = (1e-6,)  # no mechanism for gradients makes use of any
+    deltas: ClassVar[tuple[float, ...]] = (1e-6,)  # of sums; gradients make use of none
 
     systems: Names = ("paper",)
     data: Texts = ("census:20000",)
@@ -80,10 +81,6 @@ class RegressionOptions(EpsilonOptions):
         "it starts from)",
         None, metavar="C", gt=0, le=100,
     )  # fmt: skip
-
-
-Fit = Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
-"""(n, inputs) rows, (n,) targets, seed -> (parameters,) weights, whether the run was given up."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,11 @@ def fit(options: RegressionOptions, cell: Cell, population: Examples) -> Simulat
     """The mechanism and the steps of a cell."""
     objective, line = SquaredError(population.d), cell.line
     exact = {EXACT: _least_squares, CONSTANT: _constant}.get(line.system)
-    learner = _descent(options, cell, population) if exact is None else Learner(exact(objective))
+    if line.system in SUMS:
+        made = SUMS[line.system](population, training_rows(population), cell.epsilon, cell.delta)
+        learner = Learner(made, noisy=True)
+    else:
+        learner = Learner(exact(objective)) if exact else _descent(options, cell, population)
     known = {"private": line.bound == "exact" and not line.reference, **learner.known}
     return Simulation(known, partial(cross_validate, objective, population, learner, options.draws))
 
@@ -169,12 +170,17 @@ def descent(options: RegressionOptions, cell: Cell, population: Examples) -> Com
         objective,
         mechanism if options.own_schedules else default,
         gradient_mechanism(cell.epsilon, 2),
-        population.n - math.ceil(population.n / len(FOLDS)),
+        training_rows(population),
         population.features.longest,
         options.clip,
     )
     steps = CommonSteps(objective, mechanism, run.schedule, run.clip, run.opening)
     return CommonRun(steps, None if system == NO_NOISE else Quantiles(mechanism.mechanism))
+
+
+def training_rows(population: Examples) -> int:
+    """How many rows are left where a fifth is held back."""
+    return population.n - math.ceil(population.n / len(FOLDS))
 
 
 def _least_squares(objective: SquaredError) -> Fit:

@@ -15,13 +15,16 @@ _TABLES = textwrap.fill(
 COMMAND = Command(
     description="""\
 How good models get that are trained with privacy, over repeated simulated runs: linear regression
-on locally private gradients, DP-SGD by a curator, and selective SGD by many participants.
+on locally private gradients or from noisy sums, DP-SGD by a curator, and selective SGD by many
+participants.
 """,
     about=f"""\
 --study regression: squared errors of five-fold cross-validation, --repetitions times over
   systems: default (what `hushbeam train` takes), optimal, duchi, pm, hm, dct,
            dct_published (which is not private), and beside them no_noise (the same steps on exact
            gradients), least_squares and constant (the mean of the targets)
+           counters (--dummies shuffler: sums of products among dummies, delta 1e-6, users added or
+           removed) and central_sums (the same sums by a curator, with Gaussian noise)
            paper: all that a paper compares; all: all of them
   data:    census:N, made; or FILE.parquet, FILE.parquet:N of a table whose columns are declared:
 {_TABLES}

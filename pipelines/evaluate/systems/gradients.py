@@ -1,4 +1,4 @@
-"""Mechanisms that gradients are reported through, and what needs no privacy beside them."""
+"""Ways to a linear model: mechanisms for gradients, sums, and what needs no privacy."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.evaluate.engine.cells import Line, expanded
 from pipelines.evaluate.papers import pm
+from pipelines.evaluate.systems.sums import SUMS
 
 DEFAULT = "default"  # what `hushbeam train` takes
 NO_NOISE, EXACT, CONSTANT = "no_noise", "least_squares", "constant"
@@ -56,7 +57,7 @@ MECHANISMS: dict[str, Callable[[float, int], SampledCoordinates]] = {
 """Name -> the mechanism of an epsilon and a dimension."""
 
 SETS = {
-    "all": (*MECHANISMS, *REFERENCES),
+    "all": (*MECHANISMS, *SUMS, *REFERENCES),
     "paper": (*MECHANISMS, EXACT),
 }
 

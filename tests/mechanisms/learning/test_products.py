@@ -7,7 +7,6 @@ import pytest
 
 from mechanisms.channel import Floats
 from mechanisms.learning.features import Features
-from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.objectives import SquaredError
 from mechanisms.learning.products import Products, central_noise, products_for
 from mechanisms.randomness import SeededRandom
@@ -33,10 +32,6 @@ def exact(products: Products, rows: Floats, targets: Floats) -> Floats:
     """(k,) the sums, by a product of matrices."""
     whole = np.column_stack([rows, targets])
     return (whole.T @ whole)[tuple(products.pairs.T)]
-
-
-def equations(products: Products, sums: Floats, variances: Floats) -> NormalEquations:
-    return NormalEquations(products.inputs, products.pairs, sums, variances, products.ones)
 
 
 def test_every_product_is_there_once() -> None:
@@ -132,7 +127,7 @@ def test_exact_sums_give_least_squares_and_ridge() -> None:
     products = Products(FEATURES, 1)
     sums = exact(products, rows, targets)
     for penalty in (0.0, 0.3):
-        fit = equations(products, sums, np.zeros(len(sums))).fit(penalty)
+        fit = products.equations(sums, np.zeros(len(sums))).fit(penalty)
         oracle = SquaredError(8, penalty).fit_exactly(rows, targets)
         np.testing.assert_allclose(fit.weights, oracle, atol=1e-9)
         assert fit.error == pytest.approx(np.mean((rows @ fit.weights - targets) ** 2))
@@ -147,7 +142,7 @@ def noisy(n: int, runs: int, spread: float) -> list[tuple[float, ...]]:
     variances = np.full(len(sums), spread**2)
     best, found = SquaredError(8).fit_exactly(rows, targets), []
     for _ in range(runs):
-        normal = equations(products, sums + rng.normal(0, spread, len(sums)), variances)
+        normal = products.equations(sums + rng.normal(0, spread, len(sums)), variances)
         fit = normal.fit()
         error = float(np.mean((rows @ fit.weights - targets) ** 2))
         seen = normal.compared(fit, 1.0, 0.95)
@@ -178,7 +173,7 @@ def test_a_ridge_keeps_a_model_of_noise_harmless() -> None:
 def test_the_number_of_rows_must_stand_out() -> None:
     products = Products(FEATURES, 1)
     sums = np.zeros(len(products.pairs))
-    normal = equations(products, sums, np.ones(len(sums)))
+    normal = products.equations(sums, np.ones(len(sums)))
     assert normal.drowned
     with pytest.raises(ValueError, match="noise drowns even the number of rows"):
         normal.fit()

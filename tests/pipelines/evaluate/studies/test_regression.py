@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import pickle
 import re
 from pathlib import Path
@@ -56,6 +57,18 @@ def test_private_models_approach_the_exact_fit_as_users_grow() -> None:
         assert best < mean_error(population, "constant", 2.0)
     assert 0 < 2 * excess[1] < excess[0]
     assert excess[1] < 0.005
+
+
+def test_sums_among_dummies_err_like_a_curators_and_less_than_gradients() -> None:
+    (census,) = read_examples(["census:20000"])
+    best, constant, dummies, curator, gradients = (
+        mean_error(census, system, 0.5)
+        for system in ("least_squares", "constant", "counters", "central_sums", "default")
+    )
+    assert best < curator < constant
+    # Root mean squared errors; five folds of each.
+    assert math.sqrt(dummies / curator) < 1.05
+    assert dummies - best < (gradients - best) / 3
 
 
 def test_all_systems_share_one_opening() -> None:
