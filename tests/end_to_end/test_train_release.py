@@ -172,7 +172,8 @@ def test_the_estimator_has_the_error_that_the_curve_ends_with(
     error = np.mean((truth - told) ** 2) if numbers else np.mean(truth != told)
     last = release.curve[-1]
     if release.name == "shuffle":
-        assert abs(error - last["error"]) < 6.5 * np.hypot(last["standard_error"], 0.02)
+        # The other part: who was asked, and which rows are public.
+        assert abs(error - last["error"]) < 6.5 * np.hypot(last["standard_error"], 0.03)
     else:
         assert last["n"] == 1000
         assert error == pytest.approx(last["error"], rel=1e-4)

@@ -32,6 +32,10 @@ def overtaken(folder: Path, root: str, times: int, seed: int) -> tuple[dict[str,
         stopped = begun(words, folder)
         time.sleep(dice.uniform(0.3, 1.0) * length)
         stopped.signal(signal.SIGSTOP)
+        while _locks(stopped.process):  # or everybody else would wait for it, as they should
+            stopped.signal(signal.SIGCONT)
+            time.sleep(0.01)
+            stopped.signal(signal.SIGSTOP)
         stage = asked(stage_of, str(folder), root, "run", name, [name])
         stages[stage] = stages.get(stage, 0) + 1
         print(f"stop, {name}: {stage}")
@@ -45,6 +49,12 @@ def overtaken(folder: Path, root: str, times: int, seed: int) -> tuple[dict[str,
         if before != after or len(after["made"]) != 1 or not after["files"]:
             faults.append(f"{name}: who was woken changed something")
     return stages, faults + kills.result.faults
+
+
+def _locks(process: int) -> bool:
+    """Whether a process holds a lock on any file, as it does for a moment where it writes."""
+    holders = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any(words[1] != "->" and int(words[4]) == process for words in holders)
 
 
 def _takes_others_for_lost() -> None:
