@@ -12,7 +12,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
 from typing import Any, ClassVar, Literal
 
@@ -26,10 +26,12 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Messages = NDArray[np.uint64]
 Model = Literal["local", "shuffle", "central", "none"]
+Neighbours = Literal["add or remove", "replace"]
 Report = tuple[int, ...]  # the codes of one user's messages
 Kinds = Mapping[tuple[int, int], int]
 
 _BLOCK = 1 << 20  # codes grouped at a time
+_LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Guarantee:
         delta: the probability mass outside it.
         unit: whose contribution may change between neighbouring inputs.
         how: the derivation, for a reader who wants to check it.
+        neighbours: which two inputs look alike: "replace", a unit's value becomes any other; "add
+            or remove", all that a unit contributes is there or not.
 
     >>> Guarantee("local", epsilon=1.0, delta=0.0, unit="report", how="enumeration").epsilon
     1.0
@@ -53,12 +57,21 @@ class Guarantee:
     delta: float
     unit: str
     how: str
+    neighbours: Neighbours = "replace"
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= math.inf:
             raise ValueError(f"epsilon must be at least 0, not {self.epsilon}")
         if not 0 <= self.delta <= 1:
             raise ValueError(f"delta must lie in [0, 1], not {self.delta}")
+
+    @property
+    def replaced(self) -> Guarantee:
+        """What holds where a unit's contribution becomes another: it is removed, and one added."""
+        if self.neighbours == "replace" or self.model == "none":
+            return self
+        delta = min(1.0, (1 + math.exp(min(self.epsilon, _LARGEST))) * self.delta)
+        return replace(self, epsilon=2 * self.epsilon, delta=delta, neighbours="replace")
 
     @classmethod
     def none(cls, reason: str) -> Guarantee:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,43 +55,57 @@ class Contributions(NamedTuple):
 
     Attributes:
         groups: (n, k) distinct groups of each user, and -1 where there is none.
-        amounts: (n, k) how many rows it has of each, at most so many.
-        cut: (n,) whether something was left out.
+        amounts: (n, k) how many rows it has of each, or what their numbers add up to.
+        cut: (n,) whether it has more groups than it may.
     """
 
     groups: Slots
-    amounts: Slots
+    amounts: NDArray[Any]
     cut: NDArray[np.bool_]
+
+    def at_most(self, most: int) -> Contributions:
+        """The same with so many rows of a group at the most; the rest is cut."""
+        beyond = (self.amounts > most).any(axis=1)
+        return Contributions(self.groups, np.minimum(self.amounts, most), self.cut | beyond)
 
 
 def contributions(
-    users: ArrayLike, groups: ArrayLike, n: int, k: int, per_group: int, rng: RandomSource
+    users: ArrayLike,
+    groups: ArrayLike,
+    n: int,
+    k: int,
+    rng: RandomSource,
+    numbers: Floats | None = None,
 ) -> Contributions:
-    """At most k groups of each user, drawn uniformly, and at most so many rows of each.
+    """At most k groups of each user, drawn uniformly where there are more.
 
     Args:
         users: (rows,) 0 .. n - 1.
         groups: (rows,) of each row, at least 0.
         n: how many users there are.
         k: how many groups a user may have.
-        per_group: how many rows of a group count.
         rng: draws the groups.
+        numbers: (rows,) that are added up; without them rows are counted.
     """
     owners, kinds = np.asarray(users, np.int64), np.asarray(groups, np.int64)
     size = int(kinds.max(initial=0)) + 1
-    keys, rows = np.unique(owners * size + kinds, return_counts=True)
-    # Sorted by user and, among a user's groups, in an order that is drawn.
-    order = np.lexsort((rng.permutation(keys.size), keys // size))
-    keys, rows = keys[order], rows[order]
+    keys = owners * size + kinds
+    if numbers is None:
+        keys, sums = np.unique(keys, return_counts=True)
+    else:
+        keys, places = np.unique(keys, return_inverse=True)
+        sums = np.bincount(places, numbers, keys.size)
     owner = keys // size
-    first = np.searchsorted(owner, np.arange(n + 1))
-    place = np.arange(keys.size) - first[owner]
+    have = np.bincount(owner, minlength=n)
+    cut = have > k
+    if cut.any():  # of those with more than they may have, in an order that is drawn
+        order = np.lexsort((np.where(cut[owner], rng.words(keys.size), 0), owner))
+        keys, sums = keys[order], sums[order]
+    place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
     kept = place < k
-    chosen, amounts = np.full((n, k), -1), np.zeros((n, k), np.int64)
+    chosen, amounts = np.full((n, k), -1), np.zeros((n, k), sums.dtype)
     chosen[owner[kept], place[kept]] = keys[kept] % size
-    amounts[owner[kept], place[kept]] = np.minimum(rows, per_group)[kept]
-    cut = np.diff(first) > k
-    cut[owner[kept & (rows > per_group)]] = True
+    amounts[owner[kept], place[kept]] = sums[kept]
     return Contributions(chosen, amounts, cut)
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
+from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.levels import Level
-from mechanisms.counters.price import Neighbours
 
 Drawer = Literal["shuffler", "devices"]
 

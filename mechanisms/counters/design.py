@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon
+from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import ShufflerNoise
-from mechanisms.counters.price import Neighbours, Price
+from mechanisms.counters.price import Price
 from mechanisms.counters.solve import least_noise
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
@@ -122,6 +122,7 @@ class Counters:
             "user",
             f"numerical accountant: the exact laws of all counters that one user may change "
             f"({self.neighbours}), composed and rounded up; the shuffler draws the dummies",
+            self.neighbours,
         )
 
     def profile(self) -> PrivacyLoss:

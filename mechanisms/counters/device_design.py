@@ -20,12 +20,13 @@ from mechanisms.channel import (
     Floats,
     Guarantee,
     Messages,
+    Neighbours,
     require_epsilon,
     require_integer,
 )
 from mechanisms.counters.devices import DeviceNoise, least_device_noise
 from mechanisms.counters.levels import Layout, Level, Slots
-from mechanisms.counters.price import Neighbours, Price
+from mechanisms.counters.price import Price
 from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.loss import PrivacyLoss

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mechanisms.channel import Counts, Floats, require_epsilon
+from mechanisms.channel import Counts, Floats, Neighbours, require_epsilon
 from mechanisms.counters.levels import Layout, Level
-from mechanisms.counters.price import Charge, Neighbours, Price, changes, require_neighbours
+from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, poisson
 from mechanisms.privacy.masked_design import LARGEST_SHARE, fewest_messages

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Counts
+from mechanisms.channel import Counts, Neighbours
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
-from mechanisms.counters.price import Charge, Neighbours
+from mechanisms.counters.price import Charge
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum

@@ -11,18 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
+from mechanisms.channel import Neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.loss_lattice import turned
 from mechanisms.privacy.loss_sums import LossSum, Part
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu, private_end
 from mechanisms.privacy.two_bins import BinLaw
-
-Neighbours = Literal["add or remove", "replace"]
 
 _BELOW = 16  # epsilons of a profile up to the one that is asked for
 _BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # and above it, in standard deviations of the loss

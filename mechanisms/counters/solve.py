@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from mechanisms.channel import require_epsilon
+from mechanisms.channel import Neighbours, require_epsilon
 from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
-from mechanisms.counters.price import Charge, Neighbours, Price, changes, require_neighbours
+from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.search import gaussian_mu, private_end
 

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Guarantee, require_epsilon, require_integer
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.noise import LARGEST_MU, Laplace
-from mechanisms.counters.price import Charge, Neighbours, Price, require_neighbours
+from mechanisms.counters.price import Charge, Price, require_neighbours
 from mechanisms.counters.shares import (
     LARGEST_MODULUS,
     distance,

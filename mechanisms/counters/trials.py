@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
-from mechanisms.counters.price import Neighbours
 from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
 

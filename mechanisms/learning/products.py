@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Counts, Floats, Neighbours
 from mechanisms.counters.amounts import Amounts, units, whole_amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Layout, Level, Slots
-from mechanisms.counters.price import Neighbours
 from mechanisms.learning.absent import filled, present
 from mechanisms.learning.features import Features
 from mechanisms.learning.normal_equations import NormalEquations

@@ -31,7 +31,10 @@ def _combined(parts: Sequence[Guarantee], epsilon: float, delta: float, how: str
     model = max((part.model for part in parts), key=_MODELS.index)
     if model == "none":
         return Guarantee.none("one of the releases protects nobody")
-    return Guarantee(model, epsilon, min(delta, 1.0), units[0], how)
+    neighbours = {part.neighbours for part in parts}
+    if len(neighbours) > 1:
+        raise ValueError("guarantees for different neighbours do not add up: see `replaced`")
+    return Guarantee(model, epsilon, min(delta, 1.0), units[0], how, neighbours.pop())
 
 
 def _repeats(times: int) -> None:

@@ -56,6 +56,22 @@ class PrivacyLoss:
         if not ((d >= 0).all() and (d <= 1).all() and (np.diff(d) <= 0).all()):
             raise ValueError("the deltas of a profile must lie in [0, 1] and not ascend")
 
+    @property
+    def replaced(self) -> PrivacyLoss:
+        """The profile of inputs that are two steps apart: of a unit replaced, not added or removed.
+
+        delta2(a + b) <= delta(a) + e^a delta(b), by the triangle inequality.
+        """
+        e, d = np.array(self.epsilons), np.array(self.deltas)
+        sums = (e[:, None] + e).ravel()
+        with np.errstate(over="ignore"):
+            bounds = np.minimum((d[:, None] + np.exp(e)[:, None] * d).ravel(), 1.0)
+        order = np.argsort(sums, kind="stable")
+        ascending, first = np.unique(sums[order], return_index=True)
+        # What holds at an epsilon holds at every larger one.
+        least = np.minimum.accumulate(np.minimum.reduceat(bounds[order], first))
+        return PrivacyLoss.from_profile(ascending, least)
+
     # ---- where a profile comes from ----------------------------------------------------------
 
     @classmethod

@@ -50,7 +50,7 @@ def total(losses: Iterable[Loss], delta: float) -> Guarantee:
     Raises:
         ValueError: there is none, or their units differ.
     """
-    kinds = Counter(losses)
+    kinds = alike(losses)
     added = summed(kinds.elements())
     if delta == 0:
         return added
@@ -58,7 +58,33 @@ def total(losses: Iterable[Loss], delta: float) -> Guarantee:
     if not epsilon < added.epsilon and added.delta <= delta:
         return added
     how = f"privacy loss distributions of {kinds.total()} losses, composed pessimistically"
-    return Guarantee(added.model, epsilon, delta, added.unit, how)
+    return replace(added, epsilon=epsilon, delta=delta, how=how)
+
+
+def alike(losses: Iterable[Loss]) -> Losses:
+    """Losses about the same neighbours, which alone add up.
+
+    Where all of them hide whether a unit takes part, together they do. Otherwise what holds for all
+    is that a unit's contribution may become another.
+
+    Args:
+        losses: of each release, or how often each comes.
+    """
+    kinds = Counter(losses)
+    if len({loss.neighbours for loss in kinds}) < 2:
+        return kinds
+    replaced: Losses = Counter()
+    for loss, times in kinds.items():
+        replaced[loss.replaced] += times
+    return replaced
+
+
+def _alike_both(spent: Iterable[Loss], wanted: Iterable[Loss]) -> tuple[Losses, list[Loss]]:
+    """What was spent and what is wanted, about the same neighbours."""
+    before, after = Counter(spent), list(wanted)
+    if len({loss.neighbours for loss in [*before, *after]}) < 2:
+        return before, after
+    return Counter(loss.replaced for loss in before.elements()), [loss.replaced for loss in after]
 
 
 def summed(losses: Iterable[Loss]) -> Guarantee:
@@ -67,7 +93,7 @@ def summed(losses: Iterable[Loss]) -> Guarantee:
     Raises:
         ValueError: there is none, or their units differ.
     """
-    several = list(losses)
+    several = [*alike(losses).elements()]
     epsilon, delta = map(float, basic(several))
     return replace(
         sequential(loss.guarantee for loss in several), epsilon=epsilon, delta=min(delta, 1.0)
@@ -80,7 +106,7 @@ def basic(losses: Iterable[Loss]) -> tuple[Fraction, Fraction]:
     Args:
         losses: of each release, or how often each comes.
     """
-    kinds = Counter(losses)
+    kinds = alike(losses)
     epsilon = sum((Fraction(repr(loss.epsilon)) * n for loss, n in kinds.items()), Fraction())
     return epsilon, sum((Fraction(repr(loss.delta)) * n for loss, n in kinds.items()), Fraction())
 
@@ -92,7 +118,7 @@ def fits(losses: Iterable[Loss], budget: Budget) -> bool:
         losses: of each, or how often each comes.
         budget: that must hold them all.
     """
-    kinds = Counter(losses)
+    kinds = alike(losses)
     epsilon, delta = basic(kinds)
     delta_fits = delta <= Fraction(repr(budget.delta))
     if not kinds or (delta_fits and epsilon <= Fraction(repr(budget.epsilon))):
@@ -114,7 +140,7 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     Returns:
         A factor in [0, 1) that fits, rounded down to three digits; 0 if none does.
     """
-    before = Counter(spent)
+    before, wanted = _alike_both(spent, wanted)
 
     def fitting(share: float) -> bool:
         return fits([*before.elements(), *(_shrunk(loss, share) for loss in wanted)], budget)
@@ -147,7 +173,8 @@ def further(
         budget: that must hold them all.
         most: beyond which nobody looks.
     """
-    before, once = Counter(spent), Counter(window)
+    before, window = _alike_both(spent, window)
+    once = Counter(window)
 
     def fitting(times: int) -> bool:
         more = Counter({loss: n * times for loss, n in once.items()})

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
@@ -61,6 +61,7 @@ class Loss(_Record):
         how: the derivation of the claim.
         profile: further (epsilon, delta) points of the same release, ascending, where they are
             known (a Gaussian's, a shuffled batch's): composition is tighter for them. Upper bounds.
+        neighbours: which two inputs look alike.
 
     >>> day = Guarantee("shuffle", epsilon=0.1, delta=1e-8, unit="user", how="enumeration")
     >>> Loss.of(day).guarantee == day
@@ -73,6 +74,7 @@ class Loss(_Record):
     unit: str
     how: str
     profile: tuple[tuple[float, float], ...] = Field((), max_length=_POINTS)
+    neighbours: Neighbours = "replace"
 
     @field_validator("profile")
     @classmethod
@@ -107,13 +109,22 @@ class Loss(_Record):
         )
         return cls(
             model=guarantee.model, epsilon=guarantee.epsilon, delta=guarantee.delta,
-            unit=guarantee.unit, how=guarantee.how, profile=kept,
+            unit=guarantee.unit, how=guarantee.how, profile=kept, neighbours=guarantee.neighbours,
         )  # fmt: skip
 
     @property
     def guarantee(self) -> Guarantee:
         """The claim as the mechanisms state it."""
-        return Guarantee(self.model, self.epsilon, self.delta, self.unit, self.how)
+        return Guarantee(self.model, self.epsilon, self.delta, self.unit, self.how, self.neighbours)
+
+    @property
+    def replaced(self) -> Loss:
+        """The same for a unit whose contribution becomes another."""
+        if self.neighbours == "replace":
+            return self
+        known = [*self.profile] or [(self.epsilon, self.delta)]
+        epsilons, deltas = zip(*known, strict=True)
+        return Loss.of(self.guarantee.replaced, PrivacyLoss.from_profile(epsilons, deltas).replaced)
 
 
 class Before(_Record):

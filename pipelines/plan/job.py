@@ -13,6 +13,7 @@ from mechanisms.channel import Guarantee, Model
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.metrics import registry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
 from pipelines.options import undashed
@@ -146,6 +147,8 @@ def together(parts: Iterable[Guarantee]) -> Guarantee:
     parts = tuple(parts)
     if len(parts) == 1:
         return parts[0]
+    if len({part.neighbours for part in parts}) > 1:
+        parts = tuple(part.replaced for part in parts)
     order: tuple[Model, ...] = ("local", "shuffle", "central", "none")
     return Guarantee(
         max((part.model for part in parts), key=order.index),
@@ -153,6 +156,7 @@ def together(parts: Iterable[Guarantee]) -> Guarantee:
         min(1.0, math.fsum(part.delta for part in parts)),
         parts[0].unit,
         f"basic composition of {len(parts)} metrics, each as its own statement says",
+        parts[0].neighbours,
     )
 
 
@@ -199,7 +203,8 @@ def open_job(plan: Plan, window: str) -> PlanJob:
         )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:
-        telemetry = inputs.open_telemetry(patterns)
+        hidden = all(registry.options(metric.kind).hides_presence for metric in plan.metrics)
+        telemetry = inputs.open_telemetry(patterns, empty=hidden)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))

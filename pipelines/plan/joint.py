@@ -140,8 +140,7 @@ def _score(metrics: Metrics) -> float:
 
 def _error(metric: Metric) -> float:
     """The squared error, times the number of units: of noise, and of asking some of them alone."""
-    noise = metric.design.error * metric.design.target.n
-    return (noise + _SPREAD * (1 - metric.asked)) / metric.asked
+    return (metric.unit_error + _SPREAD * (1 - metric.asked)) / metric.asked
 
 
 def _losses(metrics: Metrics) -> tuple[Loss, ...]:

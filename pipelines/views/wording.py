@@ -129,18 +129,26 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
         "local": "anyone who sees the randomised reports themselves and knows whose each one is",
         "central": "anyone who sees this release, but not the collector, who counted the values as "
         "they are",
-        "shuffle": f"anyone who sees this release, or the shuffled batch of {min_reports:,} or "
-        "more reports it was made from",
+        "shuffle": f"anyone who sees this release, or the shuffled {_batch(min_reports)} it was "
+        "made from",
     }[guarantee.model]
+    if guarantee.neighbours == "replace":
+        had = f"any one {guarantee.unit}'s value been another value of the domain"
+    else:
+        had = f"all that any one {guarantee.unit} contributes not been there, or been there besides"
     what = (
-        f"For {who}: had any one {guarantee.unit}'s value been another value of the domain, the "
-        "probability of whatever they see would have changed by a factor of at most "
-        f"{factor(guarantee.epsilon)}"
+        f"For {who}: had {had}, the probability of whatever they see would have changed by a "
+        f"factor of at most {factor(guarantee.epsilon)}"
     )
     epsilon, delta = upward(guarantee.epsilon, 6), upward(guarantee.delta, 6)
     if delta:
         what += f", but for outcomes of total probability at most {delta:g}"
     return f"{what}. (epsilon = {epsilon:g}, delta = {delta:g}; {guarantee.how}.)"
+
+
+def _batch(least: int) -> str:
+    """What a shuffler lets through; nothing is withheld where dummies hide how many there are."""
+    return f"batch of {least:,} or more reports" if least else "messages"
 
 
 def factor(epsilon: float) -> str:
@@ -175,4 +183,5 @@ def one_line(guarantee: Guarantee) -> str:
     return (
         f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
         f"delta {upward(guarantee.delta, 4):g}, per {guarantee.unit}"
+        + ("" if guarantee.neighbours == "replace" else ", presence hidden")
     )
