@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import PROMISE, RESULT, SUBJECT, description, flag
 from pipelines.paying import PREFIX, add_options
 
@@ -24,7 +24,7 @@ exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 Run = Callable[[argparse.Namespace, list[str]], int]
 
 
-def add_command(commands: Any, name: str, options: type[MetricOptions], run: Run) -> None:
+def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Run) -> None:
     """Add a command.
 
     Args:
@@ -56,7 +56,7 @@ def typed(arguments: argparse.Namespace) -> dict[str, Any]:
     return {k: value for k, value in words if k != "command" and not k.startswith(PREFIX)}
 
 
-def _titles(options: type[MetricOptions]) -> Iterator[str]:
+def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
     """The headings: first those that every command has, at the end what comes out."""
     own = dict.fromkeys(description(field).group for field in options.model_fields.values())
     yield from (SUBJECT, PROMISE)

@@ -102,8 +102,12 @@ class Source(NamedTuple):
     telemetry: Telemetry | None = None
     seed: int | None = None
 
-    def open(self, request: Request) -> Telemetry:
+    def open(self, request: Request, empty: bool = False) -> Telemetry:
         """The files of a request, after a look at where its release is to go.
+
+        Args:
+            request: what is asked.
+            empty: whether there may be no row in them.
 
         Raises:
             RequestError: the output is taken, there is no input, or no telling users apart.
@@ -111,7 +115,7 @@ class Source(NamedTuple):
         telemetry = self.telemetry
         if telemetry is None:
             release.require_vacant(request.output)
-            telemetry = open_telemetry(request.input)
+            telemetry = open_telemetry(request.input, empty)
         if request.user_column is not None:
             check_user_column(telemetry, request.user_column)
         return telemetry
@@ -124,11 +128,12 @@ class Source(NamedTuple):
 ALONE = Source()
 
 
-def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
+def open_telemetry(patterns: tuple[str, ...], empty: bool = False) -> Telemetry:
     """Find the files and read their footers; no row is read.
 
     Args:
         patterns: files or globs, local or on a file system that Beam knows.
+        empty: whether there may be no row in them: where nobody is to learn that nobody took part.
 
     Raises:
         RequestError: a pattern matches nothing, or a file is not Parquet.
@@ -139,7 +144,7 @@ def open_telemetry(patterns: tuple[str, ...]) -> Telemetry:
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         footers = list(pool.map(_footer, files))
     rows = sum(count for count, _ in footers)
-    if not rows:
+    if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
     return Telemetry(files, rows, tuple(schema for _, schema in footers))
 

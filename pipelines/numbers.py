@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics.options import MetricOptions, NumberOptions
+from pipelines.metrics.options import MetricOptions
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import is_numeric
+
+
+class Numbers(inputs.Request, Protocol):
+    """A request about a column of numbers."""
+
+    @property
+    def column(self) -> str: ...
 
 
 def read_bounds(text: str | None) -> Bounds:
@@ -58,13 +66,20 @@ def read_fill(options: MetricOptions) -> float | None:
     return number
 
 
-def open_numbers(options: NumberOptions, given: inputs.Source = inputs.ALONE) -> inputs.Telemetry:
+def open_numbers(
+    options: Numbers, given: inputs.Source = inputs.ALONE, empty: bool = False
+) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
+
+    Args:
+        options: of the request.
+        given: what a plan has settled.
+        empty: whether there may be no row in them.
 
     Raises:
         RequestError: the output is taken, there is no input, or a column is not what it must be.
     """
-    telemetry = given.open(options)
+    telemetry = given.open(options, empty)
     kind = telemetry.column_type(options.column, "--column")
     if not (telemetry.unread or is_numeric(kind)):
         raise RequestError(

@@ -7,7 +7,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.metrics.metric import Metric
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find
 from pipelines.metrics.release import Release
 from pipelines.paying import Payment, Price, paid
@@ -18,7 +18,7 @@ from pipelines.views.console import Screen
 
 
 def publish_one(
-    name: str, options: MetricOptions, beam_arguments: list[str], payment: Payment | None = None
+    name: str, options: ReleaseOptions, beam_arguments: list[str], payment: Payment | None = None
 ) -> int:
     """Publish one metric, and show it.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 
-from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.block import Rows
 from transforms.progress import ROWS
 from transforms.shuffle import Batches
 
@@ -21,6 +21,7 @@ BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chos
 PERTURBED = "rows that were perturbed"
 SENT = "messages of each batch"
 PASSED = "messages between two parties"
+DRAWN = "ranges of counters with dummies"
 
 Flow = Mapping[str, Any]
 """Name -> how many: an array of SENT, as many numbers as there are batches.
@@ -39,10 +40,12 @@ class Shuffled(NamedTuple):
     Attributes:
         least: the users of a batch that is not withheld; 0 where nothing is shuffled.
         batches: the ranges of codes that are batches of their own.
+        ranges: of counters, for which a shuffler has drawn dummies.
     """
 
     least: int
     batches: Batches
+    ranges: int = 0
 
     def passed(self, flow: Flow) -> int:
         """How many of the messages that were sent must have come."""
@@ -108,11 +111,11 @@ def read_flow(amounts: Mapping[str, int]) -> dict[str, Any]:
     return flow | {SENT: np.array([amounts[f"{SENT} {batch}"] for batch in range(batches)])}
 
 
-def _perturbed(block: CellBlock | RowBlock) -> tuple[str, Any]:
+def _perturbed(block: Rows) -> tuple[str, Any]:
     return PERTURBED, block.size
 
 
-def _reporting(block: CellBlock | RowBlock) -> tuple[str, Any]:
+def _reporting(block: Rows) -> tuple[str, Any]:
     return SENT, np.array([block.size])
 
 
@@ -159,6 +162,7 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
         (usable, flow.get(BOUNDED, perturbed)),
         (flow.get(CHOSEN, perturbed), perturbed),
         (shuffled.passed(flow), arrived),
+        (shuffled.ranges, flow.get(DRAWN, 0)),
     )
     if any(sent != came for sent, came in handed):
         raise LostError

@@ -16,7 +16,7 @@ from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.encode import CellBlock, Encode
-from transforms.encoders.block import Block, RowBlock, unpacked
+from transforms.encoders.block import Block, Rows, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
@@ -112,7 +112,7 @@ class BoundContributions(beam.PTransform):
         return Bounded(outputs.blocks, outputs[ChooseDoFn.FLOW])
 
 
-@typehints.with_input_types(CellBlock | RowBlock)
+@typehints.with_input_types(Rows)
 @typehints.with_output_types(tuple[int, bytes])
 class PartitionUsersDoFn(PartitionBlocksDoFn):
     """Sends each row to its user's bucket."""

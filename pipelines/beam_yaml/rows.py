@@ -72,6 +72,9 @@ class ToTableDoFn(beam.DoFn):
 
     def process(self, rows: Iterable[Any]) -> Iterator[pa.Table]:
         rows = list(rows)
+        if not self._schema.names:  # a table knows its rows by its columns
+            yield pa.table({"": pa.nulls(len(rows))})
+            return
         columns = [_array([getattr(row, f.name) for row in rows], f) for f in self._schema]
         yield pa.table(columns, schema=self._schema)
 

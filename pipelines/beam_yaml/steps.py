@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Optional
 
 import apache_beam as beam
 from apache_beam import typehints
@@ -22,7 +22,7 @@ from pipelines.beam_yaml.rows import RowsToTables
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.metric import Content, Metric
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import description, undashed
 from pipelines.requests import request
 from pipelines.run import beam_options
@@ -40,7 +40,8 @@ class PublishStep(beam.PTransform):
 
     Args:
         words: the options of the metric's command, with underscores. `input` may be one file, or
-            missing where a step before this one yields rows; `min_reports` must then be there.
+            missing where a step before this one yields rows; `min_reports` must then be there, but
+            for kinds that hide how many there are.
 
     Raises:
         RequestError: something is wrong with what was asked, or the folder is taken.
@@ -54,7 +55,8 @@ class PublishStep(beam.PTransform):
         typed = {name: tuple(x) if isinstance(x, list) else x for name, x in words.items()}
         files = typed.get("input") or ()
         files = (files,) if isinstance(files, str) else files
-        if not (files or typed.get("min_reports") is not None):
+        hidden = registry.options(self.KIND).hides_presence
+        if not (files or hidden or typed.get("min_reports") is not None):
             raise RequestError(f"{type(self).__name__}: min_reports is missing, or input")
         self._metric = self._resolved(typed | {"input": files or _FROM_ROWS}, read=bool(files))
         self._release_id = uuid.uuid4().hex
@@ -112,7 +114,7 @@ def _step(kind: str) -> type[PublishStep]:
     return type(class_name(kind), (PublishStep,), members | {"__doc__": _documented(options)})
 
 
-def _documented(options: type[MetricOptions]) -> str:
+def _documented(options: type[ReleaseOptions]) -> str:
     """The docstring of a step."""
     words = (
         f"    {name}: {undashed(str(description(field)))}"
@@ -122,7 +124,9 @@ def _documented(options: type[MetricOptions]) -> str:
 
 
 @typehints.with_output_types(
-    RowTypeConstraint.from_fields([("output", str), ("release_id", str), ("reports", int)])
+    RowTypeConstraint.from_fields(
+        [("output", str), ("release_id", str), ("reports", Optional[int])]  # noqa: UP045 (Beam's)
+    )
 )
 class PublishAndTellDoFn(beam.DoFn):
     """Writes a release, and says where it is."""
@@ -135,5 +139,5 @@ class PublishAndTellDoFn(beam.DoFn):
             return
         statement = {**content.statement, "release_id": self._release_id}
         release.publish(self._folder, content.files, statement)
-        reports = int(statement["n"])
+        reports = statement.get("n")  # no number where nobody is to learn it
         yield beam.Row(output=self._folder, release_id=self._release_id, reports=reports)

@@ -20,7 +20,9 @@ from rich.console import Console
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
+from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
+from mechanisms.release_profile import release_profile, worst_profile
 from pipelines import release
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
@@ -115,7 +117,7 @@ class Metric(ABC):
     Attributes:
         options: what was asked.
         telemetry: the files.
-        design: the mechanism and what it guarantees.
+        design: the mechanism and what it guarantees, a `Design` unless its kind says otherwise.
         min_reports: the least batch that is published.
         open_rng: opens generators on workers; a seeded one is for tests.
         name: in its plan, if it is of one.
@@ -130,7 +132,7 @@ class Metric(ABC):
 
     options: Any
     telemetry: Telemetry
-    design: Design[Any]
+    design: Any
     min_reports: int
     open_rng: Generator = SecureRandom
     name: str = ""
@@ -162,6 +164,11 @@ class Metric(ABC):
         return (self.design,)
 
     @property
+    def system(self) -> str:
+        """The name of what protects."""
+        return str(self.design.name)
+
+    @property
     def mechanism(self) -> Any:
         """What a client runs, once for each message."""
         return self.design.mechanism
@@ -190,6 +197,20 @@ class Metric(ABC):
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         """What the release promises, and what a single report does."""
         return self.design.release, self.design.local
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        """What a release reveals at every epsilon; noise that is permanent left alone.
+
+        Raises:
+            ValueError: it promises nothing.
+        """
+        return worst_profile([release_profile(design) for design in self.designs])
+
+    @property
+    def unit_error(self) -> float:
+        """The mean squared error that is predicted, times the number of units."""
+        return float(self.design.error * self.design.target.n)
 
     @property
     def promises(self) -> tuple[Guarantee, Guarantee]:

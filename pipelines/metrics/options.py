@@ -1,4 +1,4 @@
-"""What is asked of every release, and of every release of numbers or of rows."""
+"""What is asked of every release, of those that users randomise, and of numbers and rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def published(*tables: str) -> Any:
     )
 
 
-class MetricOptions(BaseModel):
+class ReleaseOptions(BaseModel):
     """What a person asks of any release; every number is checked before anything is read.
 
     A kind's own class adds what else it asks, each by `option`, which describes it too. From these
@@ -49,6 +49,7 @@ class MetricOptions(BaseModel):
         local_delta: whether a report that nobody shuffles may have a delta.
         files: the options that name files of declared values; where several, each behind COLUMN=.
             A range of integers may stand in the place of any.
+        hides_presence: whether nobody learns how many take part; the model is then "shuffle".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -62,6 +63,7 @@ class MetricOptions(BaseModel):
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
+    hides_presence: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
         "Parquet files or globs, local or gs://", metavar="FILE", min_length=1
@@ -70,7 +72,6 @@ class MetricOptions(BaseModel):
         "protect users, not rows: one uniformly chosen row of each user is used",
         None, group=PROMISE, metavar="COLUMN",
     )  # fmt: skip
-    model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)
     epsilon: Epsilon | None = option(
         "the privacy loss of the release; 1 is a common choice, less is safer", None, group=PROMISE
     )
@@ -79,30 +80,6 @@ class MetricOptions(BaseModel):
         "batches of a million and more; in the local model 0)",
         None, group=PROMISE,
     )  # fmt: skip
-    epsilon_local: Epsilon | None = option(
-        "shuffle model: the most that one report may reveal to the shuffler; without --epsilon it "
-        "is what each report spends",
-        None, group=PROMISE, metavar="E",
-    )  # fmt: skip
-    honest_share: float | None = option(
-        "shuffle model: the share of the users who follow the protocol; the promise counts on no "
-        "others, whatever they send (default: 1 where one job draws the noise for every row; "
-        f"{CLIENTS_SHARE} where clients draw it)",
-        None, group=PROMISE, metavar="H", gt=0, le=1,
-    )  # fmt: skip
-    min_reports: Count | None = option(
-        "withhold the release if fewer reports come (default: 99 % of the rows in the "
-        "shuffle model, or 90 % where rows may be left out; needed there with --user-column)",
-        None, group=PROMISE, metavar="N",
-    )  # fmt: skip
-    unusable: str = option(
-        "a value that is missing, or is none that is asked for. hide: it is reported like any "
-        "other, so that nobody learns whose it was, and the share of such values is estimated. "
-        "fill=VALUE: this value, public knowledge, stands in its place, for columns that should "
-        "never miss one. count: such rows are left out and counted exactly, which nothing protects",
-        "hide", group=PROMISE, metavar="hide|fill=VALUE|count",
-        pattern=r"^(hide|count|fill=.+)$",
-    )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
 
@@ -110,16 +87,6 @@ class MetricOptions(BaseModel):
     def unit(self) -> str:
         """Whose contribution is protected."""
         return "row" if self.user_column is None else "user"
-
-    @property
-    def hides(self) -> bool:
-        """Whether a value that cannot be used is reported as one more value."""
-        return self.unusable == "hide"
-
-    @property
-    def fill(self) -> str | None:
-        """What stands in the place of a value that cannot be used, as it was written, or None."""
-        return self.unusable.partition("=")[2] or None
 
     @property
     def declared_files(self) -> tuple[str, ...]:
@@ -156,6 +123,46 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     for text in value or ():
         column, equals, path = text.partition("=")
         yield f"{column}{equals}", path
+
+
+class MetricOptions(ReleaseOptions):
+    """What a person asks of a release to which each unit sends one randomised report."""
+
+    model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)
+    epsilon_local: Epsilon | None = option(
+        "shuffle model: the most that one report may reveal to the shuffler; without --epsilon it "
+        "is what each report spends",
+        None, group=PROMISE, metavar="E",
+    )  # fmt: skip
+    honest_share: float | None = option(
+        "shuffle model: the share of the users who follow the protocol; the promise counts on no "
+        "others, whatever they send (default: 1 where one job draws the noise for every row; "
+        f"{CLIENTS_SHARE} where clients draw it)",
+        None, group=PROMISE, metavar="H", gt=0, le=1,
+    )  # fmt: skip
+    min_reports: Count | None = option(
+        "withhold the release if fewer reports come (default: 99 % of the rows in the "
+        "shuffle model, or 90 % where rows may be left out; needed there with --user-column)",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    unusable: str = option(
+        "a value that is missing, or is none that is asked for. hide: it is reported like any "
+        "other, so that nobody learns whose it was, and the share of such values is estimated. "
+        "fill=VALUE: this value, public knowledge, stands in its place, for columns that should "
+        "never miss one. count: such rows are left out and counted exactly, which nothing protects",
+        "hide", group=PROMISE, metavar="hide|fill=VALUE|count",
+        pattern=r"^(hide|count|fill=.+)$",
+    )  # fmt: skip
+
+    @property
+    def hides(self) -> bool:
+        """Whether a value that cannot be used is reported as one more value."""
+        return self.unusable == "hide"
+
+    @property
+    def fill(self) -> str | None:
+        """What stands in the place of a value that cannot be used, as it was written, or None."""
+        return self.unusable.partition("=")[2] or None
 
 
 def declared_bounds(default: Any = ...) -> Any:

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import RequestError
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -26,6 +26,8 @@ _OURS = {
     "mean": "pipelines.metrics.mean.options:MeanOptions",
     "distribution": "pipelines.metrics.distribution.options:DistributionOptions",
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
+    "count": "pipelines.metrics.counting.options:CountOptions",
+    "sum": "pipelines.metrics.counting.options:SumOptions",
 }
 
 
@@ -35,7 +37,7 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def options(name: str) -> type[MetricOptions]:
+def options(name: str) -> type[ReleaseOptions]:
     """What a kind asks.
 
     Args:

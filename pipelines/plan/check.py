@@ -78,7 +78,7 @@ def _table(job: PlanJob) -> Table:
         released, local = metric.promises[0], metric.guarantees[1]
         shown.add_row(
             f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
-            f"{metric.kind}\n{metric.design.name}",
+            f"{metric.kind}\n{metric.system}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             f"{local.epsilon:.4g}",
             f"{metric.min_reports:,}",

@@ -19,7 +19,7 @@ from pydantic import (
 
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
-from pipelines.metrics.options import CLIENTS_SHARE, MetricOptions
+from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.paths import beside, require_found
 from pipelines.plan.consistency import about, require_consistent
@@ -303,7 +303,8 @@ class Plan(_Part):
 
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""
-        return str(metric.options.get("model", self.model))
+        hidden = registry.options(metric.kind).hides_presence
+        return "shuffle" if hidden else str(metric.options.get("model", self.model))
 
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.
@@ -323,7 +324,7 @@ class Plan(_Part):
         scale: float = 1.0,
         divided: bool = False,
         clients: bool = False,
-    ) -> MetricOptions:
+    ) -> ReleaseOptions:
         """What a request to the metric's own command would say.
 
         Args:

@@ -15,7 +15,7 @@ from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
 from pipelines.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find
 from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
@@ -63,7 +63,7 @@ def _parts(plan: Plan, seed: int) -> dict[str, Part]:
 
 
 def _resolved(
-    plan: Plan, place: int, options: MetricOptions, source: Source, part: Part | None
+    plan: Plan, place: int, options: ReleaseOptions, source: Source, part: Part | None
 ) -> Metric:
     request, telemetry = plan.metrics[place], source.telemetry
     if part is not None and telemetry is not None:  # it is planned for those who answer

@@ -6,7 +6,6 @@ import math
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.release_profile import release_profile, worst_profile
 from pipelines.metrics.metric import Metric
 from pipelines.views.wording import upward
 
@@ -29,7 +28,7 @@ def profile_of(metric: Metric, promised: Guarantee) -> PrivacyLoss:
         return PrivacyLoss((0.0,), (1.0,))
     if metric.permanent is not None:  # the designs' own curves are of one window alone
         return PrivacyLoss.from_guarantee(promised)
-    return _short(worst_profile([release_profile(design) for design in metric.designs]))
+    return _short(metric.profile)
 
 
 def _short(profile: PrivacyLoss) -> PrivacyLoss:

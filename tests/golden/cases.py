@@ -178,6 +178,12 @@ CASES: tuple[Case, ...] = (
     Case("vector-mean-list", (
         f"vector-mean {_LOG} --vector vector=4:-1,1 --radius 0.9 --mechanism privunit "
         "--model local --epsilon 3 --unusable count",)),
+    Case("count-events", (
+        f"count {_LOG} --user-column user --column value --domain values.txt --rows-per-user 2 "
+        "--per-value 3 --epsilon 1",)),
+    Case("sum-by-group", (
+        f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
+        "--groups groups.txt --expected 1000 --epsilon 1",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-dp-sgd", (

@@ -16,7 +16,7 @@ from pipelines import cli
 from pipelines.beam_yaml import steps
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
-from pipelines.metrics.options import MetricOptions
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import description, flag, undashed
 from pipelines.paying import PREFIX
 from pipelines.plan.document import OF_PLAN
@@ -25,7 +25,7 @@ from pipelines.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
 
 ROOT = Path(__file__).parents[2]
-COMMANDS: dict[str, type[MetricOptions]] = {
+COMMANDS: dict[str, type[ReleaseOptions]] = {
     **{name: registry.options(name) for name in registry.names()},
     "train": TrainOptions,
 }
@@ -51,12 +51,12 @@ def actions(name: str) -> dict[str, argparse.Action]:
     return {action.dest: action for action in own if not action.dest.startswith(others)}
 
 
-def required(options: type[MetricOptions]) -> dict[str, str]:
+def required(options: type[ReleaseOptions]) -> dict[str, str]:
     """The least that can be typed."""
     return {n: REQUIRED[n] for n, f in options.model_fields.items() if f.is_required()}
 
 
-def typed(name: str, words: dict[str, object]) -> MetricOptions:
+def typed(name: str, words: dict[str, object]) -> ReleaseOptions:
     """Options, the way from the command line."""
     line = [word for key, value in words.items() for word in (flag(key), str(value))]
     known = subparser(name).parse_args(line)
@@ -121,18 +121,25 @@ def test_what_is_required_is_asked_for(name: str, run) -> None:
     assert all(flag(key) in outcome.err for key in required(COMMANDS[name]))
 
 
-@every_command
+OUT_OF_RANGE: list[tuple[dict[str, object], str]] = [
+    ({"epsilon": "nan"}, "--epsilon must be a finite number, not 'nan'"),
+    ({"epsilon": "0"}, "--epsilon must be a number greater than 0"),
+    ({"epsilon_local": 2 * LARGEST_EPSILON}, "--epsilon-local must be a number of at most"),
+    ({"delta": "1"}, "--delta must be a number less than 1"),
+    ({"min_reports": "0"}, "--min-reports must be a number of at least 1"),
+    ({"min_reports": "1.5"}, "--min-reports must be a whole number"),
+    ({"confidence": "1"}, "--confidence must be a number less than 1"),
+    ({"output": ""}, "--output must be at least 1 character long"),
+]
+
+
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("name", "changes", "complaint"),
     [
-        ({"epsilon": "nan"}, "--epsilon must be a finite number, not 'nan'"),
-        ({"epsilon": "0"}, "--epsilon must be a number greater than 0"),
-        ({"epsilon_local": 2 * LARGEST_EPSILON}, "--epsilon-local must be a number of at most"),
-        ({"delta": "1"}, "--delta must be a number less than 1"),
-        ({"min_reports": "0"}, "--min-reports must be a number of at least 1"),
-        ({"min_reports": "1.5"}, "--min-reports must be a whole number"),
-        ({"confidence": "1"}, "--confidence must be a number less than 1"),
-        ({"output": ""}, "--output must be at least 1 character long"),
+        (name, *one)
+        for name in COMMANDS
+        for one in OUT_OF_RANGE
+        if one[0].keys() <= COMMANDS[name].model_fields.keys()
     ],
 )
 def test_what_is_out_of_range_is_refused(

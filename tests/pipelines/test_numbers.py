@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import bucket_count
+from pipelines.metrics.options import NumberOptions
 from pipelines.metrics.statement import counted, head, parquet, versions
-from pipelines.numbers import NumberOptions, open_numbers, read_bounds
+from pipelines.numbers import open_numbers, read_bounds
 from pipelines.requests import request
 from transforms.progress import ROWS
 

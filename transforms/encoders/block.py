@@ -75,6 +75,55 @@ class CellBlock(NamedTuple):
         return messages
 
 
+class AmountBlock(NamedTuple):
+    """Rows, each with a number of a group.
+
+    Attributes:
+        cells: (n,) uint32 groups.
+        amounts: (n,) numbers; one that is not finite cannot be used.
+        users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+    """
+
+    cells: NDArray[np.uint32]
+    amounts: NDArray[np.float64]
+    users: Digests | None
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        raise TypeError("numbers of groups are added up, not perturbed")
+
+
+class SlotBlock(NamedTuple):
+    """What units send to counters: a word for each slot of a report.
+
+    Attributes:
+        words: (n, F) uint64.
+        users: (n,) uint64 digests of the privacy unit, or None where they are not needed.
+    """
+
+    words: Messages
+    users: Digests | None
+
+    @property
+    def size(self) -> int:
+        return len(self.words)
+
+    @property
+    def width(self) -> int:
+        return self.words.shape[1]
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        """Nothing is: others' dummies hide them."""
+        return self.words.reshape(-1)
+
+
 class RowBlock(NamedTuple):
     """Usable rows, with all that is in them.
 
@@ -102,6 +151,10 @@ class RowBlock(NamedTuple):
         others = (self.categories,) if self.categories.shape[1] else ()
         messages: Messages = mechanism.report(numbers, *others, rng)
         return messages
+
+
+Rows = CellBlock | AmountBlock | SlotBlock | RowBlock
+"""A block of any kind, as Beam checks them."""
 
 
 def pieces(block: AnyBlock, size: int) -> Iterator[AnyBlock]:

@@ -51,7 +51,7 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
     groups = np.concatenate([np.tile(np.arange(6), 10), [2, 2, 2], [0, 5]])
     drawn = np.zeros(6)
     for seed in range(600):
-        made = contributions(users, groups, n=4, k=2, per_group=4, rng=SeededRandom(seed))
+        made = contributions(users, groups, n=4, k=2, rng=SeededRandom(seed)).at_most(4)
         assert made.groups.shape == made.amounts.shape == (4, 2)
         assert len(set(made.groups[0].tolist())) == 2
         assert made.amounts[0].tolist() == [4, 4]
@@ -62,9 +62,9 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
         drawn[made.groups[0]] += 1
     # Each group is one of the two with chance 1/3; 6.5 standard deviations.
     assert (np.abs(drawn - 200) < 6.5 * math.sqrt(600 * 2 / 9)).all()
-    capped = contributions([0, 0, 0], [1, 1, 1], 1, 2, 2, SeededRandom(1))
+    capped = contributions([0, 0, 0], [1, 1, 1], 1, 2, SeededRandom(1)).at_most(2)
     assert (capped.amounts.tolist(), capped.cut.tolist()) == ([[2, 0]], [True])
-    nobody = contributions([], [], 3, 2, 1, SeededRandom(1))
+    nobody = contributions([], [], 3, 2, SeededRandom(1)).at_most(1)
     assert (nobody.groups == -1).all()
     assert not nobody.cut.any()
 

@@ -1,0 +1,89 @@
+"""`hushbeam count`: how many users or events there are, in all or of each declared value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mechanisms.counters.amounts import Amounts
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs
+from pipelines.metrics.counting import result
+from pipelines.metrics.counting.metric import Counting, declared, designed
+from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
+from transforms.blocks import Generator
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import LIMITED, Reporting
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountMetric(Counting):
+    """How many there are."""
+
+    kind = "count"
+    Options = CountOptions
+
+    options: CountOptions
+
+    @classmethod
+    def resolve(
+        cls,
+        options: CountOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        pairs = (
+            ("--column", options.column, "--domain", options.domain),
+            ("--by", options.by, "--by-domain", options.by_domain),
+        )
+        require_pairs(*pairs)
+        telemetry = source.open(options, empty=True)
+        domains = declared(telemetry, *pairs)
+        groups = GroupEncoder(domains).size
+        require_bounded(options, groups, options.per_value)
+        amounts = Amounts(groups, options.rows_per_user, options.per_value)
+        cut = options.user_column is not None and (
+            options.per_value > 1 or groups > amounts.most_groups
+        )
+        reporting = Reporting(amounts, beside=(LIMITED,) * cut)
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
+            design=designed(options, reporting), reporting=reporting,
+        )  # fmt: skip
+
+    @property
+    def error(self) -> float:
+        return self.errors().standard_error
+
+    @property
+    def drowns(self) -> tuple[float, str] | None:
+        if self.options.expected is None:
+            return None
+        amounts = self.reporting.amounts
+        usual = self.expected * amounts.most_groups * amounts.most / amounts.groups
+        return usual, "fewer values, a smaller --rows-per-user or --per-value,"
+
+    @property
+    def expected_error(self) -> str:
+        return f"count ± {self.error:.3g}"
+
+    def errors(self) -> result.Errors:
+        return result.Errors.of(self.design, 1, least=0)
+
+    def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
+        return self.reporting.amounts.estimate(counts).astype(np.int64)
+
+    @property
+    def words(self) -> list[str]:
+        if self.unit == "row":
+            return []
+        k, b = self.options.rows_per_user, self.options.per_value
+        what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
+        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        return [f"Counted are {what}{several * bool(self.domains)}."]

@@ -1,0 +1,416 @@
+"""What counts and sums share: reports in slots, dummies that the shuffler draws, nothing exact."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms.channel import Guarantee
+from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Layout
+from mechanisms.privacy.loss import PrivacyLoss
+from pipelines import inputs, release
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting.options import DELTA, CountingOptions
+from pipelines.metrics.metric import Metric, Reports, bucket_count, fresh_digest, table_of
+from pipelines.metrics.statement import head, versions
+from pipelines.terms import next_to_nothing
+from pipelines.views.wording import upward
+from transforms.collect_counts import Counted, CountMessages
+from transforms.conservation import Shuffled, entering, leaving
+from transforms.contributions import Contributions
+from transforms.dummies import AddDummies, ranges_of
+from transforms.encoders.block import SlotBlock
+from transforms.encoders.domain import Domain
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import Reporting
+from transforms.encoders.users import UserDigest
+from transforms.shuffle import Batches, Shuffle
+from transforms.units import ReportUnits
+
+_SOURCE = (
+    "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
+    "slots: docs/counters.md"
+)
+_WHO = (
+    "Nothing that a {unit} sends is randomised: the shuffler, here the job that read the log, drew "
+    "dummies that nobody can tell from what {unit}s send. The promise is against who sees this "
+    "release or the shuffled messages, if the shuffler drew honestly and has told nobody what it "
+    "drew; it knows the exact counts."
+)
+_EXACT = "Nothing is published as it is: neither how many took part nor what was left out."
+
+
+@dataclass(frozen=True)
+class CountCodes:
+    """What counts the codes of a layout.
+
+    Attributes:
+        layout: of all counters.
+    """
+
+    layout: Layout
+    several = False
+
+    def valid(self, messages: np.ndarray) -> np.ndarray:
+        """(n,) which messages are codes."""
+        return np.asarray(messages < np.uint64(self.layout.codes))
+
+    def count(self, messages: np.ndarray) -> np.ndarray:
+        """(codes,) how often each came."""
+        return np.bincount(messages.astype(np.int64), minlength=self.layout.codes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting(Metric):
+    """A statistic of noisy counters, and whoever takes part.
+
+    Attributes:
+        design: the counters, their dummies and what holds for them.
+        reporting: what makes a report of all rows of a unit.
+        domains: (column, its declared values), by which it is divided.
+    """
+
+    options: CountingOptions
+    design: Counters
+    reporting: Reporting
+    domains: tuple[tuple[str, Domain], ...] = ()
+    min_reports: int = 0
+
+    @property
+    def counters(self) -> Counters:
+        """All of them, and the slots of a report."""
+        return self.design
+
+    # What is decided before a row is read.
+
+    @property
+    def system(self) -> str:
+        return "counters"
+
+    @property
+    def mechanism(self) -> CountCodes:
+        return CountCodes(self.design.layout)
+
+    @property
+    def resolved(self) -> tuple[Any, ...]:
+        return self.design, self.reporting
+
+    @property
+    def model(self) -> str:
+        return "shuffle"
+
+    @property
+    def messages(self) -> float:
+        return float(self.design.layout.types.size)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
+        return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        return self.design.profile()
+
+    @property
+    def unit_error(self) -> float:
+        return self.design.column_variance
+
+    @property
+    def honest_share(self) -> float | None:
+        return None
+
+    @property
+    def expected(self) -> int:
+        """About how many units take part, as far as that is public."""
+        return self.options.expected or 1_000_000
+
+    @property
+    def cautions(self) -> list[str]:
+        return [*next_to_nothing(self.guarantees[0]), *self._drowned()]
+
+    @property
+    @abstractmethod
+    def error(self) -> float:
+        """The standard error of one figure, in its own units; the same whatever the data are."""
+
+    @property
+    @abstractmethod
+    def drowns(self) -> tuple[float, str] | None:
+        """What a figure would be if all were alike, and what else to do; None if nobody knows."""
+
+    def _drowned(self) -> list[str]:
+        known = self.drowns
+        if known is None or not self.error > known[0] > 0:
+            return []
+        usual, remedy = known
+        times = self.error / usual
+        return [
+            f"noise drowns what is released: with {self.expected:,} {self.unit}s a figure is "
+            f"{usual:.3g} if all are alike, and its standard error {self.error:.3g}; have "
+            f"{times:.2g} times as many {self.unit}s, {remedy} or a larger epsilon"
+        ]
+
+    @property
+    def expected_error(self) -> str:
+        return f"± {self.error:.3g}"
+
+    @property
+    def bits(self) -> float:
+        return self.messages * max(1, (self.design.layout.codes - 1).bit_length())
+
+    @property
+    def prospect(self) -> str | None:
+        dummies = self.design.dummies.number(self.design.levels)
+        return (
+            f"standard error {self.error:.3g}, from {dummies:,} dummies among "
+            f"{self.messages:,.0f} messages a {self.unit}"
+        )
+
+    @property
+    def fresh_only(self) -> str | None:
+        return "nothing that users send is randomised, and dummies are drawn once a window"
+
+    @property
+    def undivided(self) -> str | None:
+        return "its shuffler draws dummies"
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {column: domain.kind for column, domain in self.domains}
+
+    # The clients.
+
+    def encoder(self, coins: Any = None) -> GroupEncoder:
+        return GroupEncoder(self.domains)
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        users = named or fresh_digest(self.options.user_column)
+        buckets = bucket_count(self.telemetry.rows)
+        step = ReportUnits(
+            self.encoder(), self.reporting, users, buckets, self.open_rng, named is not None
+        )
+        return tables | "Contributions" >> step
+
+    def reports(self, tables: beam.PCollection) -> Reports:
+        blocks, tallies, bounded = self.contributions(tables)
+        messages = blocks | "Messages" >> beam.Map(_words).with_output_types(np.ndarray)
+        return Reports(messages, None, tallies, (entering(blocks), *bounded))
+
+    # The shuffler.
+
+    @property
+    def shuffler(self) -> Shuffle:
+        buckets = bucket_count(self.telemetry.rows * self.messages)
+        return Shuffle(0, self.design.layout.codes, buckets, self.open_rng)
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        return Shuffled(0, Batches(self.design.layout.codes), len(ranges_of(self.design)))
+
+    def shuffled(self, reports: Reports) -> Reports:
+        dummies = AddDummies(self.design, self.open_rng)
+        messages, drawn = reports.messages | "Dummies" >> dummies
+        sent = leaving(messages, self.shuffled_batches.batches)
+        mixed = messages | "Shuffle" >> self.shuffler
+        return reports._replace(messages=mixed, flow=(*reports.flow, drawn, sent))
+
+    # The collector.
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        count = beam.CombineGlobally(CountMessages(self.mechanism))
+        return reports.messages | "Count" >> count
+
+    def arrived(self, estimate: Counted) -> int:
+        return estimate.messages + estimate.invalid
+
+    def enough(self, estimate: Counted) -> bool:
+        return True
+
+    @abstractmethod
+    def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
+        """(groups,) what is published, from the statistic's levels less their expected dummies."""
+
+    @abstractmethod
+    def errors(self) -> result.Errors:
+        """Of one figure."""
+
+    def labels(self) -> dict[str, pa.Array]:
+        """Column -> (groups,) the values that each figure is of; null for all other rows."""
+        sizes = [domain.size for _, domain in self.domains]
+        whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
+        columns: dict[str, pa.Array] = {}
+        for place, (column, domain) in enumerate(self.domains):
+            inner = int(np.prod(sizes[place + 1 :], dtype=object))
+            indices = pa.array(whole // inner % domain.size)
+            values = domain.labels().take(indices)
+            name = column if column not in result.COLUMNS else f"{column}_value"
+            columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        return columns
+
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
+        levels = len(self.reporting.amounts.levels)
+        totals = self.totals(self.design.centred(estimate.counts)[:levels])
+        columns = result.columns(totals, self.errors(), self.options.confidence)
+        return {f"{self.kind}.parquet": pa.table(self.labels() | columns)}
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        words = [_WHO.format(unit=self.unit), self._liars(), _EXACT, *self.words, *self.cautions]
+        return {
+            **head(self.kind, self.promises, self.protected, words, 0),
+            "neighbours": self.neighbours,
+            "published_exactly": "nothing",
+            "cut": self._cut(estimate),
+            "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
+            "asked": self.request,
+            "mechanism": self.mechanism_statement,
+            "error": {
+                "standard_error": self.error,
+                "covers": "the noise of the dummies, and roundings; not what was cut",
+            },
+            "versions": versions(),
+        }
+
+    @property
+    def influence(self) -> float:
+        """How far one liar moves a figure, at the most."""
+        amounts = self.reporting.amounts
+        return float(amounts.poisoning if self.collects else amounts.most)
+
+    def _liars(self) -> str:
+        return (
+            f"A {self.unit} that lies moves any one figure by up to {upward(self.influence, 3):g}, "
+            "whatever it sends: a code counts in a slot of its own kind alone. Nobody sees who "
+            "lies."
+        )
+
+    @property
+    def protected(self) -> str:
+        whole = "whether it is there or not" if self.unit == "row" else (
+            "all of its rows together, whether they are there or not"
+        )  # fmt: skip
+        return (
+            f"Protected is all that any one {self.unit} contributes: {whole}. Whether anybody took "
+            f"part is hidden, and so is how many {self.unit}s did."
+        )
+
+    @property
+    def neighbours(self) -> str:
+        if self.unit == "row":
+            return "a row is there or not"
+        return "a user's rows, all of them, are there or not"
+
+    def _cut(self, estimate: Counted) -> dict[str, Any]:
+        """How many units lost something, by counters of their own."""
+        if not self.reporting.beside:
+            return {}
+        counts, spread = self.design.centred(estimate.counts)[-1], self.design.variances[-1]
+        return {
+            name: {
+                "what": result.BESIDE[name].format(unit=self.unit),
+                "estimate": float(count),
+                "standard_error": spread**0.5,
+            }
+            for name, count in zip(self.reporting.beside, counts, strict=True)
+        }
+
+    @property
+    def request(self) -> dict[str, Any]:
+        words: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
+        for name in self.options.files:
+            if words[name] is not None:
+                words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
+        return words | {"unit": self.unit, "model": self.model, "delta": self.design.delta}
+
+    def _place(self, name: str) -> int:
+        """Which domain an option declares."""
+        return self.options.files.index(name)
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        layout, dummies = self.design.layout, self.design.dummies
+        return {
+            "name": self.system,
+            "source": _SOURCE,
+            "constants": {
+                "levels": [list(level) for level in layout.levels],
+                "expected_dummies": list(dummies.means),
+                "noise": repr(dummies),
+            },
+            "dummies": "shuffler",
+            "messages_per_user": self.messages,
+            "bits_per_message": max(1, (layout.codes - 1).bit_length()),
+        }
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(self.options.brief, table_of(tables), statement)
+
+    # Afterwards.
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        return None
+
+    def show(self, screen: Console) -> None:
+        table = release.read_table(self.options.output, f"{self.kind}.parquet")
+        view.show(screen, table, self.options.confidence)
+
+
+def _words(block: SlotBlock) -> np.ndarray:
+    """The messages of a block."""
+    return block.words.reshape(-1)
+
+
+def declared(
+    telemetry: inputs.Telemetry, *pairs: tuple[str, str | None, str, str | None]
+) -> tuple[tuple[str, Domain], ...]:
+    """The columns that a statistic is divided by, with their values.
+
+    Args:
+        telemetry: the files.
+        pairs: as of `options.require_pairs`.
+
+    Raises:
+        RequestError: a file lacks a column, or values do not fit it.
+    """
+    found = []
+    for flag, column, declares, values in pairs:
+        if column is None or values is None:
+            continue
+        kind = telemetry.column_type(column, flag)
+        try:
+            found.append((column, inputs.read_domain(values, kind, other=False)))
+        except RequestError as error:
+            text = str(error)
+            raise RequestError(declares + text.removeprefix("--domain")) from None
+    if len({column for column, _ in found}) < len(found):
+        raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
+    return tuple(found)
+
+
+def designed(options: CountingOptions, reporting: Reporting) -> Counters:
+    """The counters of a request, with the least noise.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+    if options.epsilon is None:
+        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
+    amounts = reporting.amounts
+    try:
+        return Counters.meeting(
+            amounts.levels, "add or remove", options.epsilon, options.delta or DELTA,
+            beside=reporting.sides, correlated=amounts.most > 1,
+        )  # fmt: skip
+    except ValueError as error:
+        raise RequestError(str(error)) from None

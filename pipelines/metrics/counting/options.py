@@ -1,0 +1,166 @@
+"""What a person asks for of counts and of sums, and which of it goes together."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pipelines.errors import RequestError
+from pipelines.metrics.options import ReleaseOptions, published
+from pipelines.options import PROMISE, option
+from pipelines.requests import Count, Delta
+
+DELTA = 1e-6
+"""Where nobody names one: it cannot follow from how many take part, for that is hidden."""
+
+_TRUST = (
+    "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
+    "The shuffler draws the noise: here that is the job that reads the log."
+)
+
+
+class CountingOptions(ReleaseOptions):
+    """What a person asks of any release over noisy counters."""
+
+    subject: ClassVar[str] = "what is counted"
+    hides_presence: ClassVar[bool] = True
+    withheld: ClassVar[str] = "too little budget"
+
+    user_column: str | None = option(
+        "protect users, not rows: all rows of a user together, whether they are there or not",
+        None, group=PROMISE, metavar="COLUMN",
+    )  # fmt: skip
+    delta: Delta | None = option(
+        f"the probability that epsilon may fail (default: {DELTA:g}); about one in as many users "
+        "as there are, or less",
+        None, group=PROMISE, gt=0,
+    )  # fmt: skip
+    rows_per_user: Count = option(
+        "k, how many different values, or groups, of a user count; where a user has more they are "
+        "drawn uniformly, and how many users have is estimated. Noise grows with the square root "
+        "of k, or with k where k is small: take what most users have",
+        1, group=PROMISE, metavar="K",
+    )  # fmt: skip
+    expected: Count | None = option(
+        "about how many users, or rows, take part, as far as that is public knowledge: cautions "
+        "are about so many, and sums are rounded finely enough for them (default: 1,000,000)",
+        None, metavar="N",
+    )  # fmt: skip
+
+
+class CountOptions(CountingOptions):
+    """What a person asks of a count."""
+
+    metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
+    files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
+    brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
+    description: ClassVar[str] = (
+        "How many users, events or rows there are: all of them, or of each declared value of a "
+        f"column, or of two. {_TRUST}"
+    )
+    examples: ClassVar[str] = """\
+examples, with the files of the repository:
+  how many rows (or, with --user-column, users) there are
+    hushbeam count --input examples/flights.parquet --epsilon 1 --output flights-count
+  how many users have each value, of up to ten values a user
+    hushbeam count --input 'logs/*.parquet' --user-column user --column city \\
+        --domain cities.txt --rows-per-user 10 --epsilon 1 --output users-by-city
+  how many events of each value, of up to ten values a user and eight events of each
+    hushbeam count --input 'logs/*.parquet' --user-column user --column city \\
+        --domain cities.txt --rows-per-user 10 --per-value 8 --epsilon 1 --output events-by-city
+"""
+
+    column: str | None = option("one count for each value of this column", None)
+    domain: str | None = option(
+        "its values: a text file with one a line, or a range of integers; public knowledge, not "
+        "taken from the data. All other rows share one more count",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+        hint="--domain=-60..60, with an equals sign, if it starts below 0",
+    )  # fmt: skip
+    by: str | None = option(
+        "a second column: one count for each pair of values", None, metavar="COLUMN"
+    )
+    by_domain: str | None = option(
+        "the values of the second column, as with --domain",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+    )  # fmt: skip
+    per_value: Count = option(
+        "b, how many rows of one value count of a user: 1 counts users, more count events; where a "
+        "user has more rows, how many users have is estimated. Noise grows with b",
+        1, group=PROMISE, metavar="B",
+    )  # fmt: skip
+    output: str = published("count.parquet")
+
+
+class SumOptions(CountingOptions):
+    """What a person asks of a sum."""
+
+    metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
+    files: ClassVar[tuple[str, ...]] = ("groups",)
+    brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
+    description: ClassVar[str] = (
+        "The total of a column of numbers: what all users have, each of them clipped to --bounds, "
+        f"or what all rows have; of everybody, or of each group. {_TRUST}"
+    )
+    examples: ClassVar[str] = """\
+examples:
+  hushbeam sum --input 'logs/*.parquet' --user-column user --column seconds --bounds 0,3600 \\
+      --epsilon 1 --output seconds-sum
+  hushbeam sum --input 'logs/*.parquet' --user-column user --column cents --bounds=-5000,20000 \\
+      --whole-numbers --group-by city --groups cities.txt --rows-per-user 3 \\
+      --epsilon 1 --output cents-by-city
+"""
+
+    column: str = option("the column of numbers")
+    bounds: str = option(
+        "the least and the largest number of a user, its rows added up (in each of its groups), or "
+        "of a row where rows are protected; numbers beyond are clipped, and how many users are "
+        "clipped is estimated. They must be public knowledge, not taken from the data; noise is a "
+        "small multiple of the larger one",
+        metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+    )  # fmt: skip
+    whole_numbers: bool = option("numbers are whole: nothing is rounded", False)
+    group_by: str | None = option("one sum for each value of this column", None, metavar="COLUMN")
+    groups: str | None = option(
+        "the groups: a text file with one a line, or a range of integers; public knowledge, not "
+        "taken from the data. All other rows share one more sum",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+    )  # fmt: skip
+    output: str = published("sum.parquet")
+
+
+def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:
+    """Refuse a column without its values, or values without their column.
+
+    Args:
+        pairs: (flag of the column, the column, flag of its values, the values).
+
+    Raises:
+        RequestError: one is there and the other is not.
+    """
+    for column, named, values, declared in pairs:
+        if (named is None) != (declared is None):
+            raise RequestError(f"{column} and {values} go together: name the column and its values")
+
+
+def require_bounded(options: CountingOptions, groups: int, per_value: int = 1) -> None:
+    """Refuse contributions that a unit cannot have.
+
+    Args:
+        options: of the request.
+        groups: how many counts, or sums, there are.
+        per_value: b.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    if options.rows_per_user > groups:
+        raise RequestError(
+            f"--rows-per-user: a user has {groups:,} different values at the most, and not "
+            f"{options.rows_per_user:,}"
+        )
+    if options.user_column is None and max(options.rows_per_user, per_value) > 1:
+        flag = "--rows-per-user" if options.rows_per_user > 1 else "--per-value"
+        raise RequestError(
+            f"{flag}: where rows are protected each is one row of one value; name the "
+            "--user-column whose users have several"
+        )

@@ -1,0 +1,95 @@
+"""What a release of counts or sums holds: figures, and intervals from the exact law of noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.counters.design import Counters
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.sampling.integer_noise import IntegerNoise
+
+COLUMNS = (
+    "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
+)  # fmt: skip
+
+BESIDE = {
+    "limited": "{unit}s of which something was left out or clipped",
+    "unusable": "{unit}s with a number that cannot be used, which adds nothing",
+}
+
+
+class Errors(NamedTuple):
+    """How far off one figure may be.
+
+    Attributes:
+        law: of the noise, in units; None where it is too long to tabulate, and all but normal.
+        sigma: its standard deviation, in units.
+        unit: of the figure.
+        rounding: the standard deviation of what rounding adds, at the most, of the figure.
+        least: no true figure is below it, if that is known.
+    """
+
+    law: IntegerNoise | None
+    sigma: float
+    unit: float = 1.0
+    rounding: float = 0.0
+    least: int | None = None
+
+    @classmethod
+    def of(cls, design: Counters, columns: int, **more: Any) -> Errors:
+        """Those of sums of so many columns of counters.
+
+        Args:
+            design: of the counters.
+            columns: that are added up or taken away.
+            **more: further attributes.
+        """
+        sigma = math.sqrt(columns * design.column_variance)
+        try:
+            return cls(design.error_law(columns), sigma, **more)
+        except ValueError:
+            return cls(None, sigma, **more)
+
+    @property
+    def standard_error(self) -> float:
+        """Of the figure."""
+        return math.hypot(self.sigma * self.unit, self.rounding)
+
+    def half(self, confidence: float, comparisons: int = 1) -> float:
+        """Half the length of intervals that hold together.
+
+        Args:
+            confidence: in (0, 1).
+            comparisons: how many there are.
+        """
+        # The noises of counters are independent.
+        tail = -math.expm1(math.log(confidence) / comparisons) / 2
+        normal = normal_quantile(1 - 2 * tail)
+        noise = normal * self.sigma if self.law is None else self.law.isf(tail)
+        return math.hypot(math.ceil(noise) * self.unit, normal * self.rounding)
+
+
+def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:
+    """The columns of a table beside its labels.
+
+    Args:
+        totals: (groups,) unbiased; intervals of whole numbers have whole ends.
+        errors: of each.
+        confidence: of the intervals: each alone, and all together.
+    """
+    error = errors.standard_error
+    found = {"estimate": totals, "standard_error": np.full(totals.size, error)}
+    together = ("", 1), ("_simultaneous", totals.size)
+    for suffix, comparisons in together[: 2 if totals.size > 1 else 1]:
+        half = np.asarray(errors.half(confidence, comparisons)).astype(totals.dtype)
+        low, high = totals - half, totals + half
+        if errors.least is not None:
+            low = np.maximum(low, errors.least)
+            # One that lies below all that can be reaches a standard error inwards.
+            high = np.maximum(high, errors.least + math.ceil(error))
+        found[f"lower{suffix}"], found[f"upper{suffix}"] = low, high
+    return found

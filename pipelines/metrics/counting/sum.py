@@ -1,0 +1,130 @@
+"""`hushbeam sum`: the total of a column of numbers, of everybody or of each group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.counters.amounts import LARGEST, Amounts, units
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result
+from pipelines.metrics.counting.metric import Counting, declared, designed
+from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
+from pipelines.numbers import open_numbers, read_bounds
+from transforms.blocks import Generator
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumMetric(Counting):
+    """How much there is, its numbers clipped to bounds."""
+
+    kind = "sum"
+    Options = SumOptions
+
+    options: SumOptions
+
+    @classmethod
+    def resolve(
+        cls,
+        options: SumOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        pair = ("--group-by", options.group_by, "--groups", options.groups)
+        require_pairs(pair)
+        bounds = read_bounds(options.bounds)
+        telemetry = open_numbers(options, source, empty=True)
+        domains = declared(telemetry, pair)
+        groups = GroupEncoder(domains).size
+        require_bounded(options, groups)
+        clip = Clip(bounds.low, bounds.high, 1)
+        clip = Clip(bounds.low, bounds.high, _units(options, clip))
+        amounts = Amounts(groups, options.rows_per_user, clip.units, clip.signed)
+        reporting = Reporting(amounts, clip, (LIMITED, UNUSABLE))
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
+            design=designed(options, reporting), reporting=reporting,
+        )  # fmt: skip
+
+    @property
+    def clip(self) -> Clip:
+        """What numbers are clipped to, and told in."""
+        return cast(Clip, self.reporting.clip)
+
+    @property
+    def error(self) -> float:
+        return self.errors().standard_error
+
+    @property
+    def drowns(self) -> tuple[float, str] | None:
+        if self.options.expected is None:
+            return None
+        amounts = self.reporting.amounts
+        usual = self.expected * amounts.most_groups * self.clip.bound / amounts.groups
+        return usual, "fewer groups, a smaller --rows-per-user"
+
+    @property
+    def expected_error(self) -> str:
+        return f"sum ± {self.error:.3g}"
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return super().line_types | {self.options.column: pa.float64()}
+
+    def encoder(self, coins: object = None) -> GroupEncoder:
+        return GroupEncoder(self.domains, self.options.column)
+
+    def errors(self) -> result.Errors:
+        unit = self.clip.bound / self.clip.units
+        # A coin's variance is a quarter of a squared unit at the most.
+        rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
+        least = 0 if self.clip.low >= 0 else None
+        return result.Errors.of(
+            self.design, 2 if self.clip.signed else 1, unit=unit, rounding=rounding, least=least
+        )
+
+    def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
+        unit = self.clip.sign * self.clip.bound / self.clip.units
+        return np.asarray(unit * self.reporting.amounts.estimate(counts))
+
+    @property
+    def influence(self) -> float:
+        return super().influence * self.clip.bound / self.clip.units
+
+    @property
+    def words(self) -> list[str]:
+        whose = "What all rows of a user add up to" if self.unit == "user" else "A row's number"
+        where = ", in each of its groups," if self.domains and self.unit == "user" else ""
+        return [f"{whose}{where} was clipped to {self.clip.low:g} .. {self.clip.high:g}."]
+
+
+def _units(options: SumOptions, clip: Clip) -> int:
+    """How many units the bound has: enough that rounding is a hundredth of the noise's variance.
+
+    Raises:
+        RequestError: whole numbers are asked for, and bounds are none, or far too large.
+    """
+    if options.whole_numbers:
+        if clip.low != int(clip.low) or clip.high != int(clip.high) or clip.bound > LARGEST:
+            raise RequestError(
+                f"--bounds: with --whole-numbers they must be whole, and at most {LARGEST:,}"
+            )
+        return int(clip.bound)
+    if options.epsilon is None:
+        return 1
+    # Of the best noise that there is, so never too few; and all digits full.
+    noise = math.sqrt(2) / options.epsilon
+    least = units(noise, options.expected or 1_000_000, 1.0)
+    return min((1 << least.bit_length()) - 1, LARGEST)

@@ -1,0 +1,169 @@
+"""What people see of counts and sums: a page, and the largest of them on the screen."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.text import Text
+
+from pipelines.metrics.counting.result import COLUMNS
+from pipelines.metrics.view import cell
+from pipelines.views import facts, pages, selected
+from pipelines.views.console import numbers_table
+from pipelines.views.pictures import DARK, PALE, frame, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OTHER_LABEL = "(any other, or none)"
+
+_BARS = 30  # more than these cannot be told apart in a picture
+_ROWS = 200
+_SHOWN = 10  # on the screen
+_WIDE = 28  # characters of a label
+
+
+def page(brief: str, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    """The report of a release.
+
+    Args:
+        brief: what it publishes.
+        table: the release's.
+        statement: the release's.
+    """
+    top, names = _largest(table, _ROWS), _names(table)
+    confidence = statement["asked"]["confidence"]
+    interval = html.escape(selected.heading(confidence, len(table)))
+    heads = [*map(html.escape, names), "estimate", "standard error", interval]
+    listed = "" if len(top) == len(table) else f"The {len(top)} largest of {len(table):,}."
+    return pages.page(
+        "pipelines.metrics.counting",
+        kind=statement["release"],
+        brief=html.escape(brief),
+        unit=statement["asked"]["unit"],
+        created=statement["created"],
+        figure=_figure(table, confidence) if len(table) > 1 else "",
+        promises=facts.promises(statement),
+        error=shown(statement["error"]["standard_error"], statement["error"]["standard_error"]),
+        cut=" ".join(html.escape(said) for said in _cut(statement)),
+        heads="".join(f"<th>{head}</th>" for head in heads),
+        rows="".join(_row(names, row) for row in top.to_pylist()),
+        listed=listed,
+        facts=facts.table(_facts(statement)),
+    )
+
+
+def shown(value: float, error: float) -> str:
+    """A number to the digits that its error allows: two of the error's.
+
+    >>> shown(12345.678, 1.36), shown(-3.14159e9, 2e6), shown(0.0123456, 0.001)
+    ('12,345.7', '-3,141,600,000', '0.0123')
+    """
+    if not (np.isfinite(value) and error > 0):
+        return f"{value:,.6g}"
+    digits = 1 - int(np.floor(np.log10(error)))
+    if isinstance(value, int):
+        digits = min(digits, 0)
+    return f"{round(value, digits):,.{max(digits, 0)}f}"
+
+
+def _names(table: pa.Table) -> list[str]:
+    """The columns that say what a figure is of."""
+    return [name for name in table.column_names if name not in COLUMNS]
+
+
+def _label(row: Mapping[str, Any], names: list[str]) -> list[str]:
+    """What a figure is of, as people can read it."""
+    return [OTHER_LABEL if row[name] is None else cell(row[name]) for name in names]
+
+
+def _largest(table: pa.Table, rows: int) -> pa.Table:
+    """The largest figures first."""
+    order = pc.sort_indices(table, [("estimate", "descending")])
+    return table.take(order.slice(0, rows))
+
+
+def _figure(table: pa.Table, confidence: float) -> str:
+    """Bars with error bars, as a figure of a page."""
+    top, names = _largest(table, _BARS), _names(table)
+    y, estimate = np.arange(len(top)), top["estimate"].to_numpy()
+    ends = [top[name].to_numpy() for name in (selected.LOWER, selected.UPPER)]
+    labels = [" · ".join(_label(row, names)) for row in top.to_pylist()]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.barh(y, estimate, color=PALE, height=0.7)
+        axes.errorbar(
+            estimate, y, xerr=np.maximum([estimate - ends[0], ends[1] - estimate], 0), fmt="o",
+            color=DARK, markersize=3, linewidth=1.2, capsize=2,
+            label=f"estimate, {100 * confidence:g} % interval of all together",
+        )  # fmt: skip
+        axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels])
+        axes.set_ylim(len(top) - 0.4, -0.6)
+        axes.legend(loc="lower right", frameon=False)
+        frame(axes, grid="x")
+
+    said = f"The {len(top)} largest of {len(table):,} figures with error bars"
+    return (
+        f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the table below '
+        f'has the numbers">\n{picture(0.6 + 0.24 * len(top), draw)}\n</figure>\n'
+        f'<p class="note">{said}: lines cover the true figures of all {len(table):,} together with '
+        f"probability {confidence:g}.</p>\n"
+    )
+
+
+def _row(names: list[str], row: Mapping[str, Any]) -> str:
+    low, high = selected.ends(row)
+    error = row["standard_error"]
+    heads = "".join(f"<th>{html.escape(label)}</th>" for label in _label(row, names))
+    numbers = shown(row["estimate"], error), shown(error, error)
+    cells = "".join(f"<td>{number}</td>" for number in numbers)
+    return f"<tr>{heads}{cells}<td>{shown(low, error)} to {shown(high, error)}</td></tr>\n"
+
+
+def _cut(statement: Mapping[str, Any]) -> list[str]:
+    """What was left out, in sentences."""
+    return [
+        f"About {shown(part['estimate'], part['standard_error'])} {part['what']} (standard error "
+        f"{shown(part['standard_error'], part['standard_error'])})."
+        for part in statement["cut"].values()
+    ]
+
+
+def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
+    """What the statement holds, as pairs for a table."""
+    mechanism, request = statement["mechanism"], statement["asked"]
+    asked = {name: value for name, value in request.items() if value is not None}
+    return [
+        ("mechanism", f"{mechanism['name']}, dummies drawn by the {mechanism['dummies']}"),
+        ("published in", mechanism["source"]),
+        ("noise", mechanism["constants"]["noise"]),
+        ("messages", f"{mechanism['messages_per_user']:,.4g} a {request['unit']}"),
+        ("asked", ", ".join(f"{name} {value}" for name, value in asked.items())),
+        ("neighbours", statement["neighbours"]),
+        ("published as it is", statement["published_exactly"]),
+        facts.made_with(statement),
+    ]
+
+
+def show(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The largest figures, as a table."""
+    top, names = _largest(table, _SHOWN), _names(table)
+    headings = ("estimate", "± s.e.", selected.heading(confidence, len(table)))
+    title = f"the {len(top)} largest of {len(table):,} figures" if len(table) > 1 else None
+    screen_table = numbers_table(names, headings, title)
+    for row in top.to_pylist():
+        error, (low, high) = row["standard_error"], selected.ends(row)
+        screen_table.add_row(
+            *(Text(label) for label in _label(row, names)),  # plain strings would be markup
+            shown(row["estimate"], error),
+            shown(error, error),
+            f"{shown(low, error)} to {shown(high, error)}",
+        )
+    screen.print(screen_table)

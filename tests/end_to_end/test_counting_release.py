@@ -1,0 +1,302 @@
+"""Counts and sums: figures that are right, of nobody, and of which nothing is exact."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.design import Counters
+from pipelines.inputs import ALONE
+from pipelines.metrics import registry
+from pipelines.metrics.counting.metric import Counting
+from pipelines.requests import request
+from tests.end_to_end.examples import DOMAIN
+from tests.fakes import canaries
+from tests.golden.fixed_randomness import fixed_randomness
+from tests.oracles.pages import Page, require_alone
+from tests.oracles.releases import Release, require_nobody, require_numbers, require_whole
+from tests.oracles.transforms import fresh_stream, restart
+from tests.oracles.transforms import run as run_pipeline
+from transforms.collect_counts import Counted
+from transforms.dummies import AddDummies, DrawDummiesDoFn
+from transforms.encode import EncodeDoFn
+from transforms.progress import ROWS
+from transforms.shuffle import OrderDoFn
+from transforms.units import ReportUsersDoFn
+
+FAR = 6.2  # standard errors: by chance not once in 10^9
+USERS = {"user_column": "user"}
+VALUES = {"column": "value", "domain": DOMAIN}
+ASKED: dict[str, dict[str, Any]] = {
+    "rows": {"kind": "count"},
+    "users": {"kind": "count"} | USERS,
+    "values": {"kind": "count"} | VALUES,
+    "users by value": {"kind": "count", "rows_per_user": 3} | VALUES | USERS,
+    "events": {"kind": "count", "rows_per_user": 2, "per_value": 3} | VALUES | USERS,
+    "pairs": {"kind": "count", "by": "number", "by_domain": "-3..3"} | VALUES,
+    "sum": {"kind": "sum", "column": "number", "bounds": "-3,3", "whole_numbers": True},
+    "sum of users": {"kind": "sum", "column": "real", "bounds": "0,1000", "expected": 500} | USERS,
+    "sums": {
+        "kind": "sum", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
+        "expected": 2000,
+    },
+}  # fmt: skip
+every_case = pytest.mark.parametrize("case", ASKED)
+quick_case = pytest.mark.parametrize("case", ["rows", "events", "sum of users"])
+
+
+def words(case: str, log: str, **changes: object) -> list[str]:
+    asked = ASKED[case] | {"epsilon": 2.0, "input": log, "output": "out"} | changes
+    return canaries.words(str(asked.pop("kind")), asked, joined=True)
+
+
+def metric(case: str, log: str, **changes: object) -> Any:
+    asked = ASKED[case] | {"epsilon": 2.0, "input": (log,), "output": "elsewhere"} | changes
+    kind = registry.find(str(asked.pop("kind")))
+    return kind.resolve(request(kind.Options, asked), ALONE, fresh_stream)
+
+
+@pytest.fixture(autouse=True)
+def values(workspace: Path) -> None:
+    (workspace / DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
+
+
+def truth(case: str) -> np.ndarray:
+    """What a release of the log of canaries should say, in the order of its table."""
+    rows = canaries.table().to_pylist()
+    asked = ASKED[case]
+    if "user_column" in asked:
+        rows = [row for row in rows if row["user"] is not None]
+    found: Counter[Any] = Counter()
+    places = {value: k for k, value in enumerate(canaries.DECLARED)}
+    for row in rows:
+        other = len(places)
+        group = places.get(row["value"], other) if {"domain", "groups"} & asked.keys() else 0
+        if "by" in asked:
+            group = 7 * group + row["number"] + 3 if group < other else 28
+        found[group] += row[asked["column"]] if asked["kind"] == "sum" else 1
+    if case == "users":
+        return np.array([len({row["user"] for row in rows})])
+    sizes = {"pairs": 29, "values": 5, "events": 5, "users by value": 5, "sums": 5}
+    return np.array([found[group] for group in range(sizes.get(case, 1))], np.float64)
+
+
+@every_case
+def test_figures_are_within_their_errors(case: str, run, log: str) -> None:
+    assert run(words(case, log)).code == 0
+    release = Release(Path("out"))
+    kind = ASKED[case]["kind"]
+    table = release.table(f"{kind}.parquet")
+    estimate, error = table["estimate"].to_numpy(), table["standard_error"].to_numpy()
+    if case in {"events", "users by value"}:  # of more values than count, some are drawn
+        k = ASKED[case]["rows_per_user"]
+        assert estimate.sum() < truth(case).sum() + FAR * math.sqrt(5) * error[0]
+        assert estimate.sum() > k * 400 - FAR * math.sqrt(5) * error[0]
+        limited = release.statement["cut"]["limited"]
+        assert abs(limited["estimate"] - 469) < FAR * limited["standard_error"]
+        return
+    assert (np.abs(estimate - truth(case)) < FAR * error).all()
+
+
+@quick_case
+def test_a_release_is_whole_and_of_nobody(case: str, run, log: str) -> None:
+    outcome = run(words(case, log), loud=case == "rows")
+    assert outcome.code == 0, outcome.said
+    release, kind = Release(Path("out")), ASKED[case]["kind"]
+    require_whole(release, [f"{kind}.parquet"])
+    require_nobody(release, str(Path(log).parent))
+    require_numbers(release)
+    require_alone(release.read("report.html"))
+    visible = " ".join(" ".join(Page(release.read("report.html")).text).split())
+    statement = release.statement
+    assert all(" ".join(text.split()) in visible for text in statement["in_words"])
+    assert "$" not in visible
+    assert not canaries.found(outcome.out, declared=False)
+    assert not canaries.found(outcome.err + outcome.log)
+    asked, said = statement["asked"], statement["guarantees"]["release"]
+    assert (asked["model"], asked["epsilon"], asked["delta"]) == ("shuffle", 2.0, 1e-6)
+    assert (said["epsilon"], said["neighbours"], said["unit"]) == (
+        2,
+        "add or remove",
+        asked["unit"],
+    )
+    assert "presence hidden" in outcome.out
+
+
+# ---- nothing exact -------------------------------------------------------------------------------
+
+
+@every_case
+def test_what_is_published_depends_on_the_counts_alone(case: str, log: str) -> None:
+    """Not on rows read, or left out, on how many messages came, or on what the files hold."""
+    some = metric(case, log)
+    counts = some.design.simulate(np.full(some.design.layout.codes, 70), fresh_stream())
+    one = some.content(Counted(counts, 123, 4), {ROWS: canaries.ROWS, "null user": 7})
+    other = some.content(Counted(counts, 99, 0), {ROWS: 5})
+    assert one is not None
+    assert other is not None
+    assert one.files.keys() == other.files.keys()
+    for name, data in one.files.items():
+        assert without_time(data) == without_time(other.files[name])
+    assert one.statement | {"created": ""} == other.statement | {"created": ""}
+
+
+def without_time(data: bytes) -> bytes:
+    return re.sub(rb"\d{4}-\d\d-\d\dT[\d:]{8}\+00:00", b"", data)
+
+
+@every_case
+def test_two_logs_that_differ_by_one_who_takes_part_look_alike(case: str, run, log: str) -> None:
+    """All that is written is the same but for figures; and these by what one unit contributes."""
+    whole = canaries.table()
+    last = whole.filter(pa.array(np.arange(len(whole)) >= 4)) if "user" in case else whole.slice(1)
+    without = canaries.write(Path("less"), last)
+    said: list[Any] = []
+    for name, files in (("with", log), ("without", without)):
+        with fixed_randomness():
+            outcome = run(words(case, files, output=name))
+        assert outcome.code == 0, outcome.said
+        said.append((outcome.out.splitlines()[-1:], sorted(p.name for p in Path(name).iterdir())))
+    statements = [json.loads(Path(n, "statement.json").read_text()) for n in ("with", "without")]
+    for statement in statements:
+        for volatile in ("created", "release_id"):
+            statement.pop(volatile)
+        for part in statement["cut"].values():
+            part.pop("estimate")
+    assert statements[0] == statements[1]
+    kind = ASKED[case]["kind"]
+    tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
+    assert tables[0].schema == tables[1].schema
+    labels = [name for name in tables[0].column_names if name in {"value", "number"}]
+    assert tables[0].select([*labels, "standard_error"]) == tables[1].select(
+        [*labels, "standard_error"]
+    )
+
+
+def test_dummies_have_the_law_that_is_priced() -> None:
+    """Drawn by the pipeline, 4,000 counters' dummies fit their table: refused once in 10^9."""
+    restart(5)
+    design = Counters.meeting(Amounts(4000).levels, "add or remove", epsilon=1.0, delta=1e-6)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        none = pipeline | beam.Create([np.empty(0, np.uint64)])
+        return (none | AddDummies(design, fresh_stream)).messages
+
+    codes = np.concatenate(run_pipeline(build).elements)
+    counts = np.bincount(codes.astype(np.int64), minlength=design.layout.codes)
+    law = design.dummies.parts[0].law
+    seen = np.bincount(counts[:4000], minlength=2 * law.mu + 1)
+    likely = law.pmf * 4000 >= 5
+    observed = [*seen[likely], seen[~likely].sum()]
+    wanted = [*(4000 * law.pmf[likely]), 4000 * law.pmf[~likely].sum()]
+    assert stats.chisquare(observed, wanted, sum_check=False).pvalue > 1e-9
+    nulls = counts[4000]  # one slot: as many as one draw of the level's noise
+    assert 0 <= nulls <= 2 * law.mu
+
+
+def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
+    """Two who read the dummies read the same ones: they come out of a group."""
+    design = Counters.meeting(Amounts(50).levels, "add or remove", epsilon=0.5, delta=1e-6)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        none = pipeline | beam.Create([np.empty(0, np.uint64)])
+        both = (none | AddDummies(design, fresh_stream)).messages
+        sizes = both | "Sizes" >> beam.Map(np.size) | "All" >> beam.CombineGlobally(sum)
+        again = both | "Again" >> beam.Map(np.size) | "All again" >> beam.CombineGlobally(sum)
+        return (sizes, again) | beam.Flatten()
+
+    restart(1)
+    one, other = run_pipeline(build).elements
+    assert one == other > 0
+
+
+@pytest.mark.parametrize("kind", ["count", "sum"])
+def test_no_option_promises_what_a_device_does_not_do(kind: str) -> None:
+    options = registry.options(kind)
+    assert (
+        not {"epsilon_local", "honest_share", "min_reports", "model"} & options.model_fields.keys()
+    )
+
+
+def test_a_log_without_rows_is_released_like_any_other(run) -> None:
+    """Whether anybody took part at all is hidden, too."""
+    empty = canaries.write(Path("empty"), canaries.table().slice(0, 0))
+    assert run(words("values", empty)).code == 0
+    table = Release(Path("out")).table("count.parquet")
+    assert (np.abs(table["estimate"].to_numpy()) < 10 * table["standard_error"].to_numpy()).all()
+    assert Release(Path("out")).statement["published_exactly"] == "nothing"
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "complaint"),
+    [
+        (
+            "rows",
+            {"rows_per_user": 2},
+            "--rows-per-user: a user has 1 different values",
+        ),
+        (
+            "values",
+            {"rows_per_user": 2},
+            "--rows-per-user: where rows are protected",
+        ),
+        ("values", {"per_value": 2}, "--per-value: where rows are protected"),
+        ("events", {"rows_per_user": 0}, "--rows-per-user must be a number of at least 1"),
+        ("events", {"per_value": 0}, "--per-value must be a number of at least 1"),
+        ("values", {"domain": None}, "--column and --domain go together"),
+        ("pairs", {"by": None}, "--by and --by-domain go together"),
+        ("pairs", {"by": "value", "by_domain": DOMAIN}, "--by: name another column than --column"),
+        ("sum", {"bounds": "3,-3"}, "--bounds: the first must be below the second"),
+        ("sum", {"bounds": "0.5,3"}, "--bounds: with --whole-numbers they must be whole"),
+        ("sum", {"column": "value"}, "--column: 'value' holds string; numbers are needed"),
+        ("rows", {"epsilon": None}, "--epsilon is missing"),
+        ("rows", {"epsilon": 1e-6}, "needs more than"),
+        ("pairs", {"epsilon": 1e-5}, "dummies"),
+        ("rows", {"delta": 0}, "--delta must be a number greater than 0"),
+    ],
+)
+def test_a_request_that_cannot_be_served_is_refused(
+    case: str, changes: dict[str, Any], complaint: str, refused, log: str
+) -> None:
+    refused(words(case, log, **changes), complaint)
+
+
+def test_noise_that_drowns_the_answer_is_told_before(run, log: str) -> None:
+    outcome = run(words("values", log, epsilon=0.01, expected=200))
+    assert (
+        "noise drowns what is released: with 200 rows a figure is 40 if all are alike"
+        in outcome.err
+    )
+    assert "times as many rows" in outcome.err
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("step", [EncodeDoFn, ReportUsersDoFn, DrawDummiesDoFn, OrderDoFn])
+def test_a_block_that_an_engine_loses_makes_no_release(
+    step: Any, run, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.end_to_end.test_release_contract import losing
+
+    monkeypatch.setattr(step, "process", losing(step.process))
+    outcome = run(words("events", log))
+    assert outcome.code == 3, outcome.said
+    assert "the engine has lost some, and nothing is published" in outcome.err
+
+
+def test_counting_metrics_answer_to_one_interface() -> None:
+    assert all(issubclass(registry.find(kind), Counting) for kind in ("count", "sum"))

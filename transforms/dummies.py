@@ -1,0 +1,99 @@
+"""The shuffler's dummies, drawn once: a step of its own, which knows no row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+
+from mechanisms.channel import Messages
+from mechanisms.counters.design import Counters, Range
+from mechanisms.randomness import SecureRandom
+from transforms.blocks import Generator, GroupOnce
+from transforms.conservation import DRAWN
+
+_COUNTERS = 1 << 14  # of a range
+_WORDS = 1 << 20  # of a block of dummies
+
+
+class WithDummies(NamedTuple):
+    """What `AddDummies` yields.
+
+    Attributes:
+        messages: and the dummies.
+        flow: (name, count) of the ranges for which there are dummies.
+    """
+
+    messages: beam.PCollection
+    flow: beam.PCollection
+
+
+@dataclass
+class AddDummies(beam.PTransform):
+    """Blocks of codes in; `WithDummies`, the same and blocks of dummies, out.
+
+    How many dummies each counter gets is drawn by one element for each range of counters, and goes
+    straight into a group: a bundle that is retried replaces its draw, and all who read the dummies
+    read the same ones.
+
+    Attributes:
+        counters: what they are drawn for.
+        open_rng: opens the generator on each worker; a seeded one is for tests.
+    """
+
+    counters: Counters
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, messages: beam.PCollection) -> WithDummies:
+        ranges = [*enumerate(ranges_of(self.counters))]
+        drawn = (
+            messages.pipeline
+            | "Ranges of counters" >> beam.Create(ranges)
+            | "Draw dummies" >> beam.ParDo(DrawDummiesDoFn(self.counters, self.open_rng))
+            | "Once drawn" >> GroupOnce()
+        )
+        dummies = drawn | "Dummies" >> beam.FlatMap(_spread).with_output_types(np.ndarray)
+        return WithDummies(
+            (messages, dummies) | "With dummies" >> beam.Flatten(),
+            drawn | "Ranges drawn" >> beam.Map(_drawn),
+        )
+
+
+def ranges_of(counters: Counters) -> list[Range]:
+    """What workers draw the dummies of, each on its own."""
+    return counters.ranges(_COUNTERS)
+
+
+@typehints.with_output_types(tuple[int, bytes])
+class DrawDummiesDoFn(beam.DoFn):
+    """How many dummies each counter of a range gets."""
+
+    def __init__(self, counters: Counters, open_rng: Generator) -> None:
+        self._counters, self._open_rng = counters, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, numbered: tuple[int, Range]) -> Iterator[tuple[int, bytes]]:
+        number, range_ = numbered
+        codes, times = self._counters.draw(Range(*range_), self._rng)
+        yield number, np.stack([codes, times]).astype(np.int64).tobytes()
+
+
+def _drawn(_: tuple[int, Iterable[bytes]]) -> tuple[str, Any]:
+    return DRAWN, 1
+
+
+def _spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
+    """The dummies of a range, as codes."""
+    [table] = drawn[1]
+    codes, times = np.frombuffer(table, np.int64).reshape(2, -1)
+    ends = np.cumsum(times)
+    for start in range(0, int(ends[-1]), _WORDS):
+        # Of each code what falls into this block.
+        falls = np.clip(ends - start, 0, _WORDS)
+        yield np.repeat(codes.astype(np.uint64), np.diff(falls, prepend=0))

@@ -1,0 +1,78 @@
+"""From rows to groups of declared values, for whoever counts them or adds up a number of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import AmountBlock, CellBlock
+from transforms.encoders.columns import as_floats, decoded, plain
+from transforms.encoders.domain import Domain
+from transforms.encoders.encoder import BATCH, Rows
+
+
+@dataclass(frozen=True)
+class GroupEncoder:
+    """Each row to its group, and a number of it to what it is; nothing is drawn, or left out.
+
+    A row whose value is missing, or none of the declared, is of one more group, the last. Without
+    columns there is one group.
+
+    Attributes:
+        domains: (column, its declared values), none to several; a group is a value of each.
+        number: a column of numbers, if they are added up; those that cannot be used are NaN.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> from transforms.encoders.domain import IntegerRange
+    >>> batch = pa.record_batch({"hour": [7, None, 99]})
+    >>> encoder = GroupEncoder((("hour", IntegerRange(0, 23)),))
+    >>> encoder.size, encoder.encode(batch, Rows(3), SeededRandom(0)).cells.tolist()
+    (25, [7, 24, 24])
+    """
+
+    domains: tuple[tuple[str, Domain], ...] = ()
+    number: str | None = None
+    batch_size: ClassVar = BATCH
+
+    @property
+    def kind(self) -> type[Any]:
+        return CellBlock if self.number is None else AmountBlock
+
+    @property
+    def declared(self) -> int:
+        """How many groups there are, the one of all other rows left out."""
+        return int(np.prod([domain.size for _, domain in self.domains], dtype=object))
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return self.declared + bool(self.domains)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        named = {column for column, _ in self.domains}
+        return frozenset(named if self.number is None else named | {self.number})
+
+    def encode(
+        self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
+    ) -> CellBlock | AmountBlock:
+        groups = rows.of(self._groups(batch)).astype(np.uint32)
+        if self.number is None:
+            return CellBlock(groups, None)
+        numbers = as_floats(decoded(batch.column(self.number)))
+        usable = np.where(np.isfinite(numbers), numbers, np.nan)
+        return AmountBlock(groups, rows.of(usable), None)
+
+    def _groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """(n,) groups."""
+        groups, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
+        for column, domain in self.domains:
+            cells = domain.encode(plain(batch.column(column)))
+            known &= cells >= 0
+            groups = groups * domain.size + cells
+        return np.where(known, groups, self.declared)

@@ -1,0 +1,136 @@
+"""The client of counters: what all rows of a unit come to, as the words of one report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, Messages
+from mechanisms.counters.amounts import Amounts, contributions, whole_amounts
+from mechanisms.counters.levels import Layout, Level
+from mechanisms.randomness import RandomSource
+
+LIMITED, UNUSABLE = "limited", "unusable"
+
+_WORDS = 1 << 20  # made at a time
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The least and the largest number of a group, and the units that it is told in.
+
+    Attributes:
+        low: finite.
+        high: above it.
+        units: how many the farther end from 0 has.
+
+    >>> Clip(-5.0, 20.0, 10).bound, Clip(-5.0, 20.0, 10).signed, Clip(-9.0, -1.0, 3).sign
+    (20.0, True, -1)
+    """
+
+    low: float
+    high: float
+    units: int
+
+    @property
+    def bound(self) -> float:
+        """Of the absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def signed(self) -> bool:
+        """Whether there may be numbers on both sides of 0."""
+        return self.low < 0 < self.high
+
+    @property
+    def sign(self) -> int:
+        """Of all that are not 0, where they have one; else 1."""
+        return -1 if self.high <= 0 else 1
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """A unit's rows to its report; nothing but roundings and choices among its groups is drawn.
+
+    Attributes:
+        amounts: the counters of what is asked.
+        clip: of numbers that are added up; None where rows are counted.
+        beside: what else is told of units, by counters of its own: `LIMITED`, whether something
+            was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
+    >>> rows = np.zeros(4, np.int64), np.array([2, 2, 2, 0])
+    >>> [words] = events.words(*rows, None, 1, SeededRandom(0))
+    >>> np.sort(words).tolist()  # values 0 and 2; of value 2 another; and something was left out
+    [[0, 2, 5, 6, 8]]
+    """
+
+    amounts: Amounts
+    clip: Clip | None = None
+    beside: tuple[str, ...] = ()
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Of the statistic, and then of what stands beside it."""
+        return (*self.amounts.levels, *self.sides)
+
+    @property
+    def sides(self) -> tuple[Level, ...]:
+        """The level beside the statistic's, if there is one."""
+        several = len(self.beside)
+        return (Level(several, several),) if several else ()
+
+    def words(
+        self,
+        users: NDArray[np.int64],
+        groups: NDArray[np.int64],
+        numbers: Floats | None,
+        n: int,
+        rng: RandomSource,
+    ) -> Iterator[Messages]:
+        """The reports of n units, in their order, some at a time.
+
+        Args:
+            users: (rows,) 0 .. n - 1.
+            groups: (rows,) of each row.
+            numbers: (rows,) of each, NaN where it cannot be used; None where rows are counted.
+            n: how many units there are.
+            rng: the generator of the client's process.
+
+        Yields:
+            (units, F) words of `Layout`.
+        """
+        told, k = dict[str, NDArray[np.bool_]](), self.amounts.most_groups
+        if self.clip is None or numbers is None:
+            found = contributions(users, groups, n, k, rng).at_most(self.amounts.most)
+            amounts = found.amounts
+        else:
+            none = np.isnan(numbers)
+            told[UNUSABLE] = np.bincount(users[none], minlength=n) > 0
+            found = contributions(users, groups, n, k, rng, np.where(none, 0.0, numbers))
+            amounts, beyond = _units(self.clip, found.groups, found.amounts, rng)
+            found = found._replace(cut=found.cut | beyond)
+        told[LIMITED] = found.cut
+        layout = Layout(self.levels)
+        step = max(1, _WORDS // layout.types.size)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            sets = self.amounts.encode(found.groups[some], amounts[some])
+            if self.beside:
+                marks = [np.where(told[name][some], i, -1) for i, name in enumerate(self.beside)]
+                sets.append(np.stack(marks, axis=1))
+            yield layout.reports(sets)
+
+
+def _units(
+    clip: Clip, groups: NDArray[np.int64], totals: Floats, rng: RandomSource
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Totals in units, and whose were clipped."""
+    used = groups >= 0
+    clipped = np.where(used, np.clip(totals, clip.low, clip.high), 0.0)
+    units = whole_amounts(clip.sign * clipped, clip.bound, clip.units, rng)
+    return units, (used & (clipped != totals)).any(axis=1)

@@ -1,0 +1,102 @@
+"""All rows of a unit to one report: contribution bounding where a unit has many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+
+from mechanisms.randomness import SecureRandom
+from transforms.block_coders import decoded, weighed
+from transforms.blocks import Generator, GroupOnce
+from transforms.conservation import BOUNDED, CHOSEN
+from transforms.contributions import Contributions, PartitionUsersDoFn
+from transforms.encode import Encode
+from transforms.encoders.block import AmountBlock, SlotBlock
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import Reporting
+from transforms.encoders.users import UserDigest
+
+weighed(AmountBlock)
+weighed(SlotBlock)
+
+
+@dataclass
+class ReportUnits(beam.PTransform):
+    """Tables in; `Contributions` out, blocks of the reports of units.
+
+    Attributes:
+        encoder: of the rows.
+        reporting: what makes a report of all rows of a unit.
+        users: the privacy unit; None where that is a row.
+        buckets: how many groups users are hashed into.
+        open_rng: opens generators on workers; a seeded one is for tests.
+        named: whether users' digests stay with their reports.
+    """
+
+    encoder: GroupEncoder
+    reporting: Reporting
+    users: UserDigest | None = None
+    buckets: int = 64
+    open_rng: Generator = field(default=SecureRandom)
+    named: bool = False
+
+    def expand(self, tables: beam.PCollection) -> Contributions:
+        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
+        step = ReportDoFn(self.reporting, self.open_rng, self.named)
+        if self.users is None:
+            blocks = encoded.blocks | "Report" >> beam.ParDo(step)
+            return Contributions(blocks, encoded.tallies)
+        outputs = (
+            encoded.blocks
+            | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
+            | "Group by user bucket" >> GroupOnce()
+            | "Report"
+            >> beam.ParDo(ReportUsersDoFn(self.reporting, self.open_rng, self.named)).with_outputs(
+                ReportUsersDoFn.FLOW, main="blocks"
+            )
+        )
+        return Contributions(outputs.blocks, encoded.tallies, (outputs[ReportUsersDoFn.FLOW],))
+
+
+@typehints.with_output_types(SlotBlock)
+class ReportDoFn(beam.DoFn):
+    """The report of each row."""
+
+    def __init__(self, reporting: Reporting, open_rng: Generator, named: bool) -> None:
+        self._reporting, self._open_rng, self._named = reporting, open_rng, named
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: Any) -> Iterator[Any]:
+        rows = np.arange(block.size)
+        yield from self._reports(rows, block.cells, getattr(block, "amounts", None), rows)
+
+    def _reports(self, users: Any, cells: Any, numbers: Any, names: Any) -> Iterator[SlotBlock]:
+        """The reports of units, each under its name if names stay."""
+        n, start = len(names), 0
+        for words in self._reporting.words(users, cells.astype(np.int64), numbers, n, self._rng):
+            digests = names[start : start + len(words)] if self._named else None
+            yield SlotBlock(words, digests)
+            start += len(words)
+
+
+@typehints.with_input_types(tuple[int, Iterable[bytes]])
+@typehints.with_output_types(SlotBlock)
+class ReportUsersDoFn(ReportDoFn):
+    """The report of each user of a bucket; how many rows came, and how many reports went, apart."""
+
+    FLOW = "flow"
+
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        rows = np.concatenate([*map(decoded, bucket[1])])
+        names, users = np.unique(rows["users"], return_inverse=True)
+        numbers = rows["amounts"] if "amounts" in (rows.dtype.names or ()) else None
+        yield from self._reports(users, rows["cells"], numbers, names)
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
+            yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
