@@ -8,7 +8,7 @@ follow the protocol, or tell what they sent; the noise of the others has to do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
-from mechanisms.counters.devices import DeviceNoise, least_device_noise
+from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Price
 from mechanisms.privacy import honesty
@@ -94,17 +94,21 @@ class DeviceCounters:
         enrolled: int,
         honest_share: float = 0.9,
         most_messages: float = math.inf,
+        laws: Collection[Law] = LAWS,
     ) -> DeviceCounters:
         """The counters of a footprint with the least noise of devices that meets a target.
 
         Args:
             levels, neighbours, epsilon, delta, enrolled, honest_share: as above.
             most_messages: how many a device may send on average, the counters of a user among them.
+            laws: of the noise, that are tried.
         """
         honesty.require_share(honest_share)
         room = most_messages - sum(level.slots for level in levels)
+        if not room > 0:
+            raise ValueError(f"a device's own counters take all of its {most_messages:g} messages")
         most = room * honesty.crowd(enrolled, honest_share)
-        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED), most)
+        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED), most, laws)
         return cls(tuple(levels), noise, neighbours, epsilon, delta, enrolled, honest_share)
 
     # ---- what holds --------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, poisson
-from mechanisms.privacy.masked_design import LARGEST_SHARE, fewest_messages
+from mechanisms.privacy.masked_design import LARGEST_SHARE, ROUGH, fewest_messages
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.privacy.search import gaussian_mu, private_end
 from mechanisms.privacy.two_bins import BinLaw
@@ -27,8 +28,13 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.dummy_shares import DummyShare, MaskedShare, PoissonShare
 
 _CLOSE = 1e-5  # relative, of a scale
-_FEW = 8  # changes up to which masked noise may be the better one
+_FEW = 20  # changes up to which masked noise may be the better one
 _LEAST = 0.005  # epsilon below which masks take millions of counts
+
+
+Law = Literal["poisson", "masked"]
+
+LAWS: tuple[Law, ...] = ("poisson", "masked")
 
 
 class DeviceNoise(ABC):
@@ -185,6 +191,7 @@ def least_device_noise(
     epsilon: float,
     delta: float,
     most_dummies: float = math.inf,
+    laws: Collection[Law] = LAWS,
 ) -> DeviceNoise:
     """The devices' noise with the least variance of a weighted sum of one counter of each level.
 
@@ -194,6 +201,7 @@ def least_device_noise(
         epsilon: of all counters together, in nats.
         delta: in (0, 1); what drawing shares from tables adds is for the caller to set aside.
         most_dummies: how many there may be on average, of all devices together.
+        laws: that are tried; of both, masked noise for few changes alone, where it may be better.
 
     Raises:
         ValueError: an argument is out of range, or no noise meets the target.
@@ -206,9 +214,12 @@ def least_device_noise(
     require_delta(delta)
     require_neighbours(neighbours)
     shape = Layout(tuple(levels)).levels
-    found: list[DeviceNoise] = [_poisson(shape, neighbours, epsilon, delta)]
+    found: list[DeviceNoise] = []
+    if "poisson" in laws:
+        found.append(_poisson(shape, neighbours, epsilon, delta))
     times = sum(changes(level.slots, level.counters, neighbours) for level in shape)
-    if times <= _FEW and epsilon / times >= 2 * _LEAST:
+    able = times <= _FEW and epsilon / times >= 2 * _LEAST
+    if "masked" in laws and (able or not found):
         found.append(_masked(shape, neighbours, epsilon, delta))
     weights = [level.weight for level in shape]
     numbers = [noise.number(shape) for noise in found]
@@ -254,11 +265,13 @@ def _masked(
     shape = [(level.weight**2 / t) ** (1 / 3) for t, level in zip(times, levels, strict=True)]
     unit = epsilon / sum(t * s for t, s in zip(times, shape, strict=True))
 
+    # A mechanism for a replaced value, two changes, spends half on each of them.
+    spent = [max(2 * unit * s, _LEAST) for s in shape]
+    alone = [fewest_messages(e, delta / sum(times), LARGEST_SHARE, ROUGH) for e in spent]
+
     def scaled(scale: float) -> MaskedCounters:
-        # A mechanism for a replaced value, two changes, spends half on each of them.
-        spent = (max(2 * scale * unit * s, _LEAST) for s in shape)
-        share = delta / sum(times)
-        return MaskedCounters(tuple(fewest_messages(e, share, LARGEST_SHARE) for e in spent))
+        # Masks stay, for to solve for one takes a second; what all of them leave goes to the noise.
+        return MaskedCounters(tuple(replace(one, decay=one.decay**scale) for one in alone))
 
     def delta_at(scale: float) -> float:
         return scaled(scale).price(levels, neighbours).upper(epsilon)

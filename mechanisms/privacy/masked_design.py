@@ -17,12 +17,14 @@ DEFAULT_SHARE = 0.8
 LEAST_SHARE, LARGEST_SHARE = 0.25, 0.95
 _LEAST_EPSILON = 0.005  # below, the mask's law takes millions of counts
 _PATTERN = 0.25  # smaller epsilons share the mask's form of this one: all lengths scale with it
-_ROUGH, _FINE = 1e-3, 1e-9  # relative tolerance of the mask's size
+ROUGH, FINE = 1e-3, 1e-9  # relative tolerance of the mask's size
 _CLOSE = 1e-3  # of the share of epsilon, in a search for it
 
 
 @lru_cache(maxsize=64)
-def fewest_messages(epsilon: float, delta: float, share: float = DEFAULT_SHARE) -> MaskedLaplace:
+def fewest_messages(
+    epsilon: float, delta: float, share: float = DEFAULT_SHARE, tolerance: float = FINE
+) -> MaskedLaplace:
     """The noise with the fewest messages among those of one variance.
 
     Args:
@@ -30,6 +32,7 @@ def fewest_messages(epsilon: float, delta: float, share: float = DEFAULT_SHARE) 
         delta: in (0, 1).
         share: how much of epsilon goes into the Laplace noise, in [0.25, 0.95]; its variance is
             about 1 / share^2 times that of the central mechanism, and the mask hides the rest.
+        tolerance: relative, of the mask's size.
 
     Returns:
         The noise: the target was met when it was evaluated. Which mask needs the fewest messages
@@ -47,7 +50,7 @@ def fewest_messages(epsilon: float, delta: float, share: float = DEFAULT_SHARE) 
     if not LEAST_SHARE <= share <= LARGEST_SHARE:
         raise ValueError(f"share must lie in [{LEAST_SHARE}, {LARGEST_SHARE}], not {share}")
     slope = _slope(max(epsilon, _PATTERN), delta, share)
-    return _met(epsilon, delta, share, slope, _FINE)
+    return _met(epsilon, delta, share, slope, tolerance)
 
 
 def least_variance(epsilon: float, delta: float, messages: float) -> MaskedLaplace:
@@ -82,11 +85,12 @@ def least_variance(epsilon: float, delta: float, messages: float) -> MaskedLapla
     return best
 
 
+@lru_cache(maxsize=64)  # smaller epsilons share one
 def _slope(epsilon: float, delta: float, share: float) -> float:
     """1 - ratio of the best mask, in units of what epsilon leaves to it."""
 
     def messages(log_slope: float) -> float:
-        return _met(epsilon, delta, share, math.exp(log_slope), _ROUGH).messages
+        return _met(epsilon, delta, share, math.exp(log_slope), ROUGH).messages
 
     room = -math.expm1(-(1 - share) * epsilon)
     # From 1 / room on the mask's ratio would not be positive.

@@ -17,6 +17,7 @@ _STUDIES = {
     "poisoning": "what liars do to histograms, and what can be done about it",
     "heavy-hitters": "what searches for undeclared strings find",
     "mean": "errors of means, and what one report gives away",
+    "sum": "errors of sums, messages they take, and what liars do to them",
     "vector-mean": "errors of many means at once, predicted and measured",
     "train": "how good private models get",
 }

@@ -211,6 +211,9 @@ def _fill(axis: Axes, panel: Panel) -> None:
             axis.plot(x, curve.predicted, ":", color=curve.look["color"], linewidth=1)
     if panel.mark is not None:
         axis.axvline(panel.mark, color="#777777", linewidth=0.8)
+    if not min(x) > 0:  # a share of nobody, say
+        axis.set_xticks(x)
+        return
     axis.set_xscale("log")
     if max(x) / min(x) < 1000:  # powers of ten alone would leave such an axis bare
         axis.set_xticks(_thinned(x))

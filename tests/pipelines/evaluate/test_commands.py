@@ -20,14 +20,14 @@ from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES
 from pipelines.evaluate.studies import dp_sgd, mean, vector_mean
-from pipelines.evaluate.systems import gradients, histograms, liars, means, rows
+from pipelines.evaluate.systems import gradients, histograms, liars, means, number_sums, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
 from pipelines.options import flag
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "vector-mean", "train"]
+STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "train"]
 MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, Command] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -38,6 +38,7 @@ NAMES = {
     "poisoning": [*histograms.SYSTEMS, *liars.ATTACKS, "normal:N,D"],
     "heavy-hitters": fitting.SYSTEMS,
     "mean": [*means.MEANS, *means.PUBLISHED, *mean.SETS, "nm-em", "nm-ems"],
+    "sum": [*number_sums.SYSTEMS, "gauss:N,MEAN,SD"],
     "vector-mean": [
         *rows.VECTORS,
         *vector_mean.SETS,
