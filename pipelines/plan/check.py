@@ -80,8 +80,8 @@ def _table(job: PlanJob) -> Table:
             f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
             f"{metric.kind}\n{metric.system}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
-            f"{local.epsilon:.4g}",
-            f"{metric.min_reports:,}",
+            "sealed" if local.model == "none" else f"{local.epsilon:.4g}",
+            f"{metric.min_reports:,}" if metric.min_reports else "any",
             f"{metric.bits:,.4g}",
         )
     return shown

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from mechanisms.channel import Neighbours
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
@@ -306,6 +307,12 @@ class Plan(_Part):
         hidden = registry.options(metric.kind).hides_presence
         return "shuffle" if hidden else str(metric.options.get("model", self.model))
 
+    @property
+    def neighbours(self) -> Neighbours:
+        """What all metrics can promise: some publish how many take part."""
+        hidden = all(registry.options(metric.kind).hides_presence for metric in self.metrics)
+        return "add or remove" if hidden else "replace"
+
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.
 
@@ -343,6 +350,7 @@ class Plan(_Part):
             "min_reports": self.min_reports,
             "epsilon_local": self.epsilon_local,
             "honest_share": self.honest_share or (CLIENTS_SHARE if clients else None),
+            "neighbours": self.neighbours,
         }
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0

@@ -13,7 +13,6 @@ from mechanisms.channel import Guarantee, Model
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics import registry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
 from pipelines.options import undashed
@@ -203,7 +202,7 @@ def open_job(plan: Plan, window: str) -> PlanJob:
         )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:
-        hidden = all(registry.options(metric.kind).hides_presence for metric in plan.metrics)
+        hidden = plan.neighbours == "add or remove"
         telemetry = inputs.open_telemetry(patterns, empty=hidden)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None

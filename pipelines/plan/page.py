@@ -38,6 +38,11 @@ def _row(name: str, said: Mapping[str, Any] | None) -> str:
     promised = said["guarantees"]["release"]
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
-        f"<td>{html.escape(said['release'])}</td><td>{said['n']:,}</td>"
+        f"<td>{html.escape(said['release'])}</td><td>{_number(said)}</td>"
         f"<td>{promised['epsilon']:.4g}</td><td>{promised['delta']:.2g}</td></tr>\n"
     )
+
+
+def _number(said: Mapping[str, Any]) -> str:
+    """How many reports a metric stands on, where that is published."""
+    return f"{said['n']:,}" if "n" in said else "hidden"

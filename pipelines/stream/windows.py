@@ -123,5 +123,10 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
             why = "choose_bounds needs two rounds; declare the bounds"
         elif metric.model == "central":
             why = "the central model keeps raw values until a window ends"
+        elif metric.options.hides_presence:
+            why = (
+                "nothing that it counts is randomised before its window ends, and windows without "
+                "rows have to be released, too; `hushbeam run`, window by window, serves it"
+            )
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")

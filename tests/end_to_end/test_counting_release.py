@@ -300,3 +300,63 @@ def test_a_block_that_an_engine_loses_makes_no_release(
 
 def test_counting_metrics_answer_to_one_interface() -> None:
     assert all(issubclass(registry.find(kind), Counting) for kind in ("count", "sum"))
+
+
+# ---- in plans ------------------------------------------------------------------------------------
+
+PLAN = """\
+collection: counted
+version: 1
+unit: user
+user_column: user
+input: {log}
+output: out
+epsilon: 2.0
+delta: 1.0e-6
+ledger: ledger.sqlite
+budget: {{epsilon: 4.0, delta: 2.0e-6}}
+metrics:
+  - {{name: users, kind: count}}
+  - {{name: much, kind: sum, column: real, bounds: "0,1000", expected: 500}}
+"""
+
+
+def planned(log: str, more: str = "") -> list[str]:
+    Path("plan.yaml").write_text(PLAN.format(log=log) + more)
+    return ["plan.yaml"]
+
+
+def test_a_plan_of_counts_hides_who_takes_part_and_is_charged_as_it_is(run, log: str) -> None:
+    assert run(["ledger", "init", *planned(log)]).code == 0
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    statement = Release(Path("out")).statement
+    said = statement["guarantees"]["release"]
+    assert (said["neighbours"], said["epsilon"] <= 2) == ("add or remove", True)
+    assert "rows_read" not in json.dumps(statement)
+    assert re.search("<td>hidden</td>", Release(Path("out")).page)
+    users = pq.ParquetFile("out/users/count.parquet").read()
+    assert abs(users["estimate"][0].as_py() - 494) < FAR * users["standard_error"][0].as_py()
+
+
+def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run, log: str) -> None:
+    more = f"  - {{name: values, kind: histogram, column: value, domain: {DOMAIN}}}\n"
+    more += "min_reports: 400\n"
+    assert run(["ledger", "init", *planned(log, more)]).code == 0
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    statement = Release(Path("out")).statement
+    assert statement["guarantees"]["release"]["neighbours"] == "replace"
+    one = json.loads(Path("out/users/statement.json").read_text())
+    assert one["guarantees"]["release"]["neighbours"] == "replace"
+    assert "That a user took part is not." in one["in_words"][0]
+
+
+def test_a_stream_refuses_what_would_wait_unrandomised(run, log: str) -> None:
+    more = "stream: {window: 1d, state: state, time: moment}\n"
+    planned(log, more)
+    text = Path("plan.yaml").read_text().replace("output: out", "output: 'out/{window}'")
+    Path("plan.yaml").write_text(text)
+    outcome = run(["stream", "plan.yaml", "--once"])
+    assert outcome.code == 2
+    assert "metric users: no stream: nothing that it counts is randomised" in outcome.err

@@ -8,6 +8,9 @@ from collections import Counter
 import pytest
 
 from mechanisms.channel import Guarantee
+from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.design import Counters
+from mechanisms.counters.price import Price
 from mechanisms.privacy import accountant
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
@@ -192,3 +195,37 @@ def test_units_do_not_add_up() -> None:
     rows = Loss.of(Guarantee("shuffle", 0.1, 0.0, "row", ""))
     with pytest.raises(ValueError, match="different units"):
         total([loss(), rows], 1e-6)
+
+
+# ---- what hides who takes part -------------------------------------------------------------------
+
+
+def hidden(epsilon: float, delta: float) -> Loss:
+    """A release that hides who takes part, with the profile of one count."""
+    design = Counters.meeting(Amounts(1).levels, "add or remove", epsilon, delta)
+    return Loss.of(design.guarantee, design.profile())
+
+
+def test_releases_that_hide_who_takes_part_add_up_as_they_are() -> None:
+    loss = hidden(0.5, 1e-7)
+    assert loss.guarantee.neighbours == "add or remove"
+    both = total([loss, loss], 1e-6)
+    assert (both.neighbours, both.epsilon <= 1.0) == ("add or remove", True)
+    assert fits([loss, loss], Budget(epsilon=1.0, delta=1e-6))
+
+
+def test_beside_others_they_are_charged_as_replaced() -> None:
+    loss = hidden(0.5, 1e-7)
+    other = Loss(model="shuffle", epsilon=0.1, delta=1e-8, unit="user", how="by hand")
+    both = total([loss, other], 1e-6)
+    assert both.neighbours == "replace"
+    assert both.epsilon > 0.9  # about twice a half, and a tenth
+    assert not fits([loss, other], Budget(epsilon=0.7, delta=1e-6))
+    exact = Counters.meeting(Amounts(1).levels, "add or remove", 0.5, 1e-7)
+    truth = Price(
+        [charge._replace(counters=2) for charge in exact.dummies.charges(exact.levels, "replace")],
+        "replace",
+    )
+    for epsilon in (0.0, 0.3, 0.7, 1.0, 1.3):  # never below what replacing truly costs
+        bound = PrivacyLoss.from_profile(*zip(*loss.replaced.profile, strict=True)).delta(epsilon)
+        assert bound >= truth.delta(epsilon)[0] * (1 - 1e-9)

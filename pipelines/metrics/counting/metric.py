@@ -46,7 +46,7 @@ _WHO = (
     "release or the shuffled messages, if the shuffler drew honestly and has told nobody what it "
     "drew; it knows the exact counts."
 )
-_EXACT = "Nothing is published as it is: neither how many took part nor what was left out."
+_EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,11 @@ class Counting(Metric):
 
     @property
     def protected(self) -> str:
+        if self.design.neighbours == "replace":
+            return (
+                f"Protected is all that any one {self.unit} contributes: which rows they are, and "
+                f"how many. That a {self.unit} took part is not."
+            )
         whole = "whether it is there or not" if self.unit == "row" else (
             "all of its rows together, whether they are there or not"
         )  # fmt: skip
@@ -307,6 +312,9 @@ class Counting(Metric):
 
     @property
     def neighbours(self) -> str:
+        if self.design.neighbours == "replace":
+            what = "a row becomes" if self.unit == "row" else "a user's rows, all of them, become"
+            return f"{what} any other{'s' * (self.unit != 'row')}"
         if self.unit == "row":
             return "a row is there or not"
         return "a user's rows, all of them, are there or not"
@@ -409,7 +417,7 @@ def designed(options: CountingOptions, reporting: Reporting) -> Counters:
     amounts = reporting.amounts
     try:
         return Counters.meeting(
-            amounts.levels, "add or remove", options.epsilon, options.delta or DELTA,
+            amounts.levels, options.neighbours, options.epsilon, options.delta or DELTA,
             beside=reporting.sides, correlated=amounts.most > 1,
         )  # fmt: skip
     except ValueError as error:

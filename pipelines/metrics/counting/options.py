@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.options import ReleaseOptions, published
@@ -33,6 +33,12 @@ class CountingOptions(ReleaseOptions):
         f"the probability that epsilon may fail (default: {DELTA:g}); about one in as many users "
         "as there are, or less",
         None, group=PROMISE, gt=0,
+    )  # fmt: skip
+    neighbours: Literal["add or remove", "replace"] = option(
+        "which two logs must look alike. add or remove: with a user's rows, all of them, and "
+        "without them. replace: a user's rows become any others, and that the user takes part is "
+        "not hidden; for plans that publish exactly how many take part (there it is the default)",
+        "add or remove", group=PROMISE,
     )  # fmt: skip
     rows_per_user: Count = option(
         "k, how many different values, or groups, of a user count; where a user has more they are "
