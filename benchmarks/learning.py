@@ -1,4 +1,4 @@
-"""What training costs and reaches: a million users' gradients, and DP-SGD on handwritten digits."""
+"""What training costs and reaches: gradients of a million users, sums, and DP-SGD on digits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from rich.table import Table
 from benchmarks.measure import DATA, seconds
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
-from mechanisms.learning.objectives import Softmax
+from mechanisms.learning.objectives import Softmax, SquaredError
 from mechanisms.learning.oriented_edges import OrientedEdges
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.whole_gradients import WholeGradients
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
+from pipelines.evaluate.populations.tables import read_examples
+from pipelines.evaluate.systems.sums import SUMS
 
 TRAINED = 8000  # of 10,000; the last fifth is held back
 DELTA = 1e-5
@@ -33,6 +35,9 @@ EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
 PIXELS = 784
 NORMALS = 8_000_000
 LEAST = 0.9  # of the digits right at epsilon 8
+
+TABLES = ("wisdm2019_phone_accel", "adult", "ipums_us1980", "credit_default")
+RUNS, EPSILON, MOST = 30, 0.5, 1.1  # of the root mean squared error beside a curator's
 
 USERS, WIDTH, STEPS = 1_000_000, 90, 50
 JOBS = {
@@ -67,6 +72,7 @@ def main() -> None:
     """A row for each whole job; then one for each model and epsilon."""
     screen, rng = Console(width=120), SecureRandom()
     _jobs(screen)
+    _sums(screen)
     noise = RoundedNormal(2.0**31)
     screen.print(
         f"{NORMALS:,} rounded normals: {seconds(lambda: noise.draw(NORMALS, rng), 3):.2f} s"
@@ -95,6 +101,39 @@ def main() -> None:
             table.add_row(name, f"{epsilon:g}", f"{sigma:.3f}", f"{right:.4f}", f"{spent:.1f}")
             if epsilon == 8 and not right >= LEAST:
                 raise SystemExit(f"{name}: {right} of the digits right at epsilon 8, not {LEAST}")
+    screen.print(table)
+
+
+def _sums(screen: Console) -> None:
+    """Linear regression from sums of products: among dummies, and by a curator."""
+    headings = ("least squares", *SUMS, "ratio", "constant")
+    table = Table(title=f"root mean squared error on [-1, 1], epsilon {EPSILON:g}, {RUNS} runs")
+    table.add_column("table")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for name in TABLES:
+        if not (path := DATA / f"{name}.parquet").exists():
+            continue
+        (people,) = read_examples([str(path)])
+        trained, held = np.split(SeededRandom(1).permutation(people.n), [people.n * 4 // 5])
+        rows, targets = people.rows[trained], people.targets[trained]
+        objective, missed = SquaredError(people.d), people.targets[held]
+
+        def root(weights: np.ndarray) -> float:
+            wrong = objective.errors(weights, people.rows[held], missed)  # noqa: B023
+            return math.sqrt(float(np.mean(wrong)))
+
+        errors = {"least squares": root(objective.fit_exactly(rows, targets))}
+        for system, made in SUMS.items():
+            fit = made(people, len(rows), EPSILON, 1e-6)
+            errors[system] = float(
+                np.mean([root(fit(rows, targets, run)[0]) for run in range(RUNS)])
+            )
+        errors["ratio"] = errors["counters"] / errors["central_sums"]
+        errors["constant"] = float(np.std(missed))
+        table.add_row(name, *(f"{errors[heading]:.5f}" for heading in headings))
+        if not errors["ratio"] <= MOST:
+            raise SystemExit(f"{name}: {errors['ratio']} times a curator's error, not {MOST}")
     screen.print(table)
 
 

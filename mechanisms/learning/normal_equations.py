@@ -43,15 +43,17 @@ class Fit(NamedTuple):
         weights: (inputs,).
         ridge: what was added to the diagonal of X'X, but not for the constant.
         error: the mean squared error on the rows themselves, unbiased.
+        slopes: (k,) how it changes with each sum, what is put right left alone.
+        curvature: 4 tr((A M)^2) / n^2, the variance of the error in second order.
         covariance: (inputs, inputs) what noise gives the weights, to first order.
-        curvature: tr((A M)^2), what noise adds to the error in second order.
     """
 
     weights: Floats
     ridge: float
     error: float
-    covariance: Floats
+    slopes: Floats
     curvature: float
+    covariance: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +90,14 @@ class NormalEquations:
         return int(np.flatnonzero((self.pairs == self.inputs - 1).all(axis=1))[0])
 
     @property
+    def rows_error(self) -> float:
+        """The standard error of that."""
+        return math.sqrt(float(self.variances[self._rows]))
+
+    @property
     def drowned(self) -> bool:
         """Whether noise leaves open whether there are any rows."""
-        return not self.rows > SURE * math.sqrt(self.variances[self._rows])
+        return not self.rows > SURE * self.rows_error
 
     @cached_property
     def _doubled(self) -> NDArray[np.bool_]:
@@ -133,10 +140,9 @@ class NormalEquations:
         mean = self._matrix[own, last] / self.rows
         centred = self._matrix[own, own] - self.rows * np.outer(mean, mean)
         eigenvalues = np.linalg.eigvalsh(centred) if last else np.ones(1)
-        # The largest eigenvalue of noise alone: what is smaller may be noise, even its sign. Half
-        # of it leaves runs that err by two thirds more where rows are few; twice is too much where
-        # they are many.
-        noise = 2 * math.sqrt(last * float(self.variances.max()))
+        # What is smaller than this may be noise, even its sign. Half of it leaves runs that err by
+        # two thirds more where rows are few; twice is too much where they are many.
+        noise = largest_noise(last, self.variances)
         least = max(penalty * self.rows / 2, noise - float(eigenvalues[0]))
         most = _LARGEST * max(float(eigenvalues[-1]), noise, 1.0)
         more = np.geomspace(max(noise, 1e-9 * most) / 10, most, _STEPS)
@@ -153,8 +159,15 @@ class NormalEquations:
         moved = self._turned(u)[:, own]
         spread = inverse @ (moved.T * self.variances) @ moved
         error = float(u @ self._matrix @ u) + 2 * float(np.trace(spread))
-        curvature = float(np.sum(spread * spread.T))
-        return Fit(weights, ridge, error / self.rows, spread @ inverse, curvature)
+        curvature = 4 * float(np.sum(spread * spread.T)) / self.rows**2
+        error /= self.rows
+        return Fit(weights, ridge, error, self._slopes(u, error), curvature, spread @ inverse)
+
+    def _slopes(self, u: Floats, error: float) -> Floats:
+        """(k,) how u'S u / n changes with each sum."""
+        slopes = self._turned(u) @ u
+        slopes[self._rows] -= error
+        return slopes / self.rows
 
     def compared(self, fit: Fit, unit: float, confidence: float) -> Comparison:
         """A model beside the best constant, on the rows themselves.
@@ -164,19 +177,23 @@ class NormalEquations:
             unit: what an error of 1 is on the scale of the target.
             confidence: that a difference which is called one is no noise.
         """
-        last, constant = self.inputs - 1, np.zeros(self.inputs + 1)
-        constant[last:] = self._matrix[last, self.inputs] / self.rows, -1.0
-        u, still = np.append(fit.weights, -1.0), self._turned(constant)
+        last, u = self.inputs - 1, np.zeros(self.inputs + 1)
+        u[last:] = self._matrix[last, self.inputs] / self.rows, -1.0
         # Its error is put right like any fit's: that of a single weight, whose inverse is 1 / n.
-        follows = 2 * float(self.variances @ still[:, last] ** 2) / self.rows
-        error = (float(constant @ self._matrix @ constant) + follows) / self.rows
-        apart = self._turned(u) @ u - still @ constant
-        variance = float(self.variances @ apart**2) + 4 * fit.curvature
-        scale = unit * math.sqrt(variance) / self.rows
+        follows = 2 * float(self.variances @ self._turned(u)[:, last] ** 2) / self.rows
+        error = float(u @ self._matrix @ u) / self.rows
+        apart = self.standard_error(fit._replace(slopes=fit.slopes - self._slopes(u, error)))
+        error += follows / self.rows
+        reach = normal_quantile(confidence)
         return Comparison(
-            unit * fit.error,
-            unit * error,
-            scale,
-            normal_quantile(confidence),
-            unit * _LARGEST_ERROR,
+            unit * fit.error, unit * error, unit * apart, reach, unit * _LARGEST_ERROR
         )
+
+    def standard_error(self, fit: Fit) -> float:
+        """Of the error of a fit, as an estimate of what it is on the rows themselves."""
+        return math.sqrt(float(self.variances @ fit.slopes**2) + fit.curvature)
+
+
+def largest_noise(inputs: int, variances: Floats) -> float:
+    """About the largest eigenvalue that noise alone gives a matrix of so many inputs."""
+    return 2 * math.sqrt(inputs * float(variances.max()))

@@ -238,6 +238,13 @@ class Products:
         """The models that follow from sums with so much noise."""
         return NormalEquations(self.inputs, self.pairs, sums, variances, self.ones)
 
+    def solve(self, design: Counters, counts: ArrayLike) -> NormalEquations:
+        """The models that follow from counts; see `sums`."""
+        sums = self.sums(design, counts)
+        # The sum of the constant's squares counts the rows, which roundings grow with.
+        rows = float(sums[-len(self._kinds[2])])
+        return self.equations(sums, self.variances(design, max(rows, 0.0)))
+
 
 def _all(n: int, groups: int) -> Slots:
     """(n, groups) every one of some groups."""

@@ -21,6 +21,7 @@ from pipelines.train.local_plan import plan_local
 from pipelines.train.options import TrainOptions, require_sense
 from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
+from pipelines.train.sums import SumsPlan, plan_sums
 from pipelines.train.target import read_target
 from pipelines.views.wording import upward
 from transforms.blocks import Generator
@@ -53,7 +54,7 @@ class TrainJob:
     telemetry: inputs.Telemetry
     schema: Schema
     objective: Objective
-    plan: CentralPlan | LocalPlan
+    plan: CentralPlan | LocalPlan | SumsPlan
     public: inputs.Telemetry | None = None
     open_rng: Generator = SecureRandom
 
@@ -75,6 +76,8 @@ class TrainJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
+        if isinstance(self.plan, SumsPlan):  # how many rows there are is hidden
+            return [*next_to_nothing(*self.guarantees), *self.plan.cautions]
         delta, rows = self.guarantees[0].delta, self.plan.least
         if not self.options.shuffled:
             rows = self.telemetry.rows
@@ -93,7 +96,7 @@ class TrainJob:
                 f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {slower}"
                 f": {self.plan.less_noise}, fewer attributes"
             )
-        if WITHHELD not in counted and REPORTS in counted:
+        if WITHHELD not in counted and (REPORTS in counted or self.options.dummies is not None):
             return None
         unit, steps = self.options.unit, self.plan.training().get("steps")
         if steps is None:
@@ -162,8 +165,10 @@ def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJ
 
 def _plan(
     options: TrainOptions, rows: int, objective: Objective, schema: Schema
-) -> CentralPlan | LocalPlan:
+) -> CentralPlan | LocalPlan | SumsPlan:
     """What the method makes of the request."""
+    if options.dummies is not None:
+        return plan_sums(options, schema.features)
     if options.method == "local":
         return plan_local(options, rows, objective, schema.features.longest)
     if options.epsilon is None:

@@ -16,10 +16,24 @@ MOST_STEPS = 100  # each is a dozen transforms of a pipeline that is written out
 
 _LOCAL, _CURATOR, _AMONG = "--method local", "--method dp-sgd", "--method dssgd"
 
+# What is for gradients alone, and why sums know nothing of it.
+_NO_SUM = {
+    "learning_rate": "there are no steps",
+    "steps": "there are no steps",
+    "clip": "products of numbers in their bounds are bounded",
+    "mechanism": "nothing that users send is randomised",
+    "epsilon_local": "nothing that users send is randomised",
+    "honest_share": "the promise counts on the shuffler, and on no user",
+    "hold_back": "the sums tell the error of the model, too",
+    "validation": "the sums tell the error of the model, too; score public rows with model.joblib",
+    "min_reports": "to withhold a release would tell how many took part, which is hidden",
+}
+
 # Which options only some methods know.
 _OWN = {
     "local": (
         "model", "epsilon_local", "honest_share", "steps", "mechanism", "hold_back", "clip",
+        "dummies", "expected",
     ),
     "dp-sgd": ("lot", "epochs", "clip"),
     "dssgd": (
@@ -32,6 +46,8 @@ _MORE = """\
 methods:
   local     every user computes the gradient of the own row once, randomises it and sends it; nobody
             needs to be trusted (--model local), or a shuffler (--model shuffle)
+            --dummies shuffler: linear and ridge regression in one go, from sums of products, whose
+            error is that of a trusted collector; whether anybody takes part is hidden
   dp-sgd    a curator holds all rows, clips gradients and adds noise to their sums
   dssgd     participants hold rows of their own and exchange some of what they learn, with noise
 
@@ -111,6 +127,17 @@ class TrainOptions(RowOptions):
         "best constant, under the same promise: a learning curve with error bars (default: 0.05, "
         "who tell of the last model only; 0 for nobody, and no comparison)",
         None, group=_LOCAL, metavar="SHARE", ge=0, lt=1,
+    )  # fmt: skip
+    dummies: Literal["shuffler"] | None = option(
+        "shuffler: linear and ridge regression from sums of products. Nothing is randomised by "
+        "devices; the shuffler, here the job, draws dummies among what they send, and is trusted "
+        "to tell nobody (default: gradients, each randomised by its user)",
+        None, group=_LOCAL,
+    )  # fmt: skip
+    expected: Count | None = option(
+        "with --dummies: about how many users, or rows, take part, as far as that is public "
+        "knowledge: sums are rounded finely enough for them (default: 1,000,000)",
+        None, group=_LOCAL, metavar="N",
     )  # fmt: skip
     lot: Count | None = option(
         "rows of a step, on average (default: a quarter of all)",
@@ -199,6 +226,10 @@ def require_sense(options: TrainOptions) -> None:
                 raise RequestError(
                     f"{flag(name)} belongs to --method {method}, not {options.method}"
                 )
+    if options.dummies is not None:
+        _require_sums(options)
+    elif options.expected is not None:
+        raise RequestError("--expected is for --dummies shuffler; --min-reports is for gradients")
     if options.validation is not None and options.hold_back:
         raise RequestError(
             "--validation and --hold-back exclude each other: a public file gives the exact "
@@ -219,3 +250,23 @@ def require_sense(options: TrainOptions) -> None:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
     if options.epsilon is None and not options.shuffled:
         raise RequestError("--epsilon is missing: --epsilon-local alone serves --model shuffle")
+
+
+def _require_sums(options: TrainOptions) -> None:
+    """Refuse what sums among dummies have no use for.
+
+    Raises:
+        RequestError: there is such an option, or a model that does not follow from sums.
+    """
+    if options.loss not in ("linear", "ridge"):
+        raise RequestError(
+            f"--dummies: linear and ridge regression follow from sums of products; --loss "
+            f"{options.loss} needs gradients"
+        )
+    if options.model == "local":
+        raise RequestError("--dummies: it is the shuffler who draws them: --model shuffle")
+    if not options.hides:
+        raise RequestError("--unusable count tells how many took part, which --dummies hides")
+    for name, why in _NO_SUM.items():
+        if getattr(options, name) is not None:
+            raise RequestError(f"{flag(name)} does not go with --dummies {options.dummies}: {why}")

@@ -35,7 +35,7 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
         "pipelines.train",
         target=html.escape(schema.target.column),
         kind=html.escape(statement["model"]["kind"]),
-        n=f"{statement['n']:,}",
+        n=used(statement),
         created=statement["created"],
         curve=_section(curve, statement),
         promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
@@ -45,6 +45,17 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
         shown=_shown(layers),
         facts="".join(_fact(name, value) for name, value in _facts(statement)),
     )
+
+
+def used(statement: Mapping[str, Any]) -> str:
+    """How many rows were used, as far as that is told.
+
+    >>> used({"n": 1500}), used({"n": 1500, "n_standard_error": 30.2})
+    ('1,500', 'about 1,500 (± 30)')
+    """
+    if "n_standard_error" not in statement:
+        return f"{statement['n']:,}"
+    return f"about {statement['n']:,} (± {statement['n_standard_error']:,.2g})"
 
 
 def _heads(schema: Schema, layers: list[Floats]) -> list[str]:
@@ -138,21 +149,30 @@ def _row(name: str, weights: Floats) -> str:
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
     request, model = statement["asked"], statement["model"]
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
     facts = [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
-        ("method", request["method"]),
+        ("method", request.get("method", "sums of products among a shuffler's dummies")),
         *(
             (name.replace("_", " "), _written(value))
             for name, value in statement["training"].items()
         ),
-        ("rows used", f"{statement['n']:,}"),
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
+        ("rows used", used(statement)),
+        *_counted(statement),
         ("neighbours", statement["neighbours"]),
         ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
     ]
     return facts
+
+
+def _counted(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was read, and what could not be used, where that is published."""
+    if "rows_read" not in statement:
+        return []
+    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
+    return [
+        ("rows read", f"{statement['rows_read']:,}"),
+        ("rows that could not be used", rejects or "none"),
+    ]
 
 
 def _written(value: Any) -> str:

@@ -17,8 +17,11 @@ from pipelines.metrics.metric import bucket_count, columns_of, fresh_digest
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
+from pipelines.train.local import LocalPlan
 from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
+from pipelines.train.sums import SumsPlan
+from pipelines.train.sums_run import TrainFromSums
 from transforms.conservation import (
     PASSED,
     PERTURBED,
@@ -90,7 +93,9 @@ class PublishModel(beam.PTransform):
         public = None
         if job.public is not None:
             public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks
-        if isinstance(job.plan, CentralPlan):
+        if isinstance(job.plan, SumsPlan):
+            run = read.blocks | "Train" >> TrainFromSums(job, job.plan)
+        elif isinstance(job.plan, CentralPlan):
             run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         else:
             run = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
@@ -133,6 +138,9 @@ class ReleaseDoFn(beam.DoFn):
         groups = [flow.get(rows_of(group), 0) for group in range(len(heard) + 1)]
         due = [self._due(group, size) for group, size in enumerate(groups[:-1])]
         try:
+            if isinstance(self._job.plan, SumsPlan):
+                self._job.plan.require_whole(tallies, flow, sum(heard))
+                return
             require_whole(tallies, {**flow, PASSED: rows}, _ALL_PASS, sum(groups) or trained.n)
             if due != list(heard):
                 raise LostError
@@ -143,7 +151,7 @@ class ReleaseDoFn(beam.DoFn):
     def _due(self, group: int, rows: int) -> int:
         """How many messages of a group's rows must have come."""
         plan = self._job.plan
-        if isinstance(plan, CentralPlan):
+        if not isinstance(plan, LocalPlan):
             return 0
         opening = plan.steps.opening if group == 0 else None
         mechanism = plan.steps.mechanism if opening is None else opening.mechanism

@@ -27,6 +27,11 @@ _HIDDEN = (
     "a row that lacks any value took part like any other, with a gradient of 0; errors are of the "
     "others; an opening, if there was one, took its target for the middle of the bounds"
 )
+_ADDS_NOTHING = "a row that lacks any value adds nothing to any sum, and is not among those told of"
+_DROWNED = (
+    "Of no use: noise drowns even the number of rows, so this model says the middle of the bounds "
+    "of whatever it is shown."
+)
 _LEFT_OUT = "left out, and counted as they are"
 
 MODEL, ESTIMATOR, CURVE = "model.json", "model.joblib", "curve.parquet"
@@ -43,6 +48,7 @@ class Trained(NamedTuple):
         training: what the method did, for the statement.
         comparison: with the best constant, if anybody looked.
         heard: how many messages of each group have come; none where nobody sends any.
+        n_error: the standard error of n, where that is an estimate.
     """
 
     weights: Floats
@@ -52,6 +58,7 @@ class Trained(NamedTuple):
     training: dict[str, Any]
     comparison: Comparison | None = None
     heard: tuple[int, ...] = ()
+    n_error: float | None = None
 
 
 class Flowing(NamedTuple):
@@ -100,8 +107,7 @@ def train_statement(
         "in_words": _in_words(job, trained),
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
         "neighbours": job.plan.neighbours,
-        **counted(trained.n, trained.invalid, tallies, unusable=not job.options.hides),
-        "unusable": {"treated": _HIDDEN if job.options.hides else _LEFT_OUT},
+        **_counted(job, trained, tallies),
         "published_exactly": job.plan.exactly,
         "asked": _request(job),
         "model": {
@@ -121,12 +127,29 @@ def train_statement(
     }
 
 
+def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dict[str, Any]:
+    """How many rows there were, and what became of those that could not be used."""
+    if job.options.dummies is not None:
+        estimated = {"n": trained.n, "n_standard_error": trained.n_error}
+        return {**estimated, "unusable": {"treated": _ADDS_NOTHING}}
+    exact = counted(trained.n, trained.invalid, tallies, unusable=not job.options.hides)
+    return {**exact, "unusable": {"treated": _HIDDEN if job.options.hides else _LEFT_OUT}}
+
+
+def _verdict(job: TrainJob, trained: Trained) -> str:
+    """Whether the model is of any use."""
+    if job.options.dummies is not None and trained.comparison is None:
+        return _DROWNED
+    return verdict(trained.comparison, _measure(job))
+
+
 def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     """What is promised; and before it, that a model is of no use, if it may be so."""
     comparison = trained.comparison
-    first = protected(job.options.unit, job.options.hides, None)
-    words = [first, *job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
-    line = verdict(comparison, _measure(job))
+    words = [*job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
+    if job.options.dummies is None:
+        words = [protected(job.options.unit, job.options.hides, None), *words]
+    line = _verdict(job, trained)
     gained = comparison is not None and comparison.gained
     return [*words, line] if gained else [line, *words]
 
@@ -139,6 +162,8 @@ def _measure(job: TrainJob) -> str:
 def _request(job: TrainJob) -> dict[str, Any]:
     """The options, without the names of files."""
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
+    if job.options.dummies is not None:
+        hidden.add("method")  # nobody randomises anything by himself
     request = job.options.model_dump(exclude=hidden, exclude_none=True)
     return request | {
         "unit": job.options.unit,
@@ -153,7 +178,7 @@ def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
     """How wrong the published model is, if that was measured."""
     numbers = job.schema.classes is None
     described: dict[str, Any] = {"measure": _measure(job), "measured_on": "nothing"}
-    described["verdict"] = verdict(trained.comparison, _measure(job))
+    described["verdict"] = _verdict(job, trained)
     if not trained.curve:
         return described
     last, comparison = trained.curve[-1], trained.comparison
@@ -163,6 +188,6 @@ def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
         described["measured_on"] = f"{last.n:,} public rows"
     else:
         described["measured_on"] = job.plan.judged_by(last.n)
-        if numbers:
+        if numbers and job.options.dummies is None:
             described["cut"] = "predictions beyond the declared bounds count as the bound"
     return described | {"of_the_published_model": last._asdict()}

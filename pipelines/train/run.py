@@ -17,7 +17,9 @@ from pipelines.publishing import carry_out, conclude, say_where
 from pipelines.run import beam_options
 from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
+from pipelines.train.page import used
 from pipelines.train.publish import PublishModel
+from pipelines.train.sums import SumsPlan
 from pipelines.views import console
 
 
@@ -42,7 +44,8 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     job = prepare(options)
     screen = console.Screen()
     files = digests(job.telemetry.files)
-    price = Price("train", job.guarantees[0], None, options.output, files)
+    profile = job.plan.profile if isinstance(job.plan, SumsPlan) else None
+    price = Price("train", job.guarantees[0], profile, options.output, files)
     with paid(payment, lambda: price) as right:
         if right.published:
             say_where(right.output, screen)
@@ -58,7 +61,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
 def show(screen: Console, statement: Mapping[str, Any]) -> None:
     """Whether the model is of any use, what it is, and how well it does: a line each."""
     model, error = statement["model"], statement["error"]
-    line = f"{model['kind']}, {model['parameters']:,} parameters, from {statement['n']:,} rows"
+    line = f"{model['kind']}, {model['parameters']:,} parameters, from {used(statement)} rows"
     for text in (error["verdict"], line):
         screen.print(text, highlight=False, markup=False, soft_wrap=True)
     last = error.get("of_the_published_model")

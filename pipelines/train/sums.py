@@ -1,0 +1,183 @@
+"""--dummies shuffler: linear regression from sums of products, and who takes part is hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mechanisms.channel import Guarantee
+from mechanisms.counters.design import Counters
+from mechanisms.learning.features import Features
+from mechanisms.learning.normal_equations import Fit, largest_noise
+from mechanisms.learning.products import Products, products_for
+from mechanisms.privacy.loss import PrivacyLoss
+from pipelines.metrics.counting.options import DELTA
+from pipelines.train.options import TrainOptions
+from pipelines.views.wording import factor, upward
+from transforms.conservation import PASSED, PERTURBED, Flow, LostError, Shuffled, require_whole
+from transforms.dummies import ranges_of
+from transforms.shuffle import Batches
+
+_EXPECTED = 1_000_000  # rows, where nobody says
+_EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]
+
+
+@dataclass(frozen=True)
+class SumsPlan:
+    """A run that adds up products of rows' numbers, among dummies that the shuffler draws.
+
+    Attributes:
+        options: of the request.
+        products: that are added up.
+        design: their counters and dummies.
+    """
+
+    options: TrainOptions
+    products: Products
+    design: Counters
+
+    least = 0  # a release that is withheld would tell how many took part
+    less_noise = "a larger epsilon"
+    step_name = "releases"
+    exactly = "nothing"
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Of the release."""
+        return (replace(self.design.guarantee, unit=self.options.unit),)
+
+    @property
+    def beside(self) -> dict[str, Guarantee]:
+        """What a single report reveals."""
+        why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
+        return {"local": Guarantee.none(why)}
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        """The whole curve of what the release reveals."""
+        return self.design.profile()
+
+    @property
+    def cautions(self) -> list[str]:
+        """That noise drowns the model, as far as it is public how many take part."""
+        expected = self.options.expected
+        noise = largest_noise(self.products.inputs, self.products.variances(self.design, 0.0))
+        if expected is None or not noise > _EVEN * expected:
+            return []
+        return [
+            f"noise drowns the model: with {expected:,} {self.options.unit}s the squares of evenly "
+            f"spread numbers add up to {_EVEN * expected:,.3g}, and noise alone may look like "
+            f"{noise:,.3g}; have {noise / _EVEN / expected:.2g} times as many, fewer attributes, "
+            "or a larger epsilon"
+        ]
+
+    def promises(self) -> list[str]:
+        """The guarantee in words, and who must not talk to whom."""
+        unit, (released,) = self.options.unit, self.guarantees
+        whole = "it is" if unit == "row" else "all of its rows together, they are"
+        return [
+            f"Protected is all that any one {unit} contributes: whether {whole} there or not. "
+            f"Whether anybody took part is hidden, and so is how many {unit}s did.",
+            "For anyone who sees this release, or the shuffled messages it was made from: had any "
+            f"one {unit} not been there, or one more, the probability of whatever they see would "
+            f"have changed by a factor of at most {factor(released.epsilon)}, but for outcomes of "
+            f"total probability at most {upward(released.delta, 6):g}. (epsilon = "
+            f"{upward(released.epsilon, 6):g}, delta = {upward(released.delta, 6):g}; "
+            f"{released.how}.)",
+            f"Nothing that a {unit} sends is randomised: the shuffler, here the job that read the "
+            f"log, drew dummies that nobody can tell from what {unit}s send. The promise holds if "
+            "it drew them honestly and tells nobody what it drew, the collector least of all; it "
+            "knows the exact sums.",
+            "Nothing is published as it is: neither how many took part, nor how many could be "
+            "used.",
+        ]
+
+    @property
+    def poisoning(self) -> str:
+        """What a liar can do."""
+        return (
+            "Nobody sees who lies. A row that is made up moves each sum of products by no more "
+            "than an honest one may, for a message counts in a slot of its own kind alone; what "
+            "that does to a weight depends on how much the others tell of it."
+        )
+
+    @property
+    def neighbours(self) -> str:
+        """What may change between inputs that the guarantee compares."""
+        if self.options.user_column is None:
+            return "a row is there or not"
+        return "a user's rows, all of them, are there or not"
+
+    def require_whole(self, tallies: Mapping[str, int], flow: Flow, arrived: int) -> None:
+        """Refuse sums that lack messages, or dummies.
+
+        Args:
+            tallies: rows read, and rejects by reason.
+            flow: what passed between the steps.
+            arrived: messages that were counted.
+
+        Raises:
+            LostError: an engine has lost some.
+        """
+        layout = self.design.layout
+        shuffled = Shuffled(0, Batches(layout.codes), len(ranges_of(self.design)))
+        # Those of rows: how many dummies come beside them nobody knows.
+        later = {name: amount for name, amount in flow.items() if name != PASSED}
+        require_whole(tallies, later, shuffled, arrived)
+        if flow.get(PASSED, 0) != flow.get(PERTURBED, 0) * layout.types.size:
+            raise LostError
+
+    def judged_by(self, n: int) -> str:
+        """Who told how wrong the model is."""
+        return f"about {n:,} {self.options.unit}s it was fitted to, by the same noisy sums"
+
+    def training(self, fit: Fit | None = None) -> dict[str, Any]:
+        """What is done, for the statement.
+
+        Args:
+            fit: what came of it, once that is known.
+        """
+        products, design = self.products, self.design
+        described: dict[str, Any] = {
+            "mechanism": "counters",
+            "dummies": "drawn by the shuffler",
+            "published_in": "sufficient statistics (Foulds et al., UAI 2016) in the augmented "
+            "shuffle model (Murakami, Sei, Eriguchi, arXiv 2504.07362)",
+            "sums": len(products.pairs),
+            "sums_that_a_row_changes": products.changes,
+            "laid_out_for": f"{self.options.expected or _EXPECTED:,} {self.options.unit}s",
+            "units_of_a_number": products.most,
+            "messages_per_row": products.layout.types.size,
+            "expected_dummies": design.dummies.number(design.levels),
+            "noise": repr(design.dummies),
+            "standard_deviation_of_a_sum": math.sqrt(products.variances(design, 0.0).max()),
+        }
+        if fit is not None:
+            described["ridge"] = fit.ridge
+            described["largest_standard_error_of_a_weight"] = float(
+                np.sqrt(np.diag(fit.covariance).max())
+            )
+        return described
+
+
+def plan_sums(options: TrainOptions, features: Features) -> SumsPlan:
+    """How a run goes, before anything is read; nothing follows from how many rows there are.
+
+    Args:
+        options: of the request.
+        features: of the rows.
+
+    Raises:
+        ValueError: the target is out of reach.
+    """
+    if options.epsilon is None:  # `require_sense` has refused that
+        raise ValueError("epsilon is missing")
+    delta = DELTA if options.delta is None else options.delta
+    expected = options.expected or _EXPECTED
+    made = products_for(features, expected, "add or remove", options.epsilon, delta)
+    return SumsPlan(options, *made)

@@ -1,0 +1,174 @@
+"""`train --dummies shuffler`: what is decided beforehand, what comes out, what nobody learns."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import RequestError
+from pipelines.requests import request
+from pipelines.train.job import TrainJob, prepare
+from pipelines.train.options import TrainOptions
+from pipelines.train.sums import SumsPlan
+from pipelines.train.sums_run import SendDoFn
+from tests.fakes.losing_engine import losing, nothing
+from transforms.dummies import DrawDummiesDoFn
+
+ROWS, LACKING = 6_173, 41  # numbers that are nowhere by chance
+WORDS = [
+    "train", "--input", "log.parquet", "--number", "x=0,10", "--category", "city=cities.txt",
+    "--target", "y=-10,10", "--epsilon", "1", "--dummies", "shuffler", "--output", "out",
+]  # fmt: skip
+
+
+def write(rows: int, told: bool = True, path: str = "log.parquet") -> None:
+    """A log whose y is x + 4 [city = c] - 4, or nothing of the kind."""
+    rng = np.random.default_rng(3)
+    x, city = rng.uniform(0, 10, rows), rng.integers(0, 3, rows)
+    y = told * (x + 4.0 * (city == 2) - 4) + rng.normal(0, 0.5, rows)
+    y[:LACKING] = np.nan
+    columns = {
+        "x": x,
+        "city": np.array(["a", "b", "c"])[city],
+        "y": y,
+        "user": np.arange(rows) % 997,
+    }
+    pq.write_table(pa.table(columns), path, row_group_size=1000)
+
+
+@pytest.fixture
+def log(workspace: Path) -> None:
+    write(ROWS)
+    Path("cities.txt").write_text("a\nb\nc\n")
+
+
+def made(**more: Any) -> TrainJob:
+    asked = {
+        "input": ("log.parquet",), "number": ("x=0,10",), "category": ("city=cities.txt",),
+        "target": "y=-10,10", "epsilon": 1.0, "dummies": "shuffler", "output": "out",
+    }  # fmt: skip
+    return prepare(
+        request(TrainOptions, {k: v for k, v in (asked | more).items() if v is not None})
+    )
+
+
+def test_nothing_that_is_decided_follows_from_how_many_rows_there_are(log) -> None:
+    one = made()
+    write(10 * ROWS)
+    other = made()
+    assert isinstance(one.plan, SumsPlan)
+    assert other.plan == one.plan
+    assert pickle.loads(pickle.dumps(one)).plan == one.plan
+    assert one.cautions == other.cautions == []
+    assert one.plan.training() == other.plan.training()
+    assert one.min_reports == 0
+    (released,) = one.guarantees
+    assert (released.model, released.epsilon, released.delta) == ("shuffle", 1.0, 1e-6)
+    assert released.unit == "row"
+    assert made(user_column="user").guarantees[0].unit == "user"
+    assert one.plan.profile.delta(1.0) <= 1e-6
+    assert one.plan.beside["local"].model == "none"
+
+
+def test_units_follow_from_how_many_are_expected(log) -> None:
+    most = [made(expected=n).plan.products.most for n in (10_000, 1_000_000, 100_000_000)]
+    assert most == sorted(set(most))
+    (line,) = made(expected=100, epsilon=0.1).cautions
+    assert line.startswith("noise drowns the model: with 100 rows")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"loss": "logistic", "target": "city=a,b"}, "--loss logistic needs gradients"),
+        ({"model": "local"}, "it is the shuffler who draws them"),
+        ({"unusable": "count"}, "--unusable count tells how many"),
+        ({"min_reports": 100}, "--min-reports does not go with --dummies shuffler: to withhold"),
+        ({"validation": ("log.parquet",)}, "--validation does not go .* the sums tell the error"),
+        ({"steps": 3}, "there are no steps"),
+        ({"epsilon_local": 1.0}, "nothing that users send is randomised"),
+        ({"method": "dp-sgd"}, "--dummies belongs to --method local, not dp-sgd"),
+        ({"dummies": None, "expected": 5}, "--expected is for --dummies shuffler"),
+        ({"epsilon": None}, "--epsilon is missing"),
+        ({"delta": 0.0}, "delta must lie strictly"),
+        ({"epsilon": 1e-6}, "needs? .* dummies"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(log, more, said) -> None:
+    with pytest.raises(RequestError, match=said):
+        made(**more)
+
+
+def released() -> tuple[dict[str, Any], dict[str, Any]]:
+    return (json.loads(Path(f"out/{name}.json").read_text()) for name in ("statement", "model"))
+
+
+def test_a_release_tells_the_model_and_no_exact_number(run, log) -> None:
+    outcome = run([*WORDS, "--loss", "ridge", "--penalty", "1e-6"])
+    assert outcome.code == 0, outcome.err
+    statement, model = released()
+    # The line, within the noise that is told: 6.5 standard errors of the least certain weight.
+    off = 6.5 * statement["training"]["largest_standard_error_of_a_weight"]
+    (layer,) = model["layers"]
+    found = [*np.ravel(layer["weights"]), *layer["intercept"]]
+    assert found == pytest.approx([0.5, 0.0, 0.4, 0.1], abs=off + 0.02)
+    assert off < 0.4
+    usable = ROWS - LACKING
+    assert abs(statement["n"] - usable) < 6.5 * statement["n_standard_error"]
+    error = statement["error"]
+    assert error["best_constant"]["gained"] is True
+    assert error["of_the_published_model"]["lower"] < 1.0
+    assert statement["neighbours"] == "a row is there or not"
+    assert statement["published_exactly"] == "nothing"
+    assert not {"rows_read", "rejects", "invalid_reports"} & statement.keys()
+    said = "".join(path.read_text(errors="ignore") for path in Path("out").iterdir())
+    for exact in (ROWS, LACKING, usable) if statement["n"] != usable else (ROWS, LACKING):
+        assert not re.search(rf"(?<![\d.]){exact:,}(?![\d.])|(?<![\d.,]){exact}(?![\d.])", said)
+    words = " ".join(statement["in_words"])
+    assert "Nothing that a row sends is randomised: the shuffler" in words
+    assert "tells nobody what it drew, the collector least of all" in words
+    assert "randomised its" not in words
+    assert "from about" in outcome.out
+    assert f"{ROWS:,}" not in outcome.out
+
+
+def test_a_model_of_no_use_says_so_first(run, log) -> None:
+    write(ROWS, told=False)
+    assert run(WORDS).code == 0
+    statement, _ = released()
+    assert statement["error"]["best_constant"]["gained"] is not True
+    assert re.match("Of no use|Noise leaves open", statement["in_words"][0])
+
+
+def test_few_rows_are_released_like_many(run, log) -> None:
+    write(LACKING + 2)
+    outcome = run([*WORDS, "--expected", "50"])
+    assert outcome.code == 0, outcome.err
+    statement, model = released()
+    assert statement["in_words"][0].startswith("Of no use: noise drowns even the number of rows")
+    assert not np.any(model["layers"][0]["weights"])
+    assert "noise drowns the model" in outcome.err
+
+
+def test_a_user_counts_once(run, log) -> None:
+    assert run([*WORDS, "--user-column", "user"]).code == 0
+    statement, _ = released()
+    assert abs(statement["n"] - 997) < 6.5 * statement["n_standard_error"] + LACKING
+    assert "all of its rows together, they are there or not" in " ".join(statement["in_words"])
+
+
+@pytest.mark.parametrize("step", [SendDoFn, DrawDummiesDoFn])
+def test_what_an_engine_loses_is_not_published(run, log, step) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        losing(patch, step, "process", nothing)
+        outcome = run(WORDS)
+    assert outcome.code == 3, outcome.err
+    assert not Path("out").exists()
