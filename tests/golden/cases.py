@@ -186,6 +186,8 @@ CASES: tuple[Case, ...] = (
         "--groups groups.txt --expected 1000 --epsilon 1",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
+    Case("train-sums", (
+        f"{_TRAIN} --target target=-8,8 --epsilon 2 --dummies shuffler --expected 1000",)),
     Case("train-dp-sgd", (
         f"{_TRAIN} --target class=no,yes --loss logistic --method dp-sgd --epsilon 4 --epochs 4 "
         f"{_VALIDATE}",)),
