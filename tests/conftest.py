@@ -11,15 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.fakes import canaries
 
 # The same examples in every run: a test that fails does so for the one who broke it. To look for
-# new ones: pytest --hypothesis-profile=default.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# new ones: pytest --hypothesis-profile=default. To be slow at drawing them is the machine's fault.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
-
+# Unless examples are many, none is a constant of whatever module another test has loaded by then.
+if "HUSHBEAM_EXAMPLES" not in os.environ and hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Where a machine's secret of reports is made: never in the home of who runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
