@@ -155,7 +155,7 @@ stream: {{window: 1h, state: state, time: at}}
 metrics:
   - {{name: value, kind: histogram, column: value, domain: "gs://{BUCKET}/values.txt"}}
 """
-HOURS = ("2026-11-20T1300", "2026-11-20T1400")
+HOURS = ("2024-11-20T1300", "2024-11-20T1400")
 
 
 def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
@@ -165,7 +165,7 @@ def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
         load(PLAN)
     put(PLAN, STREAM.replace("state: state", f"state: {Path('state').absolute()}").encode())
     begun_by(PLAN)
-    begins = datetime(2026, 11, 20, 13, tzinfo=timezone.utc)
+    begins = datetime(2024, 11, 20, 13, tzinfo=timezone.utc)
     for k in range(3):  # the second of three objects has rows of both windows
         at = [begins + timedelta(minutes=35 * k + (i % 50)) for i in range(400)]
         values = pa.array([canaries.DECLARED[i % 4] for i in range(400)])

@@ -58,8 +58,9 @@ from transforms.windowed import AHEAD, LATE, SECOND
 pytestmark = pytest.mark.verify
 
 HOUR = 3600
-BEGIN = int(datetime(2026, 11, 20, tzinfo=timezone.utc).timestamp())
-NAMES = ("2026-11-20T0000", "2026-11-20T0100", "2026-11-20T0200", "2026-11-20T0300")
+# In the past, by whatever clock.
+BEGIN = int(datetime(2024, 11, 20, tzinfo=timezone.utc).timestamp())
+NAMES = ("2024-11-20T0000", "2024-11-20T0100", "2024-11-20T0200", "2024-11-20T0300")
 
 PLAN = """\
 collection: canaries
@@ -180,8 +181,8 @@ def test_windows_are_released_once_as_time_passes_them(plan) -> None:
     assert Path("out", NAMES[0], "statement.json").read_bytes() == before
     said = json.loads(Path("out", NAMES[3], "statement.json").read_text())
     assert said["stream"] == {
-        "from": "2026-11-20T03:00:00+00:00",
-        "until": "2026-11-20T04:00:00+00:00",
+        "from": "2024-11-20T03:00:00+00:00",
+        "until": "2024-11-20T04:00:00+00:00",
         "windows": [NAMES[3]],
     }
 
@@ -257,7 +258,7 @@ def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
     assert released() == [NAMES[2]]
     assert n(NAMES[2]) == 501
     said = json.loads(Path("out", NAMES[2], "statement.json").read_text())["stream"]
-    assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2026-11-20T00:00:00+00:00")
+    assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2024-11-20T00:00:00+00:00")
 
 
 def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> None:
@@ -269,8 +270,8 @@ def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> No
     (entry,) = Ledger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state) == (NAMES[2], "committed")
     assert entry.span is not None
-    assert entry.span.start.isoformat() == "2026-11-20T00:00:00+00:00"
-    assert entry.span.until.isoformat() == "2026-11-20T03:00:00+00:00"
+    assert entry.span.start.isoformat() == "2024-11-20T00:00:00+00:00"
+    assert entry.span.until.isoformat() == "2024-11-20T03:00:00+00:00"
 
 
 def looks(stream: Stream, times: int) -> None:
@@ -812,7 +813,7 @@ def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) ->
     outcome = run(["stream", "plan.yaml", "--drain"])
     assert outcome.code == 1, outcome.said
     assert (
-        "per user in window 2026-11-20T0000) does not hold this release: spent by 2" in outcome.err
+        "per user in window 2024-11-20T0000) does not hold this release: spent by 2" in outcome.err
     )
     assert not Path("second").exists()
     # Beside one such hour, there would be room for a part of it; elsewhere, for all.
@@ -823,7 +824,7 @@ def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) ->
     Path("landing/all.parquet").unlink()
     outcome = run(["stream", "plan.yaml", "--drain"])
     assert outcome.code == 0, outcome.said
-    assert os.listdir("second") == ["2026-11-20T0400"]
+    assert os.listdir("second") == ["2024-11-20T0400"]
 
 
 def test_a_state_of_another_design_is_not_decoded(plan, run, monkeypatch) -> None:
