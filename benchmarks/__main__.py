@@ -18,6 +18,7 @@ NAMES = (
     "ledger",
     "stream",
     "plans",
+    "counters",
 )
 
 
