@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -90,8 +91,8 @@ def test_a_file_that_changes_is_named_with_what_became_of_it(
 ) -> None:
     look = inputs.open_telemetry
 
-    def looked(patterns: tuple[str, ...]) -> inputs.Telemetry:
-        telemetry = look(patterns)
+    def looked(*asked: Any, **more: Any) -> inputs.Telemetry:
+        telemetry = look(*asked, **more)
         change()
         return telemetry
 
@@ -107,8 +108,8 @@ def test_rows_are_told_once_however_many_metrics_read_them(
     monkeypatch.setattr(inputs.Telemetry, "changed", lambda _: None)  # as it was, by now
     look = inputs.open_telemetry
 
-    def looked(patterns: tuple[str, ...]) -> inputs.Telemetry:
-        telemetry = look(patterns)
+    def looked(*asked: Any, **more: Any) -> inputs.Telemetry:
+        telemetry = look(*asked, **more)
         grow()
         return telemetry
 

@@ -119,7 +119,9 @@ def test_files_that_change_while_they_are_read_are_named_as_the_reason(
 ) -> None:
     honest = inputs.open_telemetry
     monkeypatch.setattr(
-        inputs, "open_telemetry", lambda files: replace(honest(files), rows=canaries.ROWS + 1)
+        inputs,
+        "open_telemetry",
+        lambda *asked, **more: replace(honest(*asked, **more), rows=canaries.ROWS + 1),
     )
     outcome = run(request(log, domain))
     assert outcome.code == 3
