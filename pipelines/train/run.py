@@ -9,13 +9,16 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
+from mechanisms.learning.objectives import SquaredError
+from mechanisms.learning.products import central_noise
 from pipelines import release
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
+from pipelines.metrics.counting.options import DELTA
 from pipelines.paying import Payment, Price, paid
 from pipelines.publishing import carry_out, conclude, say_where
 from pipelines.run import beam_options
-from pipelines.train.job import prepare
+from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.page import used
 from pipelines.train.publish import PublishModel
@@ -55,6 +58,8 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     if published:
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))
         conclude(job, screen)
+        for line in alternative(job):
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 
@@ -69,3 +74,17 @@ def show(screen: Console, statement: Mapping[str, Any]) -> None:
         return
     line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
     screen.print(f"{line} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)
+
+
+def alternative(job: TrainJob) -> list[str]:
+    """What --dummies shuffler would give in the place of shuffled gradients."""
+    options = job.options
+    sums = options.dummies is None and options.shuffled and isinstance(job.objective, SquaredError)
+    if not sums or options.epsilon is None:
+        return []
+    noise = central_noise(job.schema.features, options.epsilon, options.delta or DELTA)
+    return [
+        "with --dummies shuffler, which trusts the shuffler to draw the noise, this model would "
+        f"follow from sums over all {job.options.unit}s that are off by {noise:.2g} each, and who "
+        "takes part would be hidden"
+    ]

@@ -124,12 +124,11 @@ class SumsPlan:
         Raises:
             LostError: an engine has lost some.
         """
-        layout = self.design.layout
-        shuffled = Shuffled(0, Batches(layout.codes), len(ranges_of(self.design)))
-        # Those of rows: how many dummies come beside them nobody knows.
+        batches = Batches(self.design.layout.codes)
+        shuffled = Shuffled(0, batches, len(ranges_of(self.design)))
         later = {name: amount for name, amount in flow.items() if name != PASSED}
         require_whole(tallies, later, shuffled, arrived)
-        if flow.get(PASSED, 0) != flow.get(PERTURBED, 0) * layout.types.size:
+        if flow.get(PASSED, 0) != flow.get(PERTURBED, 0):  # rows of which messages were made
             raise LostError
 
     def judged_by(self, n: int) -> str:
@@ -152,7 +151,7 @@ class SumsPlan:
             "sums_that_a_row_changes": products.changes,
             "laid_out_for": f"{self.options.expected or _EXPECTED:,} {self.options.unit}s",
             "units_of_a_number": products.most,
-            "messages_per_row": products.layout.types.size,
+            "messages_per_row_at_most": products.layout.types.size,
             "expected_dummies": design.dummies.number(design.levels),
             "noise": repr(design.dummies),
             "standard_deviation_of_a_sum": math.sqrt(products.variances(design, 0.0).max()),

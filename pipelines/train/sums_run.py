@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 
-from mechanisms.channel import Messages
 from mechanisms.learning.products import Products
 from mechanisms.postprocess.intervals import normal_quantile
 from pipelines.metrics.counting.metric import CountCodes
@@ -20,7 +20,7 @@ from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
-from transforms.conservation import leaving, passing
+from transforms.conservation import PASSED, leaving
 from transforms.dummies import AddDummies
 from transforms.encoders.block import RowBlock, pieces
 from transforms.examples import Examples
@@ -46,21 +46,23 @@ class TrainFromSums(beam.PTransform):
         codes, slots = design.layout.codes, design.layout.types.size
         send = SendDoFn(job.examples, self.plan.products, job.open_rng)
         shuffle = Shuffle(0, codes, bucket_count(job.telemetry.rows * slots), job.open_rng)
-        messages = blocks | "Messages" >> beam.ParDo(send)
-        sent, drawn = messages | "Dummies" >> AddDummies(design, job.open_rng)
+        sending = beam.ParDo(send).with_output_types(np.ndarray)
+        messages = blocks | "Messages" >> sending.with_outputs(SendDoFn.FLOW, main="messages")
+        sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)
         trained = (
             sent
             | "Shuffle" >> shuffle
             | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(design.layout)))
             | "Solve" >> beam.ParDo(SolveDoFn(job, self.plan))
         )
-        return Flowing(trained, (passing(messages), drawn, leaving(sent, Batches(codes))))
+        return Flowing(trained, (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes))))
 
 
 @typehints.with_input_types(RowBlock)
-@typehints.with_output_types(np.ndarray)
 class SendDoFn(beam.DoFn):
-    """What users send: a code for each slot of a report."""
+    """What users send; of how many rows, in the output tagged `FLOW`."""
+
+    FLOW = "flow"
 
     def __init__(self, examples: Examples, products: Products, open_rng: Generator) -> None:
         self._examples, self._products, self._open_rng = examples, products, open_rng
@@ -68,11 +70,15 @@ class SendDoFn(beam.DoFn):
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, block: RowBlock) -> Iterator[Messages]:
+    def process(self, block: RowBlock) -> Iterator[Any]:
         layout = self._products.layout
+        narrow = np.min_scalar_type(layout.codes)
         for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
-            sets = self._products.encode(*self._examples(piece), self._rng)
-            yield layout.reports(sets).reshape(-1)
+            words = layout.reports(self._products.encode(*self._examples(piece), self._rng))
+            # Nobody sees a report by itself here, so empty slots need not travel: they are more
+            # than half of all, and what is seen without them follows from what is paid for.
+            yield words[words < layout.starts[-1]].astype(narrow)
+        yield beam.pvalue.TaggedOutput(self.FLOW, (PASSED, block.size))
 
 
 class SolveDoFn(beam.DoFn):

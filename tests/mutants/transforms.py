@@ -38,6 +38,14 @@ MUTANTS = (
         ("tests/transforms/test_conservation.py",),
     ),
     Mutant(
+        "a-lost-draw-is-published",
+        "That a shuffler has drawn all dummies is not looked at, so sums may come without noise.",
+        "transforms/conservation.py",
+        "(shuffled.ranges, flow.get(DRAWN, 0)),",
+        "(0, 0),",
+        ("tests/pipelines/test_train_sums.py",),
+    ),
+    Mutant(
         "no-cell-for-what-is-missing",
         "An encoder leaves out what cannot be used where it should be one more cell.",
         "transforms/encoders/encoder.py",

@@ -17,6 +17,7 @@ from pipelines.errors import RequestError
 from pipelines.requests import request
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
+from pipelines.train.run import alternative
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import SendDoFn
 from tests.fakes.losing_engine import losing, nothing
@@ -105,6 +106,12 @@ def test_units_follow_from_how_many_are_expected(log) -> None:
 def test_what_does_not_go_together_is_refused(log, more, said) -> None:
     with pytest.raises(RequestError, match=said):
         made(**more)
+
+
+def test_shuffled_gradients_say_what_sums_would_give(log) -> None:
+    (line,) = alternative(made(dummies=None, steps=2))
+    assert re.search(r"--dummies shuffler, .* sums over all rows that are off by 1\d each", line)
+    assert alternative(made(dummies=None, steps=2, model="local")) == alternative(made()) == []
 
 
 def released() -> tuple[dict[str, Any], dict[str, Any]]:
