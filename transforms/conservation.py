@@ -22,6 +22,7 @@ PERTURBED = "rows that were perturbed"
 SENT = "messages of each batch"
 PASSED = "messages between two parties"
 DRAWN = "ranges of counters with dummies"
+ADDED = "messages and the dummies among them"
 
 Flow = Mapping[str, Any]
 """Name -> how many: an array of SENT, as many numbers as there are batches.
@@ -158,11 +159,13 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
     usable = _usable(tallies)
     # What is not known to have come is not held against what went: a stream keeps messages alone.
     perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
+    sent = int(np.sum(flow.get(SENT, 0)))
     handed = (
+        (flow.get(ADDED, sent), sent),
         (usable, flow.get(BOUNDED, perturbed)),
         (flow.get(CHOSEN, perturbed), perturbed),
         (shuffled.passed(flow), arrived),
         (shuffled.ranges, flow.get(DRAWN, 0)),
     )
-    if any(sent != came for sent, came in handed):
+    if any(went != came for went, came in handed):
         raise LostError

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from numpy.typing import NDArray
 
 from mechanisms.channel import Messages
 from mechanisms.counters.design import Counters, Range
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce
-from transforms.conservation import DRAWN
+from transforms.conservation import ADDED, DRAWN
 
 _COUNTERS = 1 << 14  # of a range
 _WORDS = 1 << 20  # of a block of dummies
@@ -25,7 +26,7 @@ class WithDummies(NamedTuple):
 
     Attributes:
         messages: and the dummies.
-        flow: (name, count) of the ranges for which there are dummies.
+        flow: (name, count) of the ranges for which there are dummies, and of all messages.
     """
 
     messages: beam.PCollection
@@ -57,10 +58,9 @@ class AddDummies(beam.PTransform):
             | "Once drawn" >> GroupOnce()
         )
         dummies = drawn | "Dummies" >> beam.FlatMap(_spread).with_output_types(np.ndarray)
-        return WithDummies(
-            (messages, dummies) | "With dummies" >> beam.Flatten(),
-            drawn | "Ranges drawn" >> beam.Map(_drawn),
-        )
+        before = messages | "Messages of units" >> beam.Map(_counted)
+        flow = (before, drawn | "Ranges drawn" >> beam.FlatMap(_drawn)) | "Due" >> beam.Flatten()
+        return WithDummies((messages, dummies) | "With dummies" >> beam.Flatten(), flow)
 
 
 def ranges_of(counters: Counters) -> list[Range]:
@@ -84,14 +84,25 @@ class DrawDummiesDoFn(beam.DoFn):
         yield number, np.stack([codes, times]).astype(np.int64).tobytes()
 
 
-def _drawn(_: tuple[int, Iterable[bytes]]) -> tuple[str, Any]:
-    return DRAWN, 1
+def _counted(messages: Messages) -> tuple[str, Any]:
+    return ADDED, messages.size
+
+
+def _drawn(drawn: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, Any]]:
+    """That a range was drawn, and how many dummies it has: lost ones are noise that is missing."""
+    yield DRAWN, 1
+    yield ADDED, int(_read(drawn)[1].sum())
+
+
+def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
+    """(2, k) the codes of a range, and how many dummies each of them has."""
+    [table] = drawn[1]
+    return np.frombuffer(table, np.int64).reshape(2, -1)
 
 
 def _spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
     """The dummies of a range, as codes."""
-    [table] = drawn[1]
-    codes, times = np.frombuffer(table, np.int64).reshape(2, -1)
+    codes, times = _read(drawn)
     ends = np.cumsum(times)
     for start in range(0, int(ends[-1]), _WORDS):
         # Of each code what falls into this block.

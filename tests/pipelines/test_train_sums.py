@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import re
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,9 @@ from pipelines.train.run import alternative
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import SendDoFn
 from tests.fakes.losing_engine import losing, nothing
+from tests.oracles.pages import require_alone
+from tests.oracles.releases import Release, require_whole
+from transforms import dummies
 from transforms.dummies import DrawDummiesDoFn
 
 ROWS, LACKING = 6_173, 41  # numbers that are nowhere by chance
@@ -147,6 +152,20 @@ def test_a_release_tells_the_model_and_no_exact_number(run, log) -> None:
     assert f"{ROWS:,}" not in outcome.out
 
 
+def test_the_estimator_errs_by_what_the_statement_tells(run, log) -> None:
+    assert run(WORDS).code == 0
+    release = Release(Path("out"), {"name": "sums"})
+    require_whole(release, ["curve.parquet", "model.joblib", "model.json"])
+    require_alone(release.read("report.html"))
+    model = joblib.load(io.BytesIO(release.read("model.joblib")))
+    table = pq.read_table("log.parquet").slice(LACKING)
+    rows = np.array([table[name].to_pylist() for name in ("x", "city")], object).T
+    error = np.mean((table["y"].to_numpy() - model.predict(rows)) ** 2)
+    told = release.statement["error"]["of_the_published_model"]
+    assert abs(told["error"] - error) < 6.5 * told["standard_error"] < 5.0
+    assert "rows used</th><td>about " in release.read("report.html").decode()
+
+
 def test_a_model_of_no_use_says_so_first(run, log) -> None:
     write(ROWS, told=False)
     assert run(WORDS).code == 0
@@ -172,10 +191,13 @@ def test_a_user_counts_once(run, log) -> None:
     assert "all of its rows together, they are there or not" in " ".join(statement["in_words"])
 
 
-@pytest.mark.parametrize("step", [SendDoFn, DrawDummiesDoFn])
-def test_what_an_engine_loses_is_not_published(run, log, step) -> None:
+@pytest.mark.parametrize(
+    ("step", "method"),
+    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "_spread")],
+)
+def test_what_an_engine_loses_is_not_published(run, log, step, method) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        losing(patch, step, "process", nothing)
+        losing(patch, step, method, nothing)
         outcome = run(WORDS)
     assert outcome.code == 3, outcome.err
     assert not Path("out").exists()
