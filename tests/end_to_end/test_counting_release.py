@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from transforms.progress import ROWS
 from transforms.shuffle import OrderDoFn
 from transforms.units import ReportUsersDoFn
 
-FAR = 6.2  # standard errors: by chance not once in 10^9
+FAR = 6.2  # standard errors
 USERS = {"user_column": "user"}
 VALUES = {"column": "value", "domain": DOMAIN}
 ASKED: dict[str, dict[str, Any]] = {
@@ -66,6 +67,13 @@ def metric(case: str, log: str, **changes: object) -> Any:
     asked = ASKED[case] | {"epsilon": 2.0, "input": (log,), "output": "elsewhere"} | changes
     kind = registry.find(str(asked.pop("kind")))
     return kind.resolve(request(kind.Options, asked), ALONE, fresh_stream)
+
+
+@pytest.fixture(autouse=True)
+def fixed() -> Iterator[None]:
+    """The same noise in every run: that it has its law is seen elsewhere, over many draws."""
+    with fixed_randomness():
+        yield
 
 
 @pytest.fixture(autouse=True)
