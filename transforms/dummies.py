@@ -50,17 +50,34 @@ class AddDummies(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> WithDummies:
+        draw = DrawDummies(self.counters, self.open_rng)
+        dummies, drawn = messages.pipeline | "Dummies" >> draw
+        before = messages | "Messages of units" >> beam.Map(_counted)
+        flow = (before, drawn) | "Due" >> beam.Flatten()
+        return WithDummies((messages, dummies) | "With dummies" >> beam.Flatten(), flow)
+
+
+@dataclass
+class DrawDummies(beam.PTransform):
+    """Nothing in; `WithDummies`, blocks of dummies alone, out.
+
+    Attributes:
+        counters, open_rng: as in `AddDummies`.
+    """
+
+    counters: Counters
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> WithDummies:
         ranges = [*enumerate(ranges_of(self.counters))]
         drawn = (
-            messages.pipeline
+            begin
             | "Ranges of counters" >> beam.Create(ranges)
             | "Draw dummies" >> beam.ParDo(DrawDummiesDoFn(self.counters, self.open_rng))
             | "Once drawn" >> GroupOnce()
         )
-        dummies = drawn | "Dummies" >> beam.FlatMap(_spread).with_output_types(np.ndarray)
-        before = messages | "Messages of units" >> beam.Map(_counted)
-        flow = (before, drawn | "Ranges drawn" >> beam.FlatMap(_drawn)) | "Due" >> beam.Flatten()
-        return WithDummies((messages, dummies) | "With dummies" >> beam.Flatten(), flow)
+        dummies = drawn | "Dummies" >> beam.FlatMap(spread).with_output_types(np.ndarray)
+        return WithDummies(dummies, drawn | "Ranges drawn" >> beam.FlatMap(_drawn))
 
 
 def ranges_of(counters: Counters) -> list[Range]:
@@ -100,7 +117,7 @@ def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
     return np.frombuffer(table, np.int64).reshape(2, -1)
 
 
-def _spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
+def spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
     """The dummies of a range, as codes."""
     codes, times = _read(drawn)
     ends = np.cumsum(times)

@@ -19,6 +19,7 @@ from apache_beam.pvalue import AsDict
 from rich.console import Console
 
 from mechanisms.channel import Guarantee
+from mechanisms.counters.design import Counters
 from mechanisms.planner.design import Design
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
@@ -267,6 +268,10 @@ class Metric(ABC):
 
     # The clients.
 
+    def divided(self) -> Self:
+        """The same as clients, a shuffler and a collector serve it."""
+        return self
+
     @property
     def undivided(self) -> str | None:
         """Why clients cannot make the reports out of sight of the collector; None if they can."""
@@ -328,6 +333,11 @@ class Metric(ABC):
         return tables | "Contributions" >> step
 
     # The shuffler.
+
+    @property
+    def counters(self) -> Counters | None:
+        """Those among which the shuffler puts dummies; None if each report is noisy by itself."""
+        return None
 
     @property
     def batches(self) -> int:

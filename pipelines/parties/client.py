@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.channel import Guarantee
 from mechanisms.randomness import SecureRandom
-from mechanisms.wire.binary import HEADER
+from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs, secrets
@@ -24,6 +24,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
 from pipelines.parties.device import ClientReports
+from pipelines.parties.drawing import require_counters
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
 from pipelines.parties.split import Split, require_sealable, split
@@ -86,7 +87,10 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     parted = split(plan, window)
     places = [parted.place(name) for name in request.metrics] or list(range(len(parted.metrics)))
     pem = None if request.seal is None else read_public(request.seal)
-    if pem is not None:
+    if parted.counters:
+        require_counters(parted, [name for name in [request.seal] if name], "--seal")
+        _require_one_width(parted, places, request.output)
+    elif pem is not None:
         require_sealable(parted)
     _require_whole_rows(parted, places)
     require_new(request.output)
@@ -104,7 +108,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
         if counted is not None:
-            _require_written(request.output, counted.get(REPORTS), Form(sealed=pem is not None))
+            _require_written(request.output, counted.get(REPORTS), parted, pem is not None)
     except Exception as error:
         _take_back(request.output)
         require_nothing_lost()
@@ -117,7 +121,21 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     return DONE
 
 
-def _require_written(output: str, reports: int | None, form: Form) -> None:
+def _require_one_width(parted: Split, places: Sequence[int], output: str) -> None:
+    """Refuse one Parquet file of reports of several widths.
+
+    Raises:
+        RequestError: it was asked for.
+    """
+    widths = {parted.counters[place].layout.types.size for place in places}
+    if is_parquet(output) and len(widths) > 1:
+        raise RequestError(
+            "--output: a Parquet file has room for reports of one width, and these metrics differ "
+            "in how many messages they have: name one --metric, or another file than .parquet"
+        )
+
+
+def _require_written(output: str, reports: int | None, parted: Split, sealed: bool) -> None:
     """Refuse a file in which not all is that was perturbed.
 
     Raises:
@@ -129,8 +147,9 @@ def _require_written(output: str, reports: int | None, form: Form) -> None:
         with FileSystems.open(output) as stream:
             written = pq.ParquetFile(stream).metadata.num_rows
     else:
-        (match,) = FileSystems.match([output])[0].metadata_list
-        written = (match.size_in_bytes - HEADER) / form.dtype.itemsize
+        with FileSystems.open(output) as stream:
+            expected = parted.expected(parted.form(sealed, [0]))
+            written = sum(len(screened.reports) for screened in binary.read(stream, expected))
     if written != reports:
         tally(LOST, 1)
         raise LostError
@@ -211,22 +230,27 @@ def _one_user(
     own = None if naming is None else secrets.read(secrets.REPORTS.flag, naming)
     one = parted.job.plan.user_column is not None
     lot = int(SecureRandom().words(1)[0])
-    sent, counted = [Form().empty(0)], Counter[str]()
+    sent, counted, blocks = [Form().empty(0)], Counter[str](), list[Reports]()
     if _STANDARD_INPUT in request.inputs and not (len(places) == len(request.inputs) == 1):
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
         device = ClientReports(parted, place, secret, one, own=own, lot=lot)
         if (permanent := parted.job.plan.permanent) is not None:
             _say_over_time(device, permanent)
-        reports, tallies = device.report(_tables(request.inputs, device.metric))
-        sent.append(reports.records)
+        tables = _tables(request.inputs, device.metric)
+        if parted.counters and pem is not None:
+            reports, tallies = device.sealed(tables, public_key(pem))
+            blocks.append(reports)
+        else:
+            reports, tallies = device.report(tables)
+            sent.append(reports.records)
         counted.update(tallies)
-    whole = Reports(parted.fingerprint, Form(), np.concatenate(sent))
-    if pem is not None:
-        whole = seal(whole, public_key(pem))
-    _write(request.output, whole)
+    if not blocks:
+        whole = Reports(parted.fingerprint, Form(), np.concatenate(sent))
+        blocks = [whole if pem is None else seal(whole, public_key(pem))]
+    _write(request.output, blocks)
     rows = {name: size for name, size in counted.items() if name != ROWS}
-    _say(request.output, rows | {"reports": len(whole)})
+    _say(request.output, rows | {"reports": sum(map(len, blocks))})
     return DONE
 
 
@@ -257,17 +281,18 @@ def _loss(guarantee: Guarantee) -> str:
     return lost + (f" and delta {upward(guarantee.delta, 4):g}" if guarantee.delta else "")
 
 
-def _write(path: str, reports: Reports) -> None:
+def _write(path: str, blocks: Sequence[Reports]) -> None:
     """A file of reports, whole or not at all."""
     # Renamed when it is whole: what reads it must not meet half a file.
     partial = f"{path}.partial"
     with FileSystems.create(partial) as stream:
         if is_parquet(path):
-            pq.write_table(report_tables.to_table(reports), stream)
+            pq.write_table(pa.concat_tables(map(report_tables.to_table, blocks)), stream)
         else:
-            sink = BinarySink(reports.form, reports.fingerprint)
+            sink = BinarySink(blocks[0].form, blocks[0].fingerprint)
             sink.open(stream)
-            sink.write(reports)
+            for block in blocks:
+                sink.write(block)
     FileSystems.rename([partial], [path])
 
 

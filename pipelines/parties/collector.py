@@ -19,6 +19,8 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.batches import COPY
+from pipelines.parties.counting import CollectWords
+from pipelines.parties.drawing import require_counters
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
@@ -84,14 +86,18 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     if request.output is not None:
         plan = plan.model_copy(update={"output": beside("", request.output)})
     parted = split(plan, window)
+    if parted.counters:
+        require_counters(parted, request.keys, "--key")
     open_ring = functools.partial(read_ring, request.keys) if request.keys else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
         require_sealable(parted)
     chosen = chosen_of(request.inputs, parted, open_ring is not None)
 
-    def pipeline(_: Sequence[Metric], target: Target) -> CollectPlan:
+    def pipeline(_: Sequence[Metric], target: Target) -> beam.PTransform:
         _count_for_good(target)
+        if parted.counters and open_ring is not None:
+            return CollectWords(parted, chosen.files, target, open_ring, chosen.size or 0)
         return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies, chosen.size)
 
     def prepared(*_: Any) -> PlanJob:

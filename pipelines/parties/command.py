@@ -21,7 +21,8 @@ examples:
 _SHUFFLE = """\
 Mix the reports of a window: drop what cannot be a report of the plan, and what came twice, take the
 ids away, and write the rest in random order, each metric only if it has min_reports. Nothing is
-decoded; sealed reports are not even read.
+decoded; sealed reports are not even read. Of counts and sums the dummies are drawn,
+sealed alike and mixed with the reports: once for each window, also for one without any report.
 """
 
 _COLLECT = """\
@@ -95,7 +96,8 @@ def _add_shuffle(commands: Any) -> None:
     parser.add_argument("--output", required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
         "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
-        help="reports are sealed, to one of these keys; each needs min_reports of its own",
+        help="reports are sealed, to one of these keys; each needs min_reports of its own (of "
+        "counts and sums there is one key, and no least number)",
     )  # fmt: skip
     parser.add_argument(
         "--shuffle-secret", metavar="FILE",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from numpy.typing import NDArray
 
 from mechanisms.channel import Guarantee, Messages
@@ -17,6 +18,7 @@ from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Reports
+from mechanisms.wire.sealing import seal_slots
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
 from pipelines.parties.split import Split
@@ -201,8 +203,47 @@ class ClientReports:
             Submitted reports, each with an id of its own; and (name -> count): the rows read, and
             those that could not be used, by reason.
         """
-        rng, counted = self.open_rng(), Counter[str]()
-        draws, blocks = self.open_rng(), list[Any]()
+        rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
+        if self.one or self.secret is not None:
+            blocks = _one_row(blocks, rng)
+        client = self._mechanism
+        if self.secret is not None:
+            client = PermanentNoise(self._memoised(client))
+        sent = [np.empty(0, np.uint64), *(block.perturbed(client, rng) for block in blocks)]
+        messages = np.concatenate(sent)
+        return self._submitted(messages, rng), dict(+counted)
+
+    def sealed(
+        self, tables: Iterable[pa.Table], key: X25519PublicKey
+    ) -> tuple[Reports, dict[str, int]]:
+        """From values to what is sent of noisy counters: sealed, for nothing else hides it.
+
+        Args:
+            tables: as in `report`; all rows of the user are in its one report.
+            key: the collector's public key.
+
+        Returns:
+            As `report`; nothing where there are no rows.
+        """
+        metric: Any = self.metric
+        rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
+        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
+        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
+        n = min(1, cells.size) if self.one else cells.size
+        users = np.zeros(cells.size, np.int64) if self.one else np.arange(n)
+        amounts = np.concatenate(numbers) if numbers else None
+        layout = metric.counters.layout
+        parts = metric.reporting.words(users, cells.astype(np.int64), amounts, n, rng)
+        words = np.concatenate([np.empty((0, layout.types.size), np.uint64), *parts])
+        ids = rng.words(2 * n).reshape(-1, 2)
+        if self.one and self._naming is not None:
+            ids = self._ids(self._naming).of_device().repeat(n, axis=0)
+        mark = self.parted.fingerprint
+        return seal_slots(mark, self.place, layout.types, words, ids, key), dict(+counted)
+
+    def _encoded(self, tables: Iterable[pa.Table]) -> tuple[list[Any], Counter[str]]:
+        """The rows that are to answer, as blocks; and what was counted of them."""
+        draws, blocks, counted = self.open_rng(), list[Any](), Counter[str]()
         encoder = self.metric.encoder(
             FRESH if self.secret is None else PermanentCoins(self._memoised)
         )
@@ -212,14 +253,11 @@ class ClientReports:
                 block, rejects, _ = encoded(encoder, batch, None, draws)
                 counted += rejects
                 blocks.append(block)
-        if self.one or self.secret is not None:
-            blocks = _one_row(blocks, rng)
-        client = self._mechanism
-        if self.secret is not None:
-            client = PermanentNoise(self._memoised(client))
-        sent = [np.empty(0, np.uint64), *(block.perturbed(client, rng) for block in blocks)]
-        messages = np.concatenate(sent)
-        return self._submitted(messages, rng), dict(+counted)
+        return blocks, counted
+
+    def _ids(self, secret: bytes) -> ReportIds:
+        """Of this device, in this window."""
+        return ReportIds(secret, self.parted.fingerprint, self.place, self.parted.period)
 
     @property
     def _draws_by_row(self) -> bool:
@@ -233,8 +271,7 @@ class ClientReports:
 
         def rows(table: pa.Table) -> pa.Table:
             if secret is not None and not self._draws_by_row:
-                ids = ReportIds(secret, self.parted.fingerprint, self.place, self.parted.period)
-                draws = np.full(table.num_rows, ids.draw(), np.uint64)
+                draws = np.full(table.num_rows, self._ids(secret).draw(), np.uint64)
             else:
                 numbers = np.fromiter(itertools.islice(begun, table.num_rows), np.int64)
                 draws = UserDigest("", self.lot or 0)(pa.array(numbers))
@@ -252,8 +289,7 @@ class ClientReports:
         mark, place, secret = self.parted.fingerprint, self.place, self._naming
         if secret is None or not (self.one or self.secret is not None):
             return Reports.submitted(mark, place, messages, rng)
-        ids = ReportIds(secret, mark, place, self.parted.period).of_device()
-        return Reports.identified(mark, place, messages, ids)
+        return Reports.identified(mark, place, messages, self._ids(secret).of_device())
 
     def _memoised(self, mechanism: Any) -> MemoisedClient:
         if self.secret is None:

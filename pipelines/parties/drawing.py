@@ -43,7 +43,8 @@ from pipelines.run import run_beam
 from pipelines.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
 from transforms.blocks import Generator, GroupOnce
-from transforms.conservation import LostError
+from transforms.conservation import ADDED, DRAWN, LostError
+from transforms.dummies import ranges_of
 from transforms.progress import LOST, tally
 from transforms.slots import WORDS, SealedDummies, TakeApart
 from transforms.unseal import DrawSealedDoFn
@@ -95,11 +96,15 @@ class DrawAndMix(beam.PTransform):
                 distinct.reports | f"{metric.name} distinct" >> Sizes(_DISTINCT),
                 distinct.dropped | f"{metric.name} copied" >> beam.Map(_counted, _COPIED),
             ]
-            words.append(distinct.reports)
-        dummies = begin | "Dummies" >> SealedDummies(plan, counters, self.pem, self.open_rng)
-        sizes.append(dummies | "How many dummies" >> Sizes(_DUMMIES))
-        files = (*words, dummies) | "Mix" >> WriteMixed(self.memory, self.shuffle_id, self.open_rng)
-        note = NoteDoFn(self.memory, self.shuffle_id)
+            dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
+                plan, place, mine, self.pem, self.open_rng
+            )
+            sizes += [dummies | f"{metric.name} dummies sealed" >> Sizes(_DUMMIES), drawn]
+            words += [distinct.reports, dummies]
+        mix = WriteMixed(self.memory, self.shuffle_id, self.open_rng)
+        files = tuple(words) | "Mix" >> mix
+        ranges = sum(len(ranges_of(mine)) for mine in counters)
+        note = NoteDoFn(self.memory, self.shuffle_id, ranges)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -179,8 +184,8 @@ class WriteBucketDoFn(beam.DoFn):
 class NoteDoFn(beam.DoFn):
     """Notes that a batch is whole; from there on there is no other."""
 
-    def __init__(self, memory: Memory, shuffle: str) -> None:
-        self._memory, self._shuffle = memory, shuffle
+    def __init__(self, memory: Memory, shuffle: str, ranges: int) -> None:
+        self._memory, self._shuffle, self._ranges = memory, shuffle, ranges
 
     def process(
         self,
@@ -195,6 +200,8 @@ class NoteDoFn(beam.DoFn):
             (of[_ALL], of[_ONCE] + of[_AGAIN]),
             (of[_APART], of[_DISTINCT] + of[_COPIED]),
             (of[_DISTINCT] + of[_DUMMIES], words),
+            (self._ranges, of[DRAWN]),
+            (of[ADDED], of[_DUMMIES]),
             (FILES, len(files)),
         )
         if any(sent != came for sent, came in handed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,8 +65,7 @@ class Split:
     @cached_property
     def counters(self) -> tuple[Counters, ...]:
         """Of each metric, where the shuffler draws dummies; none where each report is noisy."""
-        found = (getattr(metric, "counters", None) for metric in self.metrics)
-        return tuple(counters for counters in found if counters is not None)
+        return tuple(metric.counters for metric in self.metrics if metric.counters is not None)
 
     def batches(self, place: int) -> int:
         """How many batches a metric's shuffler holds to min_reports, one for each public group."""
@@ -77,6 +77,11 @@ class Split:
             return Expected(self.fingerprint, self.mechanisms, form)
         slots = tuple(int(counters.layout.types.size) for counters in self.counters)
         return Expected(self.fingerprint, (), form, slots)
+
+    def form(self, sealed: bool, places: Iterable[int]) -> Form:
+        """Of the reports of some metrics; where they differ in width, that of the first."""
+        slots = [self.counters[place].layout.types.size for place in places if self.counters]
+        return Form(sealed, slots=int(slots[0]) if slots else 0)
 
     def place(self, name: str) -> int:
         """Where a metric stands in the plan.
@@ -104,7 +109,7 @@ def split(plan: Plan, window: str) -> Split:
         _require_least_batch(plan, request, window)
     parts = Split(unread_job(plan, window, clients=True))
     for metric in parts.metrics:
-        if metric.undivided is not None:
+        if metric.undivided is not None and metric.counters is None:
             raise RequestError(_whole(metric.name, metric.undivided))
     _require_alike(parts)
     return parts
@@ -118,7 +123,7 @@ def _require_alike(parted: Split) -> None:
             than a report has room for.
     """
     for metric in parted.metrics if parted.counters else ():
-        counters = getattr(metric, "counters", None)
+        counters = metric.counters
         if counters is None:
             raise RequestError(
                 f"metric {metric.name}: how many reports it has is public, and beside noisy "
@@ -150,7 +155,8 @@ def require_sealable(parted: Split) -> None:
 
 def _require_least_batch(plan: Plan, request: MetricRequest, window: str) -> None:
     """Refuse what clients and collector would each settle by files that the other cannot see."""
-    if getattr(plan.options(request, window), "min_reports", None) is None:
+    # Noisy counters hide how many report, and ask for no least number.
+    if getattr(plan.options(request, window), "min_reports", 0) is None:
         raise RequestError(
             f"metric {request.name}: min_reports is missing: clients choose their noise for the "
             "least batch, long before anybody counts reports; say in the plan how many there must "

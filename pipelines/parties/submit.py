@@ -19,12 +19,12 @@ from apache_beam.pvalue import AsDict
 
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
-from mechanisms.wire.sealing import public_key, seal
+from mechanisms.wire.sealing import public_key, seal, seal_slots
+from pipelines import secrets
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
 from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
-from pipelines.secrets import REPORTS, read
 from transforms import report_tables
 from transforms.blocks import Generator
 from transforms.conservation import (
@@ -37,10 +37,10 @@ from transforms.conservation import (
     require_whole,
     summed,
 )
-from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.users import Digests, UserDigest
 from transforms.perturb import PerturbDoFn
-from transforms.progress import LOST, tally
+from transforms.progress import LOST, REPORTS, tally
 from transforms.reports import BinarySink
 from transforms.shuffle import Batches
 from transforms.telemetry import ReadTelemetry
@@ -77,7 +77,7 @@ class SubmitReports(beam.PTransform):
             >> Submit(metric, Naming(fingerprint, place, window, self.secret), self.pem)
             for place, metric in self.metrics.items()
         )
-        form = Form(sealed=self.pem is not None)
+        form = self.parted.form(sealed=self.pem is not None, places=self.metrics)
         return sent | "Together" >> beam.Flatten() | "Write" >> self._writing(form)
 
     def _writing(self, form: Form) -> beam.PTransform:
@@ -95,6 +95,7 @@ class SubmitReports(beam.PTransform):
         )
 
 
+_SEALED = 1 << 8  # reports whose words are sealed at a time
 _ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
 
 
@@ -149,7 +150,10 @@ class Submit(beam.PTransform):
         # As text: one run may read a column of integers, and another one their decimals.
         named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
         blocks, tallies, bounded = metric.contributions(tables, named)
-        submit = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        submit: beam.DoFn = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        if metric.counters is not None:
+            types = metric.counters.layout.types
+            submit = SubmitSlotsDoFn(types, metric.open_rng, self.naming, self.pem or b"")
         sent: beam.PCollection = blocks | "Submit" >> beam.ParDo(submit)
         flow = summed(entering(blocks), passing(sent), *bounded)
         once = tables.pipeline | "Once" >> beam.Create([None])
@@ -189,7 +193,12 @@ class Naming:
         """Of users; the secret is read here, on each worker, and never travels with the job."""
         if self.secret is None:
             raise ValueError("reports of rows are not named under a secret")
-        return ReportIds(read(REPORTS.flag, self.secret), self.fingerprint, self.place, self.window)
+        return ReportIds(
+            secrets.read(secrets.REPORTS.flag, self.secret),
+            self.fingerprint,
+            self.place,
+            self.window,
+        )
 
 
 @typehints.with_input_types(CellBlock | RowBlock)
@@ -220,3 +229,26 @@ class SubmitDoFn(PerturbDoFn):
         if self._ids is None or users is None:
             return Reports.submitted(mark, place, messages, self._rng)
         return Reports.identified(mark, place, messages, self._ids.of_users(users))
+
+
+@typehints.with_input_types(SlotBlock)
+@typehints.with_output_types(Reports)
+class SubmitSlotsDoFn(beam.DoFn):
+    """The reports of units to noisy counters, sealed word by word, each under an id."""
+
+    def __init__(self, types: np.ndarray, open_rng: Generator, naming: Naming, pem: bytes) -> None:
+        self._types, self._open_rng, self._naming, self._pem = types, open_rng, naming, pem
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+        self._ids = None if self._naming.secret is None else self._naming.ids()
+        self._key = public_key(self._pem)
+
+    def process(self, block: SlotBlock) -> Iterator[Reports]:
+        mark, place = self._naming.fingerprint, self._naming.place
+        for piece in pieces(block, _SEALED):
+            ids = self._rng.words(2 * piece.size).reshape(-1, 2)
+            if self._ids is not None and piece.users is not None:
+                ids = self._ids.of_users(piece.users)
+            tally(REPORTS, piece.size)
+            yield seal_slots(mark, place, self._types, piece.words, ids, self._key)

@@ -30,7 +30,8 @@ def tables(metric: Metric) -> Iterator[pa.Table]:
     Raises:
         RequestError: a line is longer than 1 MiB.
     """
-    types = metric.line_types
+    # Of a total a line is a row, whatever stands on it.
+    types = metric.line_types or {"": pa.string()}
     one = len(types) == 1 and not any(pa.types.is_list(kind) for kind in types.values())
     for lines in _blocks(sys.stdin.buffer):
         texts = map(_text, lines)

@@ -44,13 +44,14 @@ def resolve(
 
     def at(scale: float, divided: bool) -> tuple[Metric, ...]:
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
-        return tuple(
+        found = (
             _resolved(
                 plan, place, plan.options(request, window, scale, divided, clients), source,
                 parts.get(request.name),
             )
             for place, request in enumerate(plan.metrics)
         )  # fmt: skip
+        return tuple(metric.divided() if clients else metric for metric in found)
 
     return settled(plan, at)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import numpy as np
@@ -15,6 +15,7 @@ from rich.console import Console
 from mechanisms.channel import Guarantee
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Layout
+from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs, release
 from pipelines.errors import RequestError
@@ -36,16 +37,22 @@ from transforms.encoders.users import UserDigest
 from transforms.shuffle import Batches, Shuffle
 from transforms.units import ReportUnits
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _SOURCE = (
     "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
     "slots: docs/counters.md"
 )
 _WHO = (
-    "Nothing that a {unit} sends is randomised: the shuffler, here the job that read the log, drew "
-    "dummies that nobody can tell from what {unit}s send. The promise is against who sees this "
-    "release or the shuffled messages, if the shuffler drew honestly and has told nobody what it "
-    "drew; it knows the exact counts."
+    "Nothing that a {unit} sends is randomised: the shuffler{here} drew dummies that nobody can "
+    "tell from what {unit}s send. The promise is against who sees this release or the shuffled "
+    "messages, if the shuffler drew honestly and has told nobody what it drew; it knows the exact "
+    "counts."
 )
+# Dummies that are sealed one by one take a thousand times as long as others: digits of a sum that
+# need more than this get noise of their own, which is twice as large and a thousandth of them.
+_MOST_SEALED = 1 << 18
 _EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 
 
@@ -180,6 +187,9 @@ class Counting(Metric):
     def fresh_only(self) -> str | None:
         return "nothing that users send is randomised, and dummies are drawn once a window"
 
+    def divided(self) -> Self:
+        return replace(self, design=designed(self.options, self.reporting, _MOST_SEALED))
+
     @property
     def undivided(self) -> str | None:
         return "its shuffler draws dummies"
@@ -217,7 +227,9 @@ class Counting(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        return Shuffled(0, Batches(self.design.layout.codes), len(ranges_of(self.design)))
+        # A collector does not see what another party draws.
+        ranges = 0 if self.collects else len(ranges_of(self.design))
+        return Shuffled(0, Batches(self.design.layout.codes), ranges)
 
     def shuffled(self, reports: Reports) -> Reports:
         dummies = AddDummies(self.design, self.open_rng)
@@ -266,7 +278,14 @@ class Counting(Metric):
         return {f"{self.kind}.parquet": pa.table(self.labels() | columns)}
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
-        words = [_WHO.format(unit=self.unit), self._liars(), _EXACT, *self.words, *self.cautions]
+        here = "" if self.collects else ", here the job that read the log,"
+        words = [
+            _WHO.format(unit=self.unit, here=here),
+            self._liars(),
+            _EXACT,
+            *self.words,
+            *self.cautions,
+        ]
         return {
             **head(self.kind, self.promises, self.protected, words, 0),
             "neighbours": self.neighbours,
@@ -406,8 +425,13 @@ def declared(
     return tuple(found)
 
 
-def designed(options: CountingOptions, reporting: Reporting) -> Counters:
+def designed(options: CountingOptions, reporting: Reporting, most: int = MOST_DUMMIES) -> Counters:
     """The counters of a request, with the least noise.
+
+    Args:
+        options: of the request.
+        reporting: what they are raised by.
+        most: dummies that may be spent on digits that share one noise.
 
     Raises:
         RequestError: the target is out of reach.
@@ -415,10 +439,12 @@ def designed(options: CountingOptions, reporting: Reporting) -> Counters:
     if options.epsilon is None:
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
     amounts = reporting.amounts
+    target = (amounts.levels, options.neighbours, options.epsilon, options.delta or DELTA)
+    beside, digits = reporting.sides, amounts.most > 1
     try:
-        return Counters.meeting(
-            amounts.levels, options.neighbours, options.epsilon, options.delta or DELTA,
-            beside=reporting.sides, correlated=amounts.most > 1,
-        )  # fmt: skip
+        found = Counters.meeting(*target, beside=beside, correlated=digits)
+        if found.dummies.number(found.levels) > most:
+            found = Counters.meeting(*target, beside=beside)
     except ValueError as error:
         raise RequestError(str(error)) from None
+    return found

@@ -1,0 +1,124 @@
+"""The collector of noisy counters: one batch of sealed words in, and a release out.
+
+It publishes whatever came, of an empty window, too. Nothing that it says is counted of reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import apache_beam as beam
+from apache_beam import typehints
+from apache_beam.pvalue import AsDict
+
+from mechanisms.counters.levels import Layout
+from mechanisms.wire.report import Form
+from mechanisms.wire.report import Reports as ReportBlock
+from mechanisms.wire.sealing import KeyRing
+from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.parties.split import Split
+from pipelines.plan.diagnostics import reworded
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.target import Target
+from pipelines.views.wording import RAW_ROWS
+from transforms.conservation import LostError, passing
+from transforms.progress import LOST, tally
+from transforms.slots import WORDS, CountWords
+from transforms.unseal import Unseal
+
+# What takes the place of RAW_ROWS.
+ONLY_WORDS = (
+    "The job that made this release saw sealed words, the shuffler's dummies among them, and no "
+    "row of any log. The promise holds if the shuffler drew its dummies once, as the plan says, "
+    "tells nobody what it drew, and passes on who sent what to nobody. Against shuffler and "
+    "collector together nothing is promised: one knows who sent a word, the other what it says."
+)
+
+
+@dataclass
+class CollectWords(beam.PTransform):
+    """From the files of a window's one batch to a release with a folder for each metric.
+
+    Attributes:
+        parted: the window.
+        files: what the shuffler has handed over, all of it.
+        target: where the release goes.
+        open_ring: reads the private keys on each worker.
+        words: how many the files hold, by their own account.
+    """
+
+    parted: Split
+    files: tuple[str, ...]
+    target: Target
+    open_ring: Callable[[], KeyRing]
+    words: int
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        words, _ = begin | "Read" >> ReadAll(self.files, self.parted.expected(WORDS))
+        came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
+        plain = self.parted.expected(Form(shuffled=True, slots=1))
+        opened = words | "Unseal" >> Unseal(plain, self.open_ring)
+        contents = tuple(
+            opened | metric.name >> CollectCounts(metric, place, self.parted.counters[place].layout)
+            for place, metric in enumerate(self.parted.metrics)
+        )
+        told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        names = tuple(metric.name for metric in self.parted.metrics)
+        step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
+        return (
+            begin
+            | "Once" >> beam.Create([None])
+            | "Release"
+            >> beam.ParDo(step, AsDict(contents | "Contents" >> beam.Flatten()), AsDict(came))
+        )
+
+
+@dataclass
+class CollectCounts(beam.PTransform):
+    """Blocks of opened words in, one metric's name and content out.
+
+    Attributes:
+        metric: ready to run.
+        place: in the plan.
+        layout: of its counters.
+    """
+
+    metric: Metric
+    place: int
+    layout: Layout
+
+    def expand(self, words: beam.PCollection) -> beam.PCollection:
+        metric = replace(self.metric, collects=True)
+        own = beam.Map(ReportBlock.of_metric, self.place).with_output_types(ReportBlock)
+        mine = words | "Of metric" >> own
+        step = CountWords(self.place, self.layout)
+        estimate = mine | "Count" >> beam.CombineGlobally(step)
+        no_rows = words.pipeline | "No rows" >> beam.Create([])
+        contents = metric.contents(estimate, Reports(mine, None, no_rows, (passing(mine),)))
+        said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
+        return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
+
+
+def _of_words(content: Content) -> Content:
+    """A metric's release in the words of a job that has seen no row."""
+    return reworded(content, {RAW_ROWS: ONLY_WORDS}) if content.files else content
+
+
+@typehints.with_output_types(None)
+class ReleaseCountsDoFn(ReleasePlanDoFn):
+    """Writes the release of a whole batch."""
+
+    def __init__(self, target: Target, names: tuple[str, ...], words: int) -> None:
+        super().__init__(target, names)
+        self._words = words
+
+    def process(  # type: ignore[override]
+        self, once: None, contents: Mapping[str, Content], came: Mapping[str, int]
+    ) -> None:
+        # A batch that lacks words is biased by them; how many came is said to nobody.
+        if came.get(LOST, 0) != self._words:
+            tally(LOST, 1)
+            raise LostError
+        super().process(once, contents)

@@ -1,0 +1,169 @@
+"""Counts in three parties: clients seal, the shuffler draws, and who takes part is hidden."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire import binary
+from mechanisms.wire.report import Reports
+from mechanisms.wire.sealing import create_key, public_key, seal
+from pipelines.parties.device import ClientReports
+from pipelines.parties.split import Split, split
+from pipelines.plan.loading import load
+
+PLAN = """\
+collection: counted
+version: 1
+input: log.parquet
+output: released/{window}
+user_column: user
+unit: user
+epsilon: 6
+delta: 1e-6
+metrics:
+  - {name: cities, kind: count, column: city, domain: 0..2, rows_per_user: 2}
+  - {name: people, kind: count}
+"""
+ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100}\n"
+WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
+PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
+
+
+@pytest.fixture
+def parted(workspace: Path) -> Split:
+    """A plan, a log of 30 users, two rows each, and a key."""
+    Path("plan.yaml").write_text(PLAN)
+    users = np.arange(60) // 2
+    pq.write_table(pa.table({"user": users, "city": np.arange(60) % 3}), "log.parquet")
+    Path("keys").mkdir()
+    create_key(workspace / "keys")
+    return split(load("plan.yaml"), "d1")
+
+
+def key(kind: str = "public") -> str:
+    return str(next(Path("keys").glob(f"*.{kind}.pem")))
+
+
+def client(*words: str, window: str = "d1") -> list[str]:
+    return ["client", "plan.yaml", "--window", window, "--seal", key(), *words]
+
+
+def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
+    words = ["shuffle", "plan.yaml", "--window", window, "--input", *files]
+    return [*words, "--seal", key(), "--output", into]
+
+
+def collect(folder: str, window: str = "d1") -> list[str]:
+    words = ["collect", "plan.yaml", "--window", window, "--input", folder]
+    return [*words, "--key", key("private")]
+
+
+def figures(name: str, window: str = "d1") -> list[float]:
+    return pq.read_table(f"released/{window}/{name}/count.parquet")["estimate"].to_pylist()
+
+
+def near(parted: Split, place: int, found: list[float], truth: list[int]) -> bool:
+    """Within the ends of the noise, which no draw is beyond."""
+    mean = parted.counters[place].dummies.means[0]
+    return all(abs(one - other) <= mean for one, other in zip(found, truth, strict=True))
+
+
+def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
+    """What is published lies within the noise, and nothing else tells how many took part."""
+    assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
+    own = ClientReports(parted, 0, one=True, own=bytes(32))
+    block, counted = own.sealed(
+        [pa.table({"city": [1, 1, 1]})], public_key(Path(key()).read_bytes())
+    )
+    assert (len(block), counted) == (1, {"rows read": 3})
+    assert len(own.sealed([], public_key(Path(key()).read_bytes()))[0]) == 0
+    Path("again.bin").write_bytes(Path("log.bin").read_bytes())
+    outcome = run(shuffle("log.bin", "again.bin", into="out"))
+    assert outcome.code == 0
+    assert "120 reports came; 60 dropped: duplicate" in outcome.out
+    outcome = run(collect("out"))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert near(parted, 0, figures("cities"), [20, 20, 20, 0])
+    assert near(parted, 1, figures("people"), [30])
+    statement = json.loads(Path("released/d1/people/statement.json").read_text())
+    whole = json.loads(Path("released/d1/statement.json").read_text())
+    assert not {"n", "reports", "rows", "invalid", "min_reports"} & {*statement, *whole}
+    said = json.dumps([statement, whole])
+    assert "the job that read the log" not in said
+    assert "Against shuffler and collector together nothing is promised" in said
+
+
+def test_the_statements_of_two_logs_that_differ_by_one_user_are_the_same(run, parted) -> None:
+    """And of nobody's: all that is said beside estimates, but for ids and times, word for word."""
+    told = []
+    pq.write_table(pq.read_table("log.parquet").slice(0, 58), "less.parquet")
+    for window, logs in (("d1", ["log"]), ("d2", ["less"]), ("d3", [])):
+        for name in logs:
+            words = client("--input", f"{name}.parquet", "--output", f"{name}.bin", window=window)
+            assert run(words).code == 0
+        files = [f"{name}.bin" for name in logs] or ["nobody*.bin"]
+        assert run(shuffle(*files, into=f"out-{window}", window=window)).code == 0
+        outcome = run(collect(f"out-{window}", window))
+        assert (outcome.code, outcome.err) == (0, "")
+        texts = sorted(Path("released", window).rglob("statement.json"))
+        told.append([masked(path.read_text(), window) for path in texts])
+        names = sorted(path.name for path in Path("released", window).rglob("*"))
+        told[-1].append(str(names))
+    assert told[0] == told[1] == told[2]
+    assert near(parted, 1, figures("people", "d3"), [0])
+
+
+def masked(text: str, window: str) -> str:
+    """A statement without what is drawn: ids, times, and what was estimated of what was cut."""
+    text = re.sub(r'"estimate": -?[0-9.e]+', '"estimate": ...', text.replace(window, "window"))
+    return re.sub(r'"(created|release_id)": "[^"]*"', '"drawn"', text)
+
+
+def test_plain_reports_are_refused_wherever_they_could_be(refused, run, parted) -> None:
+    plain = {"client": ["--output", "r.bin"], "shuffle": ["--output", "out"], "collect": []}
+    for party, words in plain.items():
+        request = [party, "plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
+        refused(request, PLAIN)
+    one = shuffle("log.parquet", into="out")
+    refused([*one[:-2], key(), *one[-2:]], "one key a window where the shuffler draws")
+    # Reports of the form that others seal are none of these metrics'.
+    messages = Reports.submitted(parted.fingerprint, 0, [1, 2], SeededRandom(1))
+    sealed = seal(messages, public_key(Path(key()).read_bytes()))
+    Path("r.bin").write_bytes(binary.encode(sealed))
+    outcome = run(shuffle("r.bin", into="out"))
+    assert "2 reports came; 2 dropped: other form of report" in outcome.out
+
+
+def test_bad_requests_are_one_line(refused, parted) -> None:
+    one = client("--input", "log.parquet", "--output", "r.parquet")
+    refused(one, "a Parquet file has room for reports of one width")
+    refused(shuffle("missing.bin", into="out"), "no file matches missing.bin")
+    Path("plan.yaml").write_text(PLAN + ORDINARY)
+    refused(shuffle("log.parquet", into="out"), "metric one: how many reports it has is public")
+    Path("plan.yaml").write_text(PLAN + WIDE)
+    refused(shuffle("log.parquet", into="out"), "room for 1,169 messages, and this one has 1,")
+
+
+@pytest.mark.verify
+def test_a_device_reports_one_metric_in_either_carrier(run, workspace, parted, monkeypatch) -> None:
+    """Lines on the standard input are one user's rows, and make one report."""
+    for number, (metric, name) in enumerate((("cities", "a.bin"), ("people", "b.parquet"))):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"0\n2\n2\n")))
+        words = client("--metric", metric, "--input", "-", "--output", name)
+        outcome = run([*words, "--report-secret", f"secret{number}"])
+        assert outcome.code == 0
+        assert "1 reports in" in outcome.out
+    assert run(shuffle("a.bin", "b.parquet", into="out")).code == 0
+    assert run(collect("out")).code == 0
+    assert near(parted, 0, figures("cities"), [1, 0, 1, 0])
+    assert near(parted, 1, figures("people"), [1])
