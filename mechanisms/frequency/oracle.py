@@ -228,6 +228,10 @@ class FrequencyOracle(Mechanism):
             counts += self.count(self.perturb(cells[start : start + _BLOCK], rng))
         return counts
 
+    def reported(self, histogram: ArrayLike, rng: SeededRandom) -> Counts:
+        """As `simulate`, of some more users of a population: what they add to its counts."""
+        return self.simulate(histogram, rng)
+
     # ---- liars, simulated --------------------------------------------------------------------
 
     def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:

@@ -13,7 +13,6 @@ from mechanisms import planner
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
@@ -27,6 +26,7 @@ from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import hp_sdp
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
+from pipelines.evaluate.systems.augmented import found
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS, lines
 from pipelines.options import option
 
@@ -93,7 +93,7 @@ def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulat
         seed=0,
     )
     system = cell.line.system
-    design = search(target, planner.AUTO if system == BEST else system)
+    design = found(target, planner.AUTO if system == BEST else system)
     truth = population.histogram / population.n
 
     def release(rng: SeededRandom) -> dict[str, float]:
@@ -150,6 +150,7 @@ figures, and what could not be served and why.
     about=f"""\
 systems:
   {textwrap.indent(_NAMES, "  ").strip()}
+  counters, s1geo: the shuffler draws the dummies, and with s1geo drops reports for a pure epsilon
   best: what `hushbeam plan` would choose, among systems of at most --max-messages
   all: all but best
   paper: those of HP-SDP's figures: {", ".join(hp_sdp.SYSTEMS)}

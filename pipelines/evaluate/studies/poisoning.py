@@ -12,7 +12,6 @@ from mechanisms import planner
 from mechanisms.channel import Counts
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import Unary
-from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.choice import publish
 from mechanisms.postprocess.plausibility import chance
@@ -26,6 +25,7 @@ from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Once
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
+from pipelines.evaluate.systems.augmented import found
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS
 from pipelines.evaluate.systems.liars import ATTACKS, AttackedSystem, Targets, lines
 from pipelines.evaluate.systems.whole_reports import sifted
@@ -89,7 +89,7 @@ def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulat
         task=FrequencyTask(population.d),
         seed=0,  # public hashes are drawn anew for each collection; which one changes no law
     )
-    design = search(target, planner.AUTO if line.name == BEST else line.name)
+    design = found(target, planner.AUTO if line.name == BEST else line.name)
     mechanism, n = design.mechanism, population.n
     truth, liars = population.histogram / n, round(options.liars * n)
 
@@ -158,7 +158,7 @@ statements give, what LDPRecover makes of it, and whether a collector would be w
     about=f"""\
 systems, with their exact bounds:
   {textwrap.indent(_NAMES, "  ").strip()}
-  best, all, paper, NAME@local, ...: as for `hushbeam evaluate histogram`
+  counters, s1geo, best, all, paper, NAME@local, ...: as for `hushbeam evaluate histogram`
 
 attacks ({", ".join(ATTACKS)}), of Cao, Jia, Gong (USENIX Security 2021):
   none     nobody lies

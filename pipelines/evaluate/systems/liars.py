@@ -32,7 +32,7 @@ def _input(oracle: FrequencyOracle, targets: Targets, users: int, rng: SeededRan
     even = np.full(targets.size, 1 / targets.size)
     histogram = np.zeros(oracle.domain_size, np.int64)
     histogram[targets] = rng.generator().multinomial(users, even)
-    return oracle.simulate(histogram, rng)
+    return oracle.reported(histogram, rng)
 
 
 def _target(oracle: FrequencyOracle, targets: Targets, users: int, rng: SeededRandom) -> Counts:
