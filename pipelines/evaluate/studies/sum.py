@@ -179,7 +179,8 @@ systems:
   counters: a user raises a counter for each digit of its number, the shuffler draws dummies;
   counters-correlated: whose dummies add up to little
   devices-poisson, devices-masked: the same, and every device sends its share of the dummies
-  split-mix: shares that add up to the number, among those of the shuffler's noise
+  split-mix: shares that add up to the number, among those of the shuffler's noise (what HP-SDP's
+  paper calls DPSMS and CESS)
   one-report: one randomised report, of the mechanism for means that errs least
   laplace, gaussian: of a curator who sees everything; discrete, the second with the analytic sigma
   all: all of them
