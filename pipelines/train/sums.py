@@ -15,6 +15,7 @@ from mechanisms.counters.design import Counters
 from mechanisms.learning.features import Features
 from mechanisms.learning.normal_equations import Fit, largest_noise
 from mechanisms.learning.products import Products, products_for
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
@@ -178,5 +179,13 @@ def plan_sums(options: TrainOptions, features: Features) -> SumsPlan:
         raise ValueError("epsilon is missing")
     delta = DELTA if options.delta is None else options.delta
     expected = options.expected or _EXPECTED
-    made = products_for(features, expected, "add or remove", options.epsilon, delta)
+    require_delta(delta)
+    try:
+        made = products_for(features, expected, "add or remove", options.epsilon, delta)
+    except ValueError as error:
+        sums = len(Products(features, 1).pairs)
+        raise ValueError(
+            f"--dummies: {features.inputs:,} inputs and the target have {sums:,} products, and "
+            f"{error}: fewer attributes, or values of them, make fewer counters"
+        ) from None
     return SumsPlan(options, *made)

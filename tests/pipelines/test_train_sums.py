@@ -113,8 +113,11 @@ def test_units_follow_from_how_many_are_expected(log) -> None:
         ({"method": "dp-sgd"}, "--dummies belongs to --method local, not dp-sgd"),
         ({"dummies": None, "expected": 5}, "--expected is for --dummies shuffler"),
         ({"epsilon": None}, "--epsilon is missing"),
-        ({"delta": 0.0}, "delta must lie strictly"),
-        ({"epsilon": 1e-6}, "needs? .* dummies"),
+        ({"delta": 0.0}, "^delta must lie strictly"),
+        (
+            {"epsilon": 1e-6},
+            "4 inputs and the target have 12 products.* dummies .*fewer attributes",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(log, more, said) -> None:
@@ -203,7 +206,7 @@ def test_a_user_counts_once(run, log) -> None:
 
 @pytest.mark.parametrize(
     ("step", "method"),
-    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "_spread")],
+    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "spread")],
 )
 def test_what_an_engine_loses_is_not_published(run, log, step, method) -> None:
     with pytest.MonkeyPatch.context() as patch:
