@@ -8,7 +8,7 @@ from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.metrics.registry import find
+from pipelines.metrics.registry import find_for
 from pipelines.metrics.release import Release
 from pipelines.paying import Payment, Price, paid
 from pipelines.plan.profiles import profile_of
@@ -38,7 +38,7 @@ def publish_one(
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    metric = find(name).resolve(options)
+    metric = find_for(options).resolve(options)
     screen = Screen()
     if metric.prospect is not None:
         screen.print(metric.prospect, highlight=False, soft_wrap=True)

@@ -56,17 +56,19 @@ class Contributions(NamedTuple):
     Attributes:
         groups: (n, k) distinct groups of each user, and -1 where there is none.
         amounts: (n, k) how many rows it has of each, or what their numbers add up to.
+        rows: (n, k) how many rows it has of each.
         cut: (n,) whether it has more groups than it may.
     """
 
     groups: Slots
     amounts: NDArray[Any]
+    rows: Slots
     cut: NDArray[np.bool_]
 
     def at_most(self, most: int) -> Contributions:
         """The same with so many rows of a group at the most; the rest is cut."""
         beyond = (self.amounts > most).any(axis=1)
-        return Contributions(self.groups, np.minimum(self.amounts, most), self.cut | beyond)
+        return self._replace(amounts=np.minimum(self.amounts, most), cut=self.cut | beyond)
 
 
 def contributions(
@@ -91,22 +93,24 @@ def contributions(
     size = int(kinds.max(initial=0)) + 1
     keys = owners * size + kinds
     if numbers is None:
-        keys, sums = np.unique(keys, return_counts=True)
+        keys, rows = np.unique(keys, return_counts=True)
+        sums = rows
     else:
-        keys, places = np.unique(keys, return_inverse=True)
+        keys, places, rows = np.unique(keys, return_inverse=True, return_counts=True)
         sums = np.bincount(places, numbers, keys.size)
     owner = keys // size
     have = np.bincount(owner, minlength=n)
     cut = have > k
     if cut.any():  # of those with more than they may have, in an order that is drawn
         order = np.lexsort((np.where(cut[owner], rng.words(keys.size), 0), owner))
-        keys, sums = keys[order], sums[order]
+        keys, sums, rows = keys[order], sums[order], rows[order]
     place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
     kept = place < k
-    chosen, amounts = np.full((n, k), -1), np.zeros((n, k), sums.dtype)
-    chosen[owner[kept], place[kept]] = keys[kept] % size
-    amounts[owner[kept], place[kept]] = sums[kept]
-    return Contributions(chosen, amounts, cut)
+    chosen = np.full((n, k), -1)
+    amounts, numbers_of = np.zeros((n, k), sums.dtype), np.zeros((n, k), np.int64)
+    where = owner[kept], place[kept]
+    chosen[where], amounts[where], numbers_of[where] = keys[kept] % size, sums[kept], rows[kept]
+    return Contributions(chosen, amounts, numbers_of, cut)
 
 
 def whole_amounts(numbers: ArrayLike, bound: float, most: int, rng: RandomSource) -> Slots:

@@ -9,6 +9,8 @@ Source: Fieller, "Some problems in interval estimation", J. Royal Statistical So
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,3 +48,53 @@ def ends(allowed: NDArray[np.bool_], means: Floats) -> tuple[Floats, Floats]:
     upper = np.where(high < last, means[row, np.minimum(high + 1, last)], 1.0)
     some = allowed.any(axis=1)
     return np.where(some, lower, -1.0), np.where(some, upper, 1.0)
+
+
+class Quotients(NamedTuple):
+    """Means that are quotients of two noisy numbers, on the scale of [-1, 1].
+
+    Attributes:
+        ratio: (k,) NaN where the divisor is not positive.
+        error: (k,) by the delta method; NaN where there is none.
+        lower: (k,) the ends of all that is not refuted, in [-1, 1].
+        upper: (k,)
+    """
+
+    ratio: Floats
+    error: Floats
+    lower: Floats
+    upper: Floats
+
+
+def quotients(
+    sums: Floats, numbers: Floats, sum_error: float, number_error: float, far: float
+) -> Quotients:
+    """Sums over numbers whose noises are independent and known.
+
+    A mean m is refuted where |sum - m number| is more than `far` of its standard deviations: the
+    roots of a parabola, or nothing where the number may be 0.
+
+    Args:
+        sums: (k,) unbiased.
+        numbers: (k,) unbiased, of who is in each sum.
+        sum_error: the standard deviation of a sum.
+        number_error: that of a number.
+        far: how many standard deviations refute.
+
+    >>> found = quotients(np.array([50.0, 1.0]), np.array([100.0, 1.0]), 3.0, 4.0, 2.0)
+    >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
+    ([0.43, -1.0], [0.577, 1.0])
+    """
+    known = numbers > 0
+    divisors = np.where(known, numbers, 1.0)
+    ratio = np.where(known, sums / divisors, np.nan)
+    inside = np.clip(ratio, -1, 1)
+    error = np.hypot(sum_error, inside * number_error) / divisors
+    a = numbers**2 - (far * number_error) ** 2
+    certain = known & (a > 0)
+    safe = np.where(certain, a, 1.0)
+    spread = (sums * numbers) ** 2 - a * (sums**2 - (far * sum_error) ** 2)
+    root = np.sqrt(np.maximum(spread, 0.0))
+    lower = np.where(certain, np.clip((sums * numbers - root) / safe, -1, 1), -1.0)
+    upper = np.where(certain, np.clip((sums * numbers + root) / safe, -1, 1), 1.0)
+    return Quotients(ratio, error, lower, upper)

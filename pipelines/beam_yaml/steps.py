@@ -55,7 +55,7 @@ class PublishStep(beam.PTransform):
         typed = {name: tuple(x) if isinstance(x, list) else x for name, x in words.items()}
         files = typed.get("input") or ()
         files = (files,) if isinstance(files, str) else files
-        hidden = registry.options(self.KIND).hides_presence
+        hidden = registry.options(self.KIND).hides_who(words.get("dummies"))
         if not (files or hidden or typed.get("min_reports") is not None):
             raise RequestError(f"{type(self).__name__}: min_reports is missing, or input")
         self._metric = self._resolved(typed | {"input": files or _FROM_ROWS}, read=bool(files))
@@ -67,7 +67,9 @@ class PublishStep(beam.PTransform):
         try:
             options = request(kind.Options, typed)
             release.require_vacant(options.output)
-            return kind.resolve(options, inputs.ALONE if read else inputs.Source(inputs.UNREAD))
+            return registry.find_for(options).resolve(
+                options, inputs.ALONE if read else inputs.Source(inputs.UNREAD)
+            )
         except RequestError as error:  # in a YAML file, options have no dashes
             raise RequestError(f"{type(self).__name__}: {undashed(str(error))}") from None
 

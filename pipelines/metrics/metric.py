@@ -453,7 +453,9 @@ class Metric(ABC):
     @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
-        words: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
+        words: dict[str, Any] = self.options.model_dump(
+            exclude={"input", "output", *self.unstated, *self.options.idle}
+        )
         return words | {
             "unit": self.unit,
             "model": self.model,

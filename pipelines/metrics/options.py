@@ -40,6 +40,7 @@ class ReleaseOptions(BaseModel):
 
     Attributes:
         metric: where that is which answers, as "module:name"; it is imported when it is needed.
+        counted: where that is which answers by counters, if who takes part is hidden on request.
         brief: what it publishes, for lists of commands.
         description: for the command's own page.
         examples: at the end of that page, with whatever needs room to be explained.
@@ -49,12 +50,12 @@ class ReleaseOptions(BaseModel):
         local_delta: whether a report that nobody shuffles may have a delta.
         files: the options that name files of declared values; where several, each behind COLUMN=.
             A range of integers may stand in the place of any.
-        hides_presence: whether nobody learns how many take part; the model is then "shuffle".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     metric: ClassVar[str]
+    counted: ClassVar[str] = ""
     brief: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[str] = ""
@@ -63,7 +64,6 @@ class ReleaseOptions(BaseModel):
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
-    hides_presence: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
         "Parquet files or globs, local or gs://", metavar="FILE", min_length=1
@@ -87,6 +87,25 @@ class ReleaseOptions(BaseModel):
     def unit(self) -> str:
         """Whose contribution is protected."""
         return "row" if self.user_column is None else "user"
+
+    @classmethod
+    def hides_who(cls, dummies: str | None) -> bool:
+        """Whether nobody learns how many take part; the model is then "shuffle".
+
+        Args:
+            dummies: who draws noise for all, as it was asked.
+        """
+        return False
+
+    @property
+    def hides_presence(self) -> bool:
+        """The same of what was asked."""
+        return self.hides_who(getattr(self, "dummies", None))
+
+    @property
+    def idle(self) -> frozenset[str]:
+        """Options that mean nothing beside the others."""
+        return frozenset()
 
     @property
     def declared_files(self) -> tuple[str, ...]:
@@ -112,7 +131,7 @@ class ReleaseOptions(BaseModel):
     @property
     def meaning(self) -> dict[str, Any]:
         """What reports mean that answer this, in JSON: a plan's fingerprint covers it."""
-        return self.model_dump(mode="json", exclude=_WHERE)
+        return self.model_dump(mode="json", exclude={*_WHERE, *self.idle})
 
 
 def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
@@ -123,6 +142,30 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     for text in value or ():
         column, equals, path = text.partition("=")
         yield f"{column}{equals}", path
+
+
+class BoundedOptions(ReleaseOptions):
+    """What a person says of counters that a unit may raise several of."""
+
+    neighbours: Literal["add or remove", "replace"] = option(
+        "of counters: which two logs must look alike. add or remove: with a user's rows, all of "
+        "them, and without them. replace: a user's rows become any others, and that the user takes "
+        "part is not hidden; for plans that publish exactly how many take part (there it is the "
+        "default)",
+        "add or remove", group=PROMISE,
+    )  # fmt: skip
+    rows_per_user: Count = option(
+        "of counters: k, how many different values, or groups, of a user count; where a user has "
+        "more they are drawn uniformly, and how many users have is estimated. Noise grows with the "
+        "square root of k, or with k where k is small: take what most users have",
+        1, group=PROMISE, metavar="K",
+    )  # fmt: skip
+    expected: Count | None = option(
+        "of counters: about how many users, or rows, take part, as far as that is public "
+        "knowledge: cautions are about so many, and numbers are rounded finely enough for them "
+        "(default: 1,000,000)",
+        None, metavar="N",
+    )  # fmt: skip
 
 
 class MetricOptions(ReleaseOptions):
@@ -174,7 +217,29 @@ def declared_bounds(default: Any = ...) -> Any:
     )  # fmt: skip
 
 
-class NumberOptions(MetricOptions):
+class EitherOptions(MetricOptions, BoundedOptions):
+    """What a person asks of a release that randomised reports serve, or counters."""
+
+    dummies: Literal["shuffler"] | None = option(
+        "shuffler: nothing that users send is randomised; the shuffler, here the job, draws "
+        "dummies among it. The error is that of a trusted collector, and who takes part is "
+        "hidden, but the shuffler has to be trusted to draw (default: every report is randomised "
+        "by itself)",
+        None, group=PROMISE,
+    )  # fmt: skip
+
+    @classmethod
+    def hides_who(cls, dummies: str | None) -> bool:
+        return dummies is not None
+
+    @property
+    def idle(self) -> frozenset[str]:
+        if self.hides_presence:
+            return frozenset(MetricOptions.model_fields) - frozenset(BoundedOptions.model_fields)
+        return frozenset(EitherOptions.model_fields) - frozenset(MetricOptions.model_fields)
+
+
+class NumberOptions(EitherOptions):
     """What a person asks of a column of numbers."""
 
     column: str = option("the column of numbers")

@@ -71,6 +71,17 @@ def find(name: str) -> type[Metric]:
     return metric
 
 
+def find_for(options: ReleaseOptions) -> type[Metric]:
+    """The metric that answers a request.
+
+    Args:
+        options: of the request.
+    """
+    path = options.counted if options.counted and options.hides_presence else options.metric
+    metric: type[Metric] = _imported(path)
+    return metric
+
+
 def _foreign() -> dict[str, str]:
     """Those of other distributions, and where they are."""
     return _listed(tuple(sys.path))

@@ -35,6 +35,8 @@ WINDOW = "{window}"
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
+_OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"})
+_OF_COUNTERS = frozenset({"neighbours"})
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
@@ -304,14 +306,13 @@ class Plan(_Part):
 
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""
-        hidden = registry.options(metric.kind).hides_presence
-        return "shuffle" if hidden else str(metric.options.get("model", self.model))
+        named = str(metric.options.get("model", self.model))
+        return "shuffle" if _hides(metric) else named
 
     @property
     def neighbours(self) -> Neighbours:
         """What all metrics can promise: some publish how many take part."""
-        hidden = all(registry.options(metric.kind).hides_presence for metric in self.metrics)
-        return "add or remove" if hidden else "replace"
+        return "add or remove" if all(map(_hides, self.metrics)) else "replace"
 
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.
@@ -354,7 +355,9 @@ class Plan(_Part):
         }
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
-        common = {name: value for name, value in common.items() if name in kind.model_fields}
+        idle = _OF_REPORTS if _hides(metric) else _OF_COUNTERS
+        known = kind.model_fields.keys() - idle
+        common = {name: value for name, value in common.items() if name in known}
         words = (
             common
             | metric.options
@@ -367,6 +370,11 @@ class Plan(_Part):
             }
         )
         return kind(**{name: value for name, value in words.items() if value is not None})
+
+
+def _hides(metric: MetricRequest) -> bool:
+    """Whether nobody learns from a metric how many take part."""
+    return registry.options(metric.kind).hides_who(metric.options.get("dummies"))
 
 
 def _grown(epsilon: float, scale: float) -> float:

@@ -16,7 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.metrics.registry import find
+from pipelines.metrics.registry import find_for
 from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
 from pipelines.plan.joint import settled
@@ -71,7 +71,7 @@ def _resolved(
         rows = int(telemetry.rows * part.share)
         source = source._replace(telemetry=replace(telemetry, rows=rows))
     try:
-        metric = find(request.kind).resolve(options.placed(plan.place), source)
+        metric = find_for(options).resolve(options.placed(plan.place), source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))

@@ -117,7 +117,7 @@ def models(kind: str) -> tuple[str, ...]:
 
 
 # Kinds to which each unit sends one randomised report; the others have a contract of their own.
-RANDOMISED = tuple(kind for kind in registry.names() if not registry.options(kind).hides_presence)
+RANDOMISED = tuple(kind for kind in registry.names() if not registry.options(kind).hides_who(None))
 CASES = [
     Case(kind, model, unit)
     for kind in RANDOMISED

@@ -16,6 +16,7 @@ from mechanisms.randomness import RandomSource
 LIMITED, UNUSABLE = "limited", "unusable"
 
 _WORDS = 1 << 20  # made at a time
+_CUT = 0.01  # the weight of what was cut
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Clip:
     Attributes:
         low: finite.
         high: above it.
-        units: how many the farther end from 0 has.
+        units: how many lie between the origin and the end that is farther from it.
+        origin: from which numbers are told.
 
     >>> Clip(-5.0, 20.0, 10).bound, Clip(-5.0, 20.0, 10).signed, Clip(-9.0, -1.0, 3).sign
     (20.0, True, -1)
@@ -34,21 +36,22 @@ class Clip:
     low: float
     high: float
     units: int
+    origin: float = 0.0
 
     @property
     def bound(self) -> float:
-        """Of the absolute value."""
-        return max(abs(self.low), abs(self.high))
+        """Of the distance from the origin."""
+        return max(abs(self.low - self.origin), abs(self.high - self.origin))
 
     @property
     def signed(self) -> bool:
-        """Whether there may be numbers on both sides of 0."""
-        return self.low < 0 < self.high
+        """Whether there may be numbers on both sides of the origin."""
+        return self.low < self.origin < self.high
 
     @property
     def sign(self) -> int:
-        """Of all that are not 0, where they have one; else 1."""
-        return -1 if self.high <= 0 else 1
+        """Of all differences that are not 0, where they have one; else 1."""
+        return -1 if self.high <= self.origin else 1
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Reporting:
     Attributes:
         amounts: the counters of what is asked.
         clip: of numbers that are added up; None where rows are counted.
+        averaged: whether a unit's number of a group is the average of its rows, and units of each
+            group are counted, by a level of their own.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
             was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
 
@@ -72,6 +77,7 @@ class Reporting:
     amounts: Amounts
     clip: Clip | None = None
     beside: tuple[str, ...] = ()
+    averaged: bool = False
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -80,9 +86,11 @@ class Reporting:
 
     @property
     def sides(self) -> tuple[Level, ...]:
-        """The level beside the statistic's, if there is one."""
-        several = len(self.beside)
-        return (Level(several, several),) if several else ()
+        """The levels beside the statistic's: units of each group, if asked, and what was cut."""
+        k, groups, several = self.amounts.most_groups, self.amounts.groups, len(self.beside)
+        counted = (Level(k, groups),) if self.averaged else ()
+        # What was cut may be known far less well than what means are divided by.
+        return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     def words(
         self,
@@ -109,19 +117,24 @@ class Reporting:
             found = contributions(users, groups, n, k, rng).at_most(self.amounts.most)
             amounts = found.amounts
         else:
-            none = np.isnan(numbers)
+            none, some = np.isnan(numbers), ~np.isnan(numbers)
             told[UNUSABLE] = np.bincount(users[none], minlength=n) > 0
-            found = contributions(users, groups, n, k, rng, np.where(none, 0.0, numbers))
-            amounts, beyond = _units(self.clip, found.groups, found.amounts, rng)
+            found = contributions(users[some], groups[some], n, k, rng, numbers[some])
+            totals = found.amounts
+            if self.averaged:
+                totals = totals / np.maximum(found.rows, 1)
+            amounts, beyond = _units(self.clip, found.groups, totals, rng)
             found = found._replace(cut=found.cut | beyond)
         told[LIMITED] = found.cut
         layout = Layout(self.levels)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
-            some = slice(start, start + step)
-            sets = self.amounts.encode(found.groups[some], amounts[some])
+            part = slice(start, start + step)
+            sets = self.amounts.encode(found.groups[part], amounts[part])
+            if self.averaged:
+                sets.append(found.groups[part])
             if self.beside:
-                marks = [np.where(told[name][some], i, -1) for i, name in enumerate(self.beside)]
+                marks = [np.where(told[name][part], i, -1) for i, name in enumerate(self.beside)]
                 sets.append(np.stack(marks, axis=1))
             yield layout.reports(sets)
 
@@ -131,6 +144,8 @@ def _units(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Totals in units, and whose were clipped."""
     used = groups >= 0
-    clipped = np.where(used, np.clip(totals, clip.low, clip.high), 0.0)
-    units = whole_amounts(clip.sign * clipped, clip.bound, clip.units, rng)
+    clipped = np.where(used, np.clip(totals, clip.low, clip.high), clip.origin)
+    # Differences may round past the bound by a hair.
+    away = np.clip(clip.sign * (clipped - clip.origin), -clip.bound, clip.bound)
+    units = whole_amounts(away, clip.bound, clip.units, rng)
     return units, (used & (clipped != totals)).any(axis=1)

@@ -20,8 +20,9 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.options import DELTA, CountingOptions
+from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.metric import Metric, Reports, bucket_count, fresh_digest, table_of
+from pipelines.metrics.options import BoundedOptions
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import upward
@@ -86,7 +87,7 @@ class Counting(Metric):
         domains: (column, its declared values), by which it is divided.
     """
 
-    options: CountingOptions
+    options: Any
     design: Counters
     reporting: Reporting
     domains: tuple[tuple[str, Domain], ...] = ()
@@ -354,7 +355,9 @@ class Counting(Metric):
 
     @property
     def request(self) -> dict[str, Any]:
-        words: dict[str, Any] = self.options.model_dump(exclude={"input", "output", *self.unstated})
+        words: dict[str, Any] = self.options.model_dump(
+            exclude={"input", "output", *self.unstated, *self.options.idle}
+        )
         for name in self.options.files:
             if words[name] is not None:
                 words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
@@ -425,13 +428,16 @@ def declared(
     return tuple(found)
 
 
-def designed(options: CountingOptions, reporting: Reporting, most: int = MOST_DUMMIES) -> Counters:
+def designed(
+    options: BoundedOptions, reporting: Reporting, most: int = MOST_DUMMIES, **more: float
+) -> Counters:
     """The counters of a request, with the least noise.
 
     Args:
         options: of the request.
-        reporting: what they are raised by.
+        reporting: what users send.
         most: dummies that may be spent on digits that share one noise.
+        **more: further arguments of `least_noise`.
 
     Raises:
         RequestError: the target is out of reach.
@@ -440,11 +446,11 @@ def designed(options: CountingOptions, reporting: Reporting, most: int = MOST_DU
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
     amounts = reporting.amounts
     target = (amounts.levels, options.neighbours, options.epsilon, options.delta or DELTA)
-    beside, digits = reporting.sides, amounts.most > 1
+    known: dict[str, Any] = {"beside": reporting.sides, **more}
     try:
-        found = Counters.meeting(*target, beside=beside, correlated=digits)
+        found = Counters.meeting(*target, correlated=amounts.most > 1, **known)
         if found.dummies.number(found.levels) > most:
-            found = Counters.meeting(*target, beside=beside)
+            found = Counters.meeting(*target, **known)
     except ValueError as error:
         raise RequestError(str(error)) from None
     return found

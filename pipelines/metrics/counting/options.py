@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pipelines.errors import RequestError
-from pipelines.metrics.options import ReleaseOptions, published
-from pipelines.options import PROMISE, option
+from pipelines.metrics.options import BoundedOptions, EitherOptions, published
+from pipelines.options import PROMISE, flag, option
 from pipelines.requests import Count, Delta
 
 DELTA = 1e-6
@@ -18,11 +18,10 @@ _TRUST = (
 )
 
 
-class CountingOptions(ReleaseOptions):
+class CountingOptions(BoundedOptions):
     """What a person asks of any release over noisy counters."""
 
     subject: ClassVar[str] = "what is counted"
-    hides_presence: ClassVar[bool] = True
     withheld: ClassVar[str] = "too little budget"
 
     user_column: str | None = option(
@@ -34,23 +33,10 @@ class CountingOptions(ReleaseOptions):
         "as there are, or less",
         None, group=PROMISE, gt=0,
     )  # fmt: skip
-    neighbours: Literal["add or remove", "replace"] = option(
-        "which two logs must look alike. add or remove: with a user's rows, all of them, and "
-        "without them. replace: a user's rows become any others, and that the user takes part is "
-        "not hidden; for plans that publish exactly how many take part (there it is the default)",
-        "add or remove", group=PROMISE,
-    )  # fmt: skip
-    rows_per_user: Count = option(
-        "k, how many different values, or groups, of a user count; where a user has more they are "
-        "drawn uniformly, and how many users have is estimated. Noise grows with the square root "
-        "of k, or with k where k is small: take what most users have",
-        1, group=PROMISE, metavar="K",
-    )  # fmt: skip
-    expected: Count | None = option(
-        "about how many users, or rows, take part, as far as that is public knowledge: cautions "
-        "are about so many, and sums are rounded finely enough for them (default: 1,000,000)",
-        None, metavar="N",
-    )  # fmt: skip
+
+    @classmethod
+    def hides_who(cls, dummies: str | None) -> bool:
+        return True
 
 
 class CountOptions(CountingOptions):
@@ -148,7 +134,7 @@ def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:
             raise RequestError(f"{column} and {values} go together: name the column and its values")
 
 
-def require_bounded(options: CountingOptions, groups: int, per_value: int = 1) -> None:
+def require_bounded(options: BoundedOptions, groups: int, per_value: int = 1) -> None:
     """Refuse contributions that a unit cannot have.
 
     Args:
@@ -169,4 +155,35 @@ def require_bounded(options: CountingOptions, groups: int, per_value: int = 1) -
         raise RequestError(
             f"{flag}: where rows are protected each is one row of one value; name the "
             "--user-column whose users have several"
+        )
+
+
+def require_counted(options: EitherOptions, other: frozenset[str] = frozenset()) -> None:
+    """Refuse options that mean nothing where the shuffler draws the noise.
+
+    Args:
+        options: of a request for counters.
+        other: options of its kind that mean nothing there.
+
+    Raises:
+        RequestError: one was named.
+    """
+    named = sorted(options.model_fields_set & (options.idle | other))
+    if named:
+        raise RequestError(
+            f"{flag(named[0])}: with --dummies {options.dummies} no report is randomised and no "
+            "number of reports is known: leave it out"
+        )
+
+
+def require_randomised(options: EitherOptions) -> None:
+    """Refuse options that mean something for counters alone.
+
+    Raises:
+        RequestError: one was named.
+    """
+    named = sorted(options.model_fields_set & (options.idle - {"dummies", "neighbours"}))
+    if named:
+        raise RequestError(
+            f"{flag(named[0])}: says something of --dummies shuffler, which is missing"
         )

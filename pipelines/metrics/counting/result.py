@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from mechanisms.sampling.integer_noise import IntegerNoise
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
+    "users", "users_standard_error", "rows", "rows_standard_error",
 )  # fmt: skip
 
 BESIDE = {
@@ -48,11 +50,7 @@ class Errors(NamedTuple):
             columns: that are added up or taken away.
             **more: further attributes.
         """
-        sigma = math.sqrt(columns * design.column_variance)
-        try:
-            return cls(design.error_law(columns), sigma, **more)
-        except ValueError:
-            return cls(None, sigma, **more)
+        return cls(_law(design, columns), math.sqrt(columns * design.column_variance), **more)
 
     @property
     def standard_error(self) -> float:
@@ -71,6 +69,19 @@ class Errors(NamedTuple):
         normal = normal_quantile(1 - 2 * tail)
         noise = normal * self.sigma if self.law is None else self.law.isf(tail)
         return math.hypot(math.ceil(noise) * self.unit, normal * self.rounding)
+
+    def far(self, confidence: float) -> float:
+        """Half the length of an interval, in standard errors."""
+        return self.half(confidence) / self.standard_error
+
+
+@lru_cache(maxsize=16)  # a law of millions of outcomes is asked for at every look at an error
+def _law(design: Counters, columns: int) -> IntegerNoise | None:
+    """Of the noise of so many columns; None where it is too long to tabulate."""
+    try:
+        return design.error_law(columns)
+    except ValueError:
+        return None
 
 
 def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:

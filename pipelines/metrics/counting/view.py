@@ -59,12 +59,14 @@ def page(brief: str, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     )
 
 
-def shown(value: float, error: float) -> str:
+def shown(value: float | None, error: float | None) -> str:
     """A number to the digits that its error allows: two of the error's.
 
     >>> shown(12345.678, 1.36), shown(-3.14159e9, 2e6), shown(0.0123456, 0.001)
     ('12,345.7', '-3,141,600,000', '0.0123')
     """
+    if value is None or error is None:
+        return "unknown" if value is None else f"{value:,.6g}"
     if not (np.isfinite(value) and error > 0):
         return f"{value:,.6g}"
     digits = 1 - int(np.floor(np.log10(error)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.options import NumberOptions, published
 from pipelines.options import PROMISE, RESULT, option
 from pipelines.requests import Count
@@ -31,6 +32,7 @@ class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
+    counted: ClassVar[str] = "pipelines.metrics.counting.mean:CountedMean"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
@@ -88,6 +90,7 @@ def require_sense(options: MeanOptions) -> None:
     Raises:
         RequestError: with what is missing, or too much.
     """
+    require_randomised(options)
     grouped = options.group_by is not None
     if grouped != (options.groups is not None):
         raise RequestError("--group-by and --groups go together: name the column and its values")
