@@ -35,7 +35,10 @@ class WithDummies(NamedTuple):
 
 @dataclass
 class AddDummies(beam.PTransform):
-    """Blocks of codes in; `WithDummies`, the same and blocks of dummies, out.
+    """Blocks of codes, nulls left out, in; `WithDummies`, the same and blocks of dummies, out.
+
+    Where nobody sees a report by itself, empty slots need not travel, nor dummies of them: what is
+    seen without them follows from what is paid for.
 
     How many dummies each counter gets is drawn by one element for each range of counters, and goes
     straight into a group: a bundle that is retried replaces its draw, and all who read the dummies
@@ -50,7 +53,7 @@ class AddDummies(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> WithDummies:
-        draw = DrawDummies(self.counters, self.open_rng)
+        draw = DrawDummies(self.counters, self.open_rng, nulls=False)
         dummies, drawn = messages.pipeline | "Dummies" >> draw
         before = messages | "Messages of units" >> beam.Map(_counted)
         flow = (before, drawn) | "Due" >> beam.Flatten()
@@ -63,17 +66,20 @@ class DrawDummies(beam.PTransform):
 
     Attributes:
         counters, open_rng: as in `AddDummies`.
+        nulls: whether empty slots have dummies, too.
     """
 
     counters: Counters
     open_rng: Generator = field(default=SecureRandom)
+    nulls: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> WithDummies:
         ranges = [*enumerate(ranges_of(self.counters))]
+        draw = DrawDummiesDoFn(self.counters, self.open_rng, self.nulls)
         drawn = (
             begin
             | "Ranges of counters" >> beam.Create(ranges)
-            | "Draw dummies" >> beam.ParDo(DrawDummiesDoFn(self.counters, self.open_rng))
+            | "Draw dummies" >> beam.ParDo(draw)
             | "Once drawn" >> GroupOnce()
         )
         dummies = drawn | "Dummies" >> beam.FlatMap(spread).with_output_types(np.ndarray)
@@ -89,8 +95,8 @@ def ranges_of(counters: Counters) -> list[Range]:
 class DrawDummiesDoFn(beam.DoFn):
     """How many dummies each counter of a range gets."""
 
-    def __init__(self, counters: Counters, open_rng: Generator) -> None:
-        self._counters, self._open_rng = counters, open_rng
+    def __init__(self, counters: Counters, open_rng: Generator, nulls: bool) -> None:
+        self._counters, self._open_rng, self._nulls = counters, open_rng, nulls
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -98,6 +104,9 @@ class DrawDummiesDoFn(beam.DoFn):
     def process(self, numbered: tuple[int, Range]) -> Iterator[tuple[int, bytes]]:
         number, range_ = numbered
         codes, times = self._counters.draw(Range(*range_), self._rng)
+        if not self._nulls:
+            seen = codes < self._counters.layout.starts[-1]
+            codes, times = codes[seen], times[seen]
         yield number, np.stack([codes, times]).astype(np.int64).tobytes()
 
 
@@ -120,8 +129,9 @@ def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
 def spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
     """The dummies of a range, as codes."""
     codes, times = _read(drawn)
+    words = codes.astype(np.min_scalar_type(int(codes.max())))
     ends = np.cumsum(times)
     for start in range(0, int(ends[-1]), _WORDS):
         # Of each code what falls into this block.
         falls = np.clip(ends - start, 0, _WORDS)
-        yield np.repeat(codes.astype(np.uint64), np.diff(falls, prepend=0))
+        yield np.repeat(words, np.diff(falls, prepend=0))

@@ -216,7 +216,9 @@ class Counting(Metric):
 
     def reports(self, tables: beam.PCollection) -> Reports:
         blocks, tallies, bounded = self.contributions(tables)
-        messages = blocks | "Messages" >> beam.Map(_words).with_output_types(np.ndarray)
+        messages = blocks | "Messages" >> beam.Map(_sent, self.design.layout).with_output_types(
+            np.ndarray
+        )
         return Reports(messages, None, tallies, (entering(blocks), *bounded))
 
     # The shuffler.
@@ -396,9 +398,10 @@ class Counting(Metric):
         view.show(screen, table, self.options.confidence)
 
 
-def _words(block: SlotBlock) -> np.ndarray:
-    """The messages of a block."""
-    return block.words.reshape(-1)
+def _sent(block: SlotBlock, layout: Layout) -> np.ndarray:
+    """The messages of a block, empty slots left out: see `AddDummies`."""
+    words = block.words.ravel()
+    return words[words < layout.starts[-1]].astype(np.min_scalar_type(layout.codes))
 
 
 def declared(
