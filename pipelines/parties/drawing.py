@@ -251,6 +251,9 @@ def shuffle_counters(
             screen.print(line, highlight=False)
             return DONE
         made = job.shuffle_id
+    else:
+        line = "this window's batch was made before: it is handed over, without what came since"
+        screen.print(line, highlight=False)
     _hand_over(parted, memory, made, output, screen)
     return DONE
 
@@ -266,6 +269,7 @@ def _made(
         here=here, once=True,
     )  # fmt: skip
     job.memory.begin(job.shuffle_id, begun)
+    job.memory.require_alone(job.shuffle_id)
     try:
         if run_beam(job, for_beam, screen, 0) is None:
             return False

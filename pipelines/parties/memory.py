@@ -281,6 +281,19 @@ class Memory:
             self.forget(shuffle)
         return None
 
+    def require_alone(self, shuffle: str) -> None:
+        """Take back a shuffle that has begun while another did, where nobody keeps them apart.
+
+        Raises:
+            RequestError: there is another one.
+        """
+        if any(other != shuffle for other, _ in _shuffles(self.folder)):
+            self.forget(shuffle)
+            raise RequestError(
+                "--window: another shuffle of it has begun, and its dummies are drawn once: wait "
+                "for it"
+            )
+
     def hand(self, shuffle: str, output: str) -> None:
         """Note that a batch is handed over, and destroy what tells its draw."""
         self._settle(shuffle, output, Sent(files=(), batches={}, reports=0))

@@ -28,11 +28,12 @@ input: log.parquet
 output: released/{window}
 user_column: user
 unit: user
-epsilon: 6
+epsilon: 9
 delta: 1e-6
 metrics:
   - {name: cities, kind: count, column: city, domain: 0..2, rows_per_user: 2}
   - {name: people, kind: count}
+  - {name: much, kind: sum, column: city, bounds: "0,2", whole_numbers: true}
 """
 ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100}\n"
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
@@ -90,11 +91,14 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     Path("again.bin").write_bytes(Path("log.bin").read_bytes())
     outcome = run(shuffle("log.bin", "again.bin", into="out"))
     assert outcome.code == 0
-    assert "120 reports came; 60 dropped: duplicate" in outcome.out
+    assert "180 reports came; 90 dropped: duplicate" in outcome.out
     outcome = run(collect("out"))
     assert (outcome.code, outcome.err) == (0, "")
     assert near(parted, 0, figures("cities"), [20, 20, 20, 0])
     assert near(parted, 1, figures("people"), [30])
+    (total,) = pq.read_table("released/d1/much/sum.parquet")["estimate"].to_pylist()
+    most = zip(parted.counters[2].levels[:2], parted.counters[2].dummies.means[:2], strict=True)
+    assert abs(total - 50) <= sum(level.weight * mean for level, mean in most)
     statement = json.loads(Path("released/d1/people/statement.json").read_text())
     whole = json.loads(Path("released/d1/statement.json").read_text())
     assert not {"n", "reports", "rows", "invalid", "min_reports"} & {*statement, *whole}

@@ -295,6 +295,12 @@ def test_side_door_one_that_may_still_be_at_work_is_waited_for():
         memory.begin("1", drawing.Begun(collection="c", created="", output="o", key="", once=True))
     with pytest.raises(RequestError, match="may still be at work"):
         shuffle()
+    # In a bucket both may have looked before either began.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Memory, "only", lambda _: None)
+        with pytest.raises(RequestError, match="another shuffle of it has begun"):
+            shuffle()
+    assert [path.parent.name for path in Path("memory").rglob("begun.json")] == ["1"]
 
 
 def test_side_door_a_range_that_comes_twice_is_no_draw():
