@@ -1,0 +1,34 @@
+"""The plan of counts: a table of noise, and one line for what makes no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.design import Counters
+
+
+def test_the_table_has_the_noise_of_the_counters(run) -> None:
+    asked = "--epsilon 1 --counts 40 --rows-per-user 1,4,99 --per-value 1,3"
+    outcome = run(["plan", *asked.split()])
+    assert outcome.code == 0, outcome.said
+    for k, b in ((1, 1), (1, 3), (4, 1), (4, 3)):
+        levels = Amounts(40, k, b).levels
+        design = Counters.meeting(levels, "add or remove", 1.0, 1e-6, correlated=b > 1)
+        assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
+        assert f"{82 * design.layout.types.size:,} B" in outcome.out
+    assert "99" not in outcome.out  # nobody has more values than there are
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--counts 9 --reports 5", "--reports means nothing beside --counts"),
+        ("--counts 0", "--counts must be a number of at least 1"),
+        ("--counts 9 --rows-per-user 1,0", "name whole numbers of at least 1"),
+        ("--counts 9 --per-value x", "whole number"),
+        ("--domain-size 9 --reports 900 --per-value 2", "--per-value needs --counts"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: str, complaint: str, refused) -> None:
+    refused(["plan", "--epsilon", "1", *words.split()], complaint)
