@@ -155,8 +155,9 @@ def require_sealable(parted: Split) -> None:
 
 def _require_least_batch(plan: Plan, request: MetricRequest, window: str) -> None:
     """Refuse what clients and collector would each settle by files that the other cannot see."""
+    options = plan.options(request, window)
     # Noisy counters hide how many report, and ask for no least number.
-    if getattr(plan.options(request, window), "min_reports", 0) is None:
+    if not options.hides_presence and getattr(options, "min_reports", None) is None:
         raise RequestError(
             f"metric {request.name}: min_reports is missing: clients choose their noise for the "
             "least batch, long before anybody counts reports; say in the plan how many there must "

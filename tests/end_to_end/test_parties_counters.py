@@ -15,7 +15,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
-from mechanisms.wire.report import Reports
+from mechanisms.wire.report import MOST_SLOTS, Reports
 from mechanisms.wire.sealing import create_key, public_key, seal
 from pipelines.parties.device import ClientReports
 from pipelines.parties.split import Split, split
@@ -37,6 +37,7 @@ metrics:
 """
 ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100}\n"
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
+AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
 
 
@@ -156,6 +157,14 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
     refused(shuffle("log.parquet", into="out"), "metric one: how many reports it has is public")
     Path("plan.yaml").write_text(PLAN + WIDE)
     refused(shuffle("log.parquet", into="out"), "room for 1,169 messages, and this one has 1,")
+
+
+def test_whatever_asks_for_the_shufflers_dummies_has_a_way(parted) -> None:
+    """A mean, too, without a least number of reports; and no more dummies than can be sealed."""
+    Path("plan.yaml").write_text(PLAN + AVERAGE)
+    average = split(load("plan.yaml"), "d1").counters[-1]
+    assert average.dummies.number(average.levels) <= 1 << 18
+    assert average.layout.types.size <= MOST_SLOTS
 
 
 @pytest.mark.verify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +12,13 @@ import pyarrow as pa
 from mechanisms.channel import Floats
 from mechanisms.counters.amounts import LARGEST, Amounts, units
 from mechanisms.counters.design import Counters
+from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.metric import Counting, declared, designed
+from pipelines.metrics.counting.metric import MOST_SEALED, Counting, declared, designed
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.numbers import open_numbers, read_bounds
@@ -68,6 +69,9 @@ class CountedMean(Counting):
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
             design=_designed(options, reporting), reporting=reporting, bounds=bounds,
         )  # fmt: skip
+
+    def divided(self) -> Self:
+        return replace(self, design=_designed(self.options, self.reporting, MOST_SEALED))
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -173,8 +177,8 @@ def _reporting(options: MeanOptions, bounds: Bounds, groups: int) -> Reporting:
     return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
 
 
-def _designed(options: MeanOptions, reporting: Reporting) -> Counters:
-    """The counters with the least predicted error of a mean that is usual.
+def _designed(options: MeanOptions, reporting: Reporting, most: int = MOST_DUMMIES) -> Counters:
+    """The counters with the least predicted error of a mean that is usual; arguments of `designed`.
 
     Raises:
         RequestError: the target is out of reach.
@@ -187,7 +191,7 @@ def _designed(options: MeanOptions, reporting: Reporting) -> Counters:
     found, why = [], RequestError("")
     for share in _SHARES:
         try:
-            found.append(designed(options, reporting, share=share))
+            found.append(designed(options, reporting, most, share=share))
         except RequestError as refused:
             why = refused
     if not found:

@@ -53,7 +53,7 @@ _WHO = (
 )
 # Dummies that are sealed one by one take a thousand times as long as others: digits of a sum that
 # need more than this get noise of their own, which is twice as large and a thousandth of them.
-_MOST_SEALED = 1 << 18
+MOST_SEALED = 1 << 18
 _EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 
 
@@ -189,7 +189,7 @@ class Counting(Metric):
         return "nothing that users send is randomised, and dummies are drawn once a window"
 
     def divided(self) -> Self:
-        return replace(self, design=designed(self.options, self.reporting, _MOST_SEALED))
+        return replace(self, design=designed(self.options, self.reporting, MOST_SEALED))
 
     @property
     def undivided(self) -> str | None:
