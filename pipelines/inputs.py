@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -15,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.randomness import SecureRandom
 from pipelines import release
-from pipelines.errors import RequestError, reason
+from pipelines.errors import Caution, RequestError, reason
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
 
@@ -139,7 +140,7 @@ def open_telemetry(patterns: tuple[str, ...], empty: bool = False) -> Telemetry:
         RequestError: a pattern matches nothing, or a file is not Parquet.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    matched = (file for pattern in patterns for file in _match(pattern))
+    matched = (file for pattern in patterns for file in _match(pattern, empty))
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         footers = list(pool.map(_footer, files))
@@ -172,8 +173,16 @@ def matched(pattern: str) -> list[FileMetadata]:
     return files
 
 
-def _match(pattern: str) -> list[str]:
-    """The Parquet files of one pattern."""
+def _match(pattern: str, empty: bool = False) -> list[str]:
+    """The Parquet files of one pattern; of a glob there may be none where that is to be hidden."""
+    if empty and set(pattern) & set("*?["):
+        try:
+            matched(pattern)
+        except NoFilesError:
+            warnings.warn(
+                f"no file matches {pattern}: released as a log without rows", Caution, stacklevel=1
+            )
+            return []
     paths = sorted(entry.path for entry in matched(pattern))
     for file in paths:
         if set(file) & set("*?[]"):
@@ -230,13 +239,14 @@ def _unreadable(file: str) -> RequestError:
     )
 
 
-def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
+def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> Domain:
     """The declared domain of a column.
 
     Args:
         text: LOW..HIGH, or a file with one value a line.
         column: the type of the column it describes.
         other: whether values outside it share one more bin.
+        least: how many values there must be.
 
     Raises:
         RequestError: the domain is malformed or does not fit the column.
@@ -251,7 +261,7 @@ def read_domain(text: str, column: pa.DataType, other: bool) -> Domain:
             raise RequestError(f"--domain: {text} reaches beyond 62-bit integers")
     else:
         domain = DeclaredValues(_domain_lines(text), other)
-    if not domain.size >= 2:
+    if not domain.size >= least:
         raise RequestError(
             "--domain: a histogram needs at least 2 values (or --out-of-domain other)"
         )

@@ -8,7 +8,7 @@ the dummies do not depend on who does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -126,8 +126,15 @@ class Counters:
         )
 
     def profile(self) -> PrivacyLoss:
-        """The curve that a ledger composes."""
-        return self.price.profile(self.epsilon)
+        """The curve that a ledger composes; under add or remove, that of a replacement with it."""
+        own = self.price.profile(self.epsilon)
+        if self.neighbours == "replace":
+            return own
+        # With its nulls, a user raises exactly `slots` of so many more counters; another replaces
+        # all of them.
+        charges = self.dummies.charges(self.levels, self.neighbours)
+        both = Price([c._replace(counters=c.counters + c.slots) for c in charges], "replace")
+        return replace(own, apart=both.profile(2 * self.epsilon))
 
     # ---- the shuffler ------------------------------------------------------------------------
 

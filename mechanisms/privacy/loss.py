@@ -35,6 +35,7 @@ class PrivacyLoss:
     Attributes:
         epsilons: ascending from 0, in nats.
         deltas: the profile there; the last one holds for every larger epsilon as well.
+        apart: of inputs two steps apart, if more is known of it than follows from these.
 
     Source: Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic
         function", AISTATS 2022, Propositions 8 and 10 (dominating pairs and their composition).
@@ -46,6 +47,7 @@ class PrivacyLoss:
 
     epsilons: tuple[float, ...]
     deltas: tuple[float, ...]
+    apart: PrivacyLoss | None = None
 
     def __post_init__(self) -> None:
         e, d = np.array(self.epsilons), np.array(self.deltas)
@@ -62,6 +64,8 @@ class PrivacyLoss:
 
         delta2(a + b) <= delta(a) + e^a delta(b), by the triangle inequality.
         """
+        if self.apart is not None:
+            return self.apart
         e, d = np.array(self.epsilons), np.array(self.deltas)
         sums = (e[:, None] + e).ravel()
         with np.errstate(over="ignore"):

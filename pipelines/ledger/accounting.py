@@ -203,7 +203,7 @@ def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> flo
 def _shrunk(loss: Loss, share: float) -> Loss:
     """The same release at a smaller epsilon; of a profile that is not known, nothing is claimed."""
     # A smaller epsilon has another curve, and a scaled old one would be a guess.
-    return loss.model_copy(update={"epsilon": loss.epsilon * share, "profile": ()})
+    return loss.model_copy(update={"epsilon": loss.epsilon * share, "profile": (), "apart": ()})
 
 
 def _composed(kinds: Losses) -> PrivacyLoss:

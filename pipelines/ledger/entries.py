@@ -62,6 +62,8 @@ class Loss(_Record):
         profile: further (epsilon, delta) points of the same release, ascending, where they are
             known (a Gaussian's, a shuffled batch's): composition is tighter for them. Upper bounds.
         neighbours: which two inputs look alike.
+        apart: as `profile`, of a unit whose contribution becomes another where `neighbours` are
+            those with and without one.
 
     >>> day = Guarantee("shuffle", epsilon=0.1, delta=1e-8, unit="user", how="enumeration")
     >>> Loss.of(day).guarantee == day
@@ -75,8 +77,9 @@ class Loss(_Record):
     how: str
     profile: tuple[tuple[float, float], ...] = Field((), max_length=_POINTS)
     neighbours: Neighbours = "replace"
+    apart: tuple[tuple[float, float], ...] = Field(default=(), max_length=_POINTS)
 
-    @field_validator("profile")
+    @field_validator("profile", "apart")
     @classmethod
     def _ascends(cls, points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
         epsilons = [epsilon for epsilon, _ in points]
@@ -99,17 +102,11 @@ class Loss(_Record):
         """
         if guarantee.model == "none" or not guarantee.epsilon < math.inf:
             raise ValueError(f"a release without a guarantee has no price: {guarantee.how}")
-        points = (
-            () if profile is None else tuple(zip(profile.epsilons, profile.deltas, strict=True))
-        )
-        # Any points of a profile are upper bounds, so a long one may be thinned.
-        step = -(-len(points) // (_POINTS - 1)) or 1
-        kept = (
-            points[::step] if len(points) % step == 1 or step == 1 else points[::step] + points[-1:]
-        )
+        apart = () if profile is None else _points(profile.apart)
         return cls(
             model=guarantee.model, epsilon=guarantee.epsilon, delta=guarantee.delta,
-            unit=guarantee.unit, how=guarantee.how, profile=kept, neighbours=guarantee.neighbours,
+            unit=guarantee.unit, how=guarantee.how, profile=_points(profile),
+            neighbours=guarantee.neighbours, apart=apart,
         )  # fmt: skip
 
     @property
@@ -122,9 +119,33 @@ class Loss(_Record):
         """The same for a unit whose contribution becomes another."""
         if self.neighbours == "replace":
             return self
-        known = [*self.profile] or [(self.epsilon, self.delta)]
-        epsilons, deltas = zip(*known, strict=True)
-        return Loss.of(self.guarantee.replaced, PrivacyLoss.from_profile(epsilons, deltas).replaced)
+        points = self.apart
+        if not points:
+            known = [*self.profile] or [(self.epsilon, self.delta)]
+            points = _points(PrivacyLoss.from_profile(*zip(*known, strict=True)).replaced)
+        profile = PrivacyLoss.from_profile(*zip(*points, strict=True))
+        epsilon, delta = profile.epsilon(self.delta), self.delta
+        if not epsilon < math.inf:
+            epsilon, delta = profile.epsilons[-1], profile.deltas[-1]
+        if not delta < 1:
+            raise RequestError(
+                f"--ledger: a release at epsilon {self.epsilon:g}, delta {self.delta:g} that hides "
+                "who takes part promises nothing beside one that does not: give it a population of "
+                "its own"
+            )
+        return Loss(
+            model=self.model, epsilon=epsilon, delta=delta, unit=self.unit, how=self.how,
+            profile=points,
+        )  # fmt: skip
+
+
+def _points(profile: PrivacyLoss | None) -> tuple[tuple[float, float], ...]:
+    """A profile as a ledger keeps it: any points are upper bounds, so a long one may be thinned."""
+    if profile is None:
+        return ()
+    points = tuple(zip(profile.epsilons, profile.deltas, strict=True))
+    step = -(-len(points) // (_POINTS - 1)) or 1
+    return points[::step] if len(points) % step == 1 or step == 1 else points[::step] + points[-1:]
 
 
 class Before(_Record):

@@ -33,7 +33,7 @@ from transforms.encoders.domain import integer_range
 WINDOW = "{window}"
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta"})
+OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta", "neighbours"})
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"})
 _OF_COUNTERS = frozenset({"neighbours"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
@@ -38,4 +39,5 @@ def _short(profile: PrivacyLoss) -> PrivacyLoss:
         upward(epsilon, _EPSILON_DIGITS): min(1.0, upward(delta, _DELTA_DIGITS))
         for epsilon, delta in points
     }
-    return PrivacyLoss.from_profile(list(short), list(short.values()))
+    found = PrivacyLoss.from_profile(list(short), list(short.values()))
+    return found if profile.apart is None else replace(found, apart=_short(profile.apart))

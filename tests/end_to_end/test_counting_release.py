@@ -298,6 +298,9 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("mean", {"dummies": None, "expected": 9}, "says something of --dummies shuffler"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
+        ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
+        ("sum", {"bounds": "0,1e308", "whole_numbers": None}, "--bounds: they must lie within"),
+        ("rows", {"epsilon": 600}, "--epsilon, --delta: "),
         ("rows", {"delta": 0}, "--delta must be a number greater than 0"),
     ],
 )
@@ -434,3 +437,62 @@ def raised_by(some: Any, log: str) -> np.ndarray:
     )
     codes = np.concatenate([part.ravel() for part in words]).astype(np.int64)
     return np.bincount(codes, minlength=some.design.layout.codes)
+
+
+# ---- what a hostile reader tried -----------------------------------------------------------------
+
+
+def rows(path: str, **columns: Any) -> str:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_a_window_without_a_file_is_released_like_any_other(run) -> None:
+    """Files may exist only where somebody reported; a path that is no glob is still a mistake."""
+    outcome = run(words("values", "nobody/*.parquet"))
+    assert outcome.code == 0, outcome.said
+    assert "no file matches nobody/*.parquet: released as a log without rows" in outcome.err
+    assert Release(Path("out")).table("count.parquet").num_rows == 5
+    assert run(words("values", "nobody.parquet", output="other")).code == 2
+
+
+def test_a_metric_of_a_plan_says_nothing_of_neighbours(refused, log: str) -> None:
+    """Else a plan could promise more, or less, than it spends."""
+    planned(log, "  - {name: more, kind: count, neighbours: replace}\n")
+    refused(["check", "plan.yaml"], "neighbours is wrong: belongs to the plan")
+
+
+def test_an_interval_of_small_numbers_is_small(run) -> None:
+    rows("small.parquet", x=[0.0005] * 50)
+    asked = {"input": "small.parquet", "column": "x", "bounds": "0,0.001", "epsilon": 1.0}
+    assert run(canaries.words("sum", asked | {"output": "out"}, joined=True)).code == 0
+    [row] = Release(Path("out")).table("sum.parquet").to_pylist()
+    assert row["upper"] - row["lower"] < 10 * row["standard_error"] < 1
+
+
+def test_a_fraction_among_whole_numbers_cannot_be_used(run) -> None:
+    rows("halves.parquet", x=[0.5] * 4000 + [1.0] * 100)
+    asked = {"input": "halves.parquet", "column": "x", "bounds": "0,1", "epsilon": 2.0}
+    assert run(canaries.words("sum", asked | {"output": "out", "whole_numbers": True})).code == 0
+    [row] = Release(Path("out")).table("sum.parquet").to_pylist()
+    assert abs(row["estimate"] - 100) < FAR * 2 * row["standard_error"]
+    unusable = Release(Path("out")).statement["cut"]["unusable"]
+    assert abs(unusable["estimate"] - 4000) < FAR * unusable["standard_error"]
+
+
+def test_columns_keep_their_labels_whatever_they_are_called(run) -> None:
+    rows("names.parquet", estimate=[0, 1, 2] * 9, estimate_value=[1, 0, 1] * 9)
+    asked = {
+        "input": "names.parquet", "column": "estimate_value", "domain": "0..1", "by": "estimate",
+        "by_domain": "0..2", "epsilon": 5.0, "output": "out",
+    }  # fmt: skip
+    assert run(canaries.words("count", asked)).code == 0
+    table = Release(Path("out")).table("count.parquet")
+    labels = [name for name in table.column_names if name.startswith("estimate_")]
+    assert len(set(zip(*(table[name].to_pylist() for name in labels), strict=True))) == 7
+
+
+def test_one_value_is_worth_a_count(run, log: str) -> None:
+    Path("one.txt").write_text(canaries.DECLARED[0] + "\n")
+    assert run(words("values", log, domain="one.txt")).code == 0
+    assert Release(Path("out")).table("count.parquet").num_rows == 2

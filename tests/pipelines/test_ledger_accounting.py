@@ -15,6 +15,7 @@ from mechanisms.privacy import accountant
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon
+from pipelines.errors import RequestError
 from pipelines.ledger import accounting
 from pipelines.ledger.accounting import fits, further, largest_share, total
 from pipelines.ledger.entries import Budget, Loss
@@ -229,3 +230,12 @@ def test_beside_others_they_are_charged_as_replaced() -> None:
     for epsilon in (0.0, 0.3, 0.7, 1.0, 1.3):  # never below what replacing truly costs
         bound = PrivacyLoss.from_profile(*zip(*loss.replaced.profile, strict=True)).delta(epsilon)
         assert bound >= truth.delta(epsilon)[0] * (1 - 1e-9)
+
+
+def test_a_release_at_a_large_epsilon_is_charged_too() -> None:
+    other = Loss(model="shuffle", epsilon=0.1, delta=1e-8, unit="user", how="by hand")
+    both = total([hidden(15.0, 1e-6), other], 1e-5)
+    assert 15 < both.epsilon < 31
+    bare = Loss.of(hidden(15.0, 1e-6).guarantee)
+    with pytest.raises(RequestError, match="give it a population of its own"):
+        total([bare, other], 1e-5)

@@ -26,6 +26,7 @@ class GroupEncoder:
     Attributes:
         domains: (column, its declared values), none to several; a group is a value of each.
         number: a column of numbers, if they are added up; those that cannot be used are NaN.
+        whole: whether only whole numbers can.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> from transforms.encoders.domain import IntegerRange
@@ -37,6 +38,7 @@ class GroupEncoder:
 
     domains: tuple[tuple[str, Domain], ...] = ()
     number: str | None = None
+    whole: bool = False
     batch_size: ClassVar = BATCH
 
     @property
@@ -66,6 +68,8 @@ class GroupEncoder:
             return CellBlock(groups, None)
         numbers = as_floats(decoded(batch.column(self.number)))
         usable = np.where(np.isfinite(numbers), numbers, np.nan)
+        if self.whole:
+            usable[np.floor(usable) != usable] = np.nan
         return AmountBlock(groups, rows.of(usable), None)
 
     def _groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:

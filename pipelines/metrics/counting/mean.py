@@ -46,6 +46,7 @@ class CountedMean(Counting):
 
     kind = "mean"
     Options = MeanOptions
+    unstated = _OTHERS
 
     bounds: Bounds
 
@@ -89,6 +90,19 @@ class CountedMean(Counting):
         return min(self.bounds.half * spread / of_group, 2 * self.bounds.half)
 
     @property
+    def prospect(self) -> str | None:
+        return f"{super().prospect}, if {self.expected:,} {self.unit}s take part"
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        return {
+            "standard_error_if": {f"{self.unit}s": self.expected, "standard_error": self.error},
+            "covers": "the noise of the dummies, and roundings; not what was cut",
+            "reading": "A mean is a noisy sum over a noisy count, and its standard error, by the "
+            f"delta method, stands beside it: the fewer {self.unit}s, the larger.",
+        }
+
+    @property
     def drowns(self) -> tuple[float, str] | None:
         if self.options.expected is None:
             return None
@@ -96,7 +110,7 @@ class CountedMean(Counting):
 
     @property
     def expected_error(self) -> str:
-        return f"mean ± {self.error:.3g}"
+        return f"mean ± {self.error:.3g} of {self.expected:,}"
 
     @property
     def _sigmas(self) -> tuple[float, float]:
@@ -158,9 +172,11 @@ class CountedMean(Counting):
 
     @property
     def words(self) -> list[str]:
-        whose = f"Of each {self.unit} the average of its rows" if self.unit == "user" else "A row"
+        users = self.unit == "user"
+        whose = "The average of all rows of a user" if users else "The number of a row"
+        groups = ", in each of its groups," * (users and bool(self.domains))
         return [
-            f"{whose} counts once{', in each of its groups' * bool(self.domains)}, clipped to "
+            f"{whose}{groups} counts once, clipped to "
             f"{self.bounds.low:g} .. {self.bounds.high:g}. What a liar moves is said of the sum: a "
             f"mean moves by that over the number of {self.unit}s. Intervals are Fieller's: where "
             "nobody may have a number they are all between the bounds."

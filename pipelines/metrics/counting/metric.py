@@ -270,7 +270,10 @@ class Counting(Metric):
             inner = int(np.prod(sizes[place + 1 :], dtype=object))
             indices = pa.array(whole // inner % domain.size)
             values = domain.labels().take(indices)
-            name = column if column not in result.COLUMNS else f"{column}_value"
+            others = {other for other, _ in self.domains if other != column}
+            name = column
+            while name in {*result.COLUMNS, *others, *columns}:
+                name += "_value"
             columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
         return columns
 
@@ -287,6 +290,7 @@ class Counting(Metric):
             self._liars(),
             _EXACT,
             *self.words,
+            *self._left_out(),
             *self.cautions,
         ]
         return {
@@ -297,11 +301,18 @@ class Counting(Metric):
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
             "asked": self.request,
             "mechanism": self.mechanism_statement,
-            "error": {
-                "standard_error": self.error,
-                "covers": "the noise of the dummies, and roundings; not what was cut",
-            },
+            "error": self.error_statement,
             "versions": versions(),
+        }
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        """How far off figures may be, and how to read them."""
+        return {
+            "standard_error": self.error,
+            "covers": "the noise of the dummies, and roundings; not what was cut",
+            "reading": "Every figure is the truth plus noise of a known law, the same for all of "
+            "them. Estimates are unbiased, so where there is little some lie below 0.",
         }
 
     @property
@@ -309,6 +320,11 @@ class Counting(Metric):
         """How far one liar moves a figure, at the most."""
         amounts = self.reporting.amounts
         return float(amounts.poisoning if self.collects else amounts.most)
+
+    def _left_out(self) -> list[str]:
+        """Which rows are nobody's."""
+        nobody = "Rows that name no user are of nobody, and count nowhere."
+        return [] if self.unit == "row" else [nobody]
 
     def _liars(self) -> str:
         return (
@@ -422,7 +438,7 @@ def declared(
             continue
         kind = telemetry.column_type(column, flag)
         try:
-            found.append((column, inputs.read_domain(values, kind, other=False)))
+            found.append((column, inputs.read_domain(values, kind, other=False, least=1)))
         except RequestError as error:
             text = str(error)
             raise RequestError(declares + text.removeprefix("--domain")) from None
@@ -455,5 +471,5 @@ def designed(
         if found.dummies.number(found.levels) > most:
             found = Counters.meeting(*target, **known)
     except ValueError as error:
-        raise RequestError(str(error)) from None
+        raise RequestError(f"--epsilon, --delta: {error}") from None
     return found

@@ -78,7 +78,7 @@ examples, with the files of the repository:
     per_value: Count = option(
         "b, how many rows of one value count of a user: 1 counts users, more count events; where a "
         "user has more rows, how many users have is estimated. Noise grows with b",
-        1, group=PROMISE, metavar="B",
+        1, group=PROMISE, metavar="B", le=1 << 20,
     )  # fmt: skip
     output: str = published("count.parquet")
 
@@ -110,7 +110,9 @@ examples:
         "small multiple of the larger one",
         metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
     )  # fmt: skip
-    whole_numbers: bool = option("numbers are whole: nothing is rounded", False)
+    whole_numbers: bool = option(
+        "numbers are whole: nothing is rounded, and one that is not cannot be used", False
+    )
     group_by: str | None = option("one sum for each value of this column", None, metavar="COLUMN")
     groups: str | None = option(
         "the groups: a text file with one a line, or a range of integers; public knowledge, not "

@@ -101,6 +101,7 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
         if errors.least is not None:
             low = np.maximum(low, errors.least)
             # One that lies below all that can be reaches a standard error inwards.
-            high = np.maximum(high, errors.least + math.ceil(error))
+            inwards = math.ceil(error) if totals.dtype.kind == "i" else error
+            high = np.maximum(high, errors.least + inwards)
         found[f"lower{suffix}"], found[f"upper{suffix}"] = low, high
     return found

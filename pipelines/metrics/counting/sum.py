@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers
+
+
 @dataclass(frozen=True, kw_only=True)
 class SumMetric(Counting):
     """How much there is, its numbers clipped to bounds."""
@@ -84,7 +87,7 @@ class SumMetric(Counting):
         return super().line_types | {self.options.column: pa.float64()}
 
     def encoder(self, coins: object = None) -> GroupEncoder:
-        return GroupEncoder(self.domains, self.options.column)
+        return GroupEncoder(self.domains, self.options.column, self.options.whole_numbers)
 
     def errors(self) -> result.Errors:
         unit = self.clip.bound / self.clip.units
@@ -116,6 +119,8 @@ def _units(options: SumOptions, clip: Clip) -> int:
     Raises:
         RequestError: whole numbers are asked for, and bounds are none, or far too large.
     """
+    if not clip.bound <= _LARGEST_BOUND:
+        raise RequestError(f"--bounds: they must lie within {_LARGEST_BOUND:g} of 0")
     if options.whole_numbers:
         if clip.low != int(clip.low) or clip.high != int(clip.high) or clip.bound > LARGEST:
             raise RequestError(

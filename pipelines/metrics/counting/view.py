@@ -50,7 +50,7 @@ def page(brief: str, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         created=statement["created"],
         figure=_figure(table, confidence) if len(table) > 1 else "",
         promises=facts.promises(statement),
-        error=shown(statement["error"]["standard_error"], statement["error"]["standard_error"]),
+        reading=html.escape(statement["error"]["reading"]),
         cut=" ".join(html.escape(said) for said in _cut(statement)),
         heads="".join(f"<th>{head}</th>" for head in heads),
         rows="".join(_row(names, row) for row in top.to_pylist()),
