@@ -67,6 +67,13 @@ ASKED: dict[str, dict[str, Any]] = {
         "dummies": "shuffler", "expected": 2000,
     },
 }  # fmt: skip
+FIGURES = dict(ASKED)
+ASKED["distribution"] = {
+    "kind": "distribution", "column": "number", "bounds": "-3,4", "bins": 14, "dummies": "shuffler",
+}  # fmt: skip
+ASKED["distribution of users"] = {
+    "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
+} | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 quick_case = pytest.mark.parametrize("case", ["rows", "events", "sum of users", "means"])
 
@@ -120,7 +127,7 @@ def truth(case: str) -> np.ndarray:
     return np.array([found[group] for group in range(sizes.get(case, 1))], np.float64)
 
 
-@every_case
+@pytest.mark.parametrize("case", FIGURES)
 def test_figures_are_within_their_errors(case: str, run, log: str) -> None:
     assert run(words(case, log)).code == 0
     release = Release(Path("out"))
@@ -207,7 +214,7 @@ def test_two_logs_that_differ_by_one_who_takes_part_look_alike(case: str, run, l
     kind = ASKED[case]["kind"]
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
-    same = {"value", "number"} | ({"standard_error"} if kind != "mean" else set())
+    same = {"value", "number", "low", "high"} | ({"standard_error"} if kind != "mean" else set())
     names = [name for name in tables[0].column_names if name in same]
     assert tables[0].select(names) == tables[1].select(names)
 
@@ -396,6 +403,25 @@ def test_a_stream_refuses_what_would_wait_unrandomised(run, log: str) -> None:
     assert "metric users: no stream: nothing that it counts is randomised" in outcome.err
 
 
+@pytest.mark.parametrize("case", ["distribution", "distribution of users"])
+def test_quantiles_lie_in_their_limits(case: str, run, log: str) -> None:
+    """At a confidence that is missed not once in 10^9; and limits are short."""
+    assert run(words(case, log, confidence=1 - 1e-10)).code == 0
+    numbers = canaries.table()[ASKED[case]["column"]].to_numpy().astype(float)
+    if "user" in case:
+        numbers = numbers[: canaries.ROWS - canaries.NULL_USERS]  # a user's four rows are near
+    release = Release(Path("out"))
+    slack = 4 / 7 if "user" in case else 0.0  # any of a user's rows may have been drawn
+    for row in release.table("quantiles.parquet").to_pylist():
+        true = np.quantile(numbers, row["p"], method="inverted_cdf")
+        assert row["lower"] - slack <= min(true, 300) <= row["upper"] + slack
+        assert row["lower"] <= row["estimate"] <= row["upper"]
+    table = release.table("distribution.parquet")
+    last = table["cumulative_upper"].to_numpy() - table["cumulative_lower"].to_numpy()
+    assert last.max() < (0.6 if "user" in case else 0.15)
+    assert table.num_rows == (1024 if "user" in case else 14)
+
+
 # ---- errors --------------------------------------------------------------------------------------
 
 
@@ -419,6 +445,28 @@ def test_intervals_cover_as_often_as_they_say(case: str, log: str) -> None:
             together += bool(((low <= true) & (true <= high)).all())
     assert (inside >= 2000 * 0.92).all()
     assert true.size == 1 or together >= 2000 * 0.92
+
+
+@pytest.mark.verify
+def test_limits_of_shares_cover_as_often_as_they_say(log: str) -> None:
+    """As above, of 2,000 releases by sums: single limits, and all together."""
+    some = metric("distribution", log, bins=70, epsilon=1.0)
+    restart(12)
+    numbers = canaries.table()["number"].to_numpy()
+    edges, raised = some.bins.edges, raised_by(some, log)
+    true = np.array([(numbers < edge).mean() for edge in edges[1:]])
+    true[-1] = 1.0
+    inside, together = np.zeros(true.size), 0
+    for _ in range(2000):
+        counts = some.design.simulate(raised, fresh_stream())
+        table = some.tables(Counted(counts, 0, 0))["distribution.parquet"]
+        low, high = (table[f"cumulative_{end}"].to_numpy() for end in ("lower", "upper"))
+        inside += (low <= true) & (true <= high)
+        ends = (f"cumulative_{end}_simultaneous" for end in ("lower", "upper"))
+        low, high = (table[name].to_numpy() for name in ends)
+        together += bool(((low <= true) & (true <= high)).all())
+    assert (inside >= 2000 * 0.92).all()
+    assert together >= 2000 * 0.92
 
 
 def raised_by(some: Any, log: str) -> np.ndarray:

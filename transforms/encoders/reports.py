@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats, Messages
 from mechanisms.counters.amounts import Amounts, contributions, whole_amounts
 from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 
 LIMITED, UNUSABLE = "limited", "unusable"
@@ -149,3 +150,52 @@ def _units(
     away = np.clip(clip.sign * (clipped - clip.origin), -clip.bound, clip.bound)
     units = whole_amounts(away, clip.bound, clip.units, rng)
     return units, (used & (clipped != totals)).any(axis=1)
+
+
+@dataclass(frozen=True)
+class PathReporting:
+    """A unit's rows to the path of one of its bins, that of a row which is drawn uniformly.
+
+    Attributes:
+        tree: over the bins; the bin behind its last one stands for no number.
+        beside: as of `Reporting`; `UNUSABLE` alone.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> path = PathReporting(Tree.uniform(4, 2))
+    >>> [words] = path.words(np.zeros(1, np.int64), np.array([3]), None, 1, SeededRandom(0))
+    >>> words.tolist()  # the right half, its right half, and nothing that cannot be used
+    [[1, 5, 9]]
+    """
+
+    tree: Tree
+    beside: tuple[str, ...] = (UNUSABLE,)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Of the tree, and then of what stands beside it."""
+        return (*self.tree.levels, *self.sides)
+
+    @property
+    def sides(self) -> tuple[Level, ...]:
+        """The level beside the tree's."""
+        return (Level(1, 1),)
+
+    def words(
+        self,
+        users: NDArray[np.int64],
+        groups: NDArray[np.int64],
+        numbers: Floats | None,
+        n: int,
+        rng: RandomSource,
+    ) -> Iterator[Messages]:
+        """As of `Reporting`; groups are bins."""
+        order = np.lexsort((rng.words(users.size), users))
+        first = np.searchsorted(users[order], np.arange(n))
+        cells = groups[order[first]] if n else groups
+        none = cells == self.tree.cells
+        layout = Layout(self.levels)
+        step = max(1, _WORDS // layout.types.size)
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            sets = self.tree.encode(np.where(none[part], -1, cells[part]))
+            yield layout.reports([*sets, np.where(none[part], 0, -1)[:, None]])

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from mechanisms.channel import Guarantee
 from mechanisms.counters.design import Counters
-from mechanisms.counters.levels import Layout
+from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs, release
@@ -448,7 +448,7 @@ def declared(
 
 
 def designed(
-    options: BoundedOptions, reporting: Reporting, most: int = MOST_DUMMIES, **more: float
+    options: BoundedOptions, reporting: Reporting, most: int = MOST_DUMMIES, **more: Any
 ) -> Counters:
     """The counters of a request, with the least noise.
 
@@ -461,15 +461,32 @@ def designed(
     Raises:
         RequestError: the target is out of reach.
     """
+    levels, sides = reporting.amounts.levels, reporting.sides
+    found = meeting(options, levels, sides, correlated=reporting.amounts.most > 1, **more)
+    if found.dummies.number(found.levels) > most:
+        found = meeting(options, levels, sides, **more)
+    return found
+
+
+def meeting(
+    options: BoundedOptions, levels: Sequence[Level], beside: Sequence[Level], **more: Any
+) -> Counters:
+    """Counters that keep what a request promises.
+
+    Args:
+        options: of the request.
+        levels: of the statistic.
+        beside: what else is told.
+        **more: further arguments of `least_noise`.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
     if options.epsilon is None:
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
-    amounts = reporting.amounts
-    target = (amounts.levels, options.neighbours, options.epsilon, options.delta or DELTA)
-    known: dict[str, Any] = {"beside": reporting.sides, **more}
+    target = (levels, options.neighbours, options.epsilon, options.delta or DELTA)
+    known: dict[str, Any] = {"beside": beside, **more}
     try:
-        found = Counters.meeting(*target, correlated=amounts.most > 1, **known)
-        if found.dummies.number(found.levels) > most:
-            found = Counters.meeting(*target, **known)
+        return Counters.meeting(*target, **known)
     except ValueError as error:
         raise RequestError(f"--epsilon, --delta: {error}") from None
-    return found

@@ -29,17 +29,21 @@ _SHOWN = 10  # on the screen
 _WIDE = 28  # characters of a label
 
 
-def page(brief: str, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+def page(
+    brief: str, table: pa.Table, statement: Mapping[str, Any], figure: str | None = None
+) -> bytes:
     """The report of a release.
 
     Args:
         brief: what it publishes.
         table: the release's.
         statement: the release's.
+        figure: above the table, whose order is then kept; by default bars of the largest figures.
     """
-    top, names = _largest(table, _ROWS), _names(table)
+    top = _largest(table, _ROWS) if figure is None else table.slice(0, _ROWS)
+    names, together = _names(table), len(table) if selected.LOWER in table.column_names else 1
     confidence = statement["asked"]["confidence"]
-    interval = html.escape(selected.heading(confidence, len(table)))
+    interval = html.escape(selected.heading(confidence, together))
     heads = [*map(html.escape, names), "estimate", "standard error", interval]
     listed = "" if len(top) == len(table) else f"The {len(top)} largest of {len(table):,}."
     return pages.page(
@@ -48,7 +52,7 @@ def page(brief: str, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         brief=html.escape(brief),
         unit=statement["asked"]["unit"],
         created=statement["created"],
-        figure=_figure(table, confidence) if len(table) > 1 else "",
+        figure=_figure(table, confidence) if figure is None and len(table) > 1 else figure or "",
         promises=facts.promises(statement),
         reading=html.escape(statement["error"]["reading"]),
         cut=" ".join(html.escape(said) for said in _cut(statement)),
@@ -120,9 +124,49 @@ def _figure(table: pa.Table, confidence: float) -> str:
     )
 
 
+def cumulative(table: pa.Table, confidence: float) -> str:
+    """The shares below each number with their band, as a figure of a page.
+
+    Args:
+        table: the bins of a distribution.
+        confidence: of the band, of all points together.
+    """
+    edges = table["high"].to_numpy()
+    band = [100 * table[f"cumulative_{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.fill_between(
+            edges, *band, color=PALE, alpha=0.5, linewidth=0,
+            label=f"{100 * confidence:g} % band of all points together",
+        )  # fmt: skip
+        axes.plot(edges, 100 * table["cumulative"].to_numpy(), color=DARK, linewidth=1.2)
+        axes.set_ylim(0, 100)
+        axes.set_ylabel("share of numbers up to here, %")
+        axes.legend(loc="lower right", frameon=False)
+        frame(axes)
+
+    said = "The share of numbers up to each number"
+    return (
+        f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the files beside '
+        f'this page have the numbers">\n{picture(3.4, draw)}\n</figure>\n'
+    )
+
+
+def show_quantiles(screen: Console, table: pa.Table, confidence: float) -> None:
+    """The quantiles, as a table."""
+    headings = ("estimate", f"{100 * confidence:g} % interval")
+    shown_ = numbers_table(("quantile",), headings)
+    for row in table.slice(0, _ROWS).to_pylist():
+        numbers = (f"{row[name]:.6g}" for name in ("estimate", "lower", "upper"))
+        estimate, low, high = numbers
+        shown_.add_row(f"{100 * row['p']:.10g} %", estimate, f"{low} to {high}")
+    screen.print(shown_)
+
+
 def _row(names: list[str], row: Mapping[str, Any]) -> str:
     low, high = selected.ends(row)
-    error = row["standard_error"]
+    error = row.get("standard_error")
     heads = "".join(f"<th>{html.escape(label)}</th>" for label in _label(row, names))
     numbers = shown(row["estimate"], error), shown(error, error)
     cells = "".join(f"<td>{number}</td>" for number in numbers)

@@ -22,6 +22,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
@@ -68,6 +69,7 @@ class DistributionOfNumbers(Metric):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
+        require_randomised(options)
         bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
         telemetry = open_numbers(options, source)
         least = least_reports(options, options.model, telemetry.rows)

@@ -28,6 +28,7 @@ class DistributionOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.distribution.metric:DistributionOfNumbers"
+    counted: ClassVar[str] = "pipelines.metrics.counting.distribution:CountedDistribution"
     brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
     description: ClassVar[str] = (
         "The histogram, the quantiles and the mean of a column of numbers, from one report of each "
