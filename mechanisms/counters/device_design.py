@@ -56,7 +56,7 @@ class DeviceCounters:
 
     >>> count = DeviceCounters.meeting([Level(1, 1)], "add or remove", 1.0, 1e-6, enrolled=10_000)
     >>> count.honest, round(count.variances[0], 2)
-    (9000, 2.57)
+    (9000, 2.6)
     """
 
     levels: tuple[Level, ...]

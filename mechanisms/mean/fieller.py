@@ -83,7 +83,7 @@ def quotients(
 
     >>> found = quotients(np.array([50.0, 1.0]), np.array([100.0, 1.0]), 3.0, 4.0, 2.0)
     >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
-    ([0.43, -1.0], [0.577, 1.0])
+    ([0.431, -1.0], [0.576, 1.0])
     """
     known = numbers > 0
     divisors = np.where(known, numbers, 1.0)
