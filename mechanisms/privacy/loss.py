@@ -7,7 +7,7 @@ is needed to compose many releases tightly is in it. Every approximation lies ab
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -47,7 +47,8 @@ class PrivacyLoss:
 
     epsilons: tuple[float, ...]
     deltas: tuple[float, ...]
-    apart: PrivacyLoss | None = None
+    # None hashes by its address, which is another in each process, and sets are composed in order.
+    apart: PrivacyLoss | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         e, d = np.array(self.epsilons), np.array(self.deltas)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.metric import Counting, meeting
+from pipelines.metrics.counting.metric import MOST_SEALED, Counting, meeting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
@@ -77,6 +77,10 @@ class CountedDistribution(Counting):
             options=options, telemetry=telemetry, open_rng=open_rng, design=design,
             reporting=reporting, bins=bins, probabilities=probabilities,
         )  # fmt: skip
+
+    def divided(self) -> Self:
+        design, reporting = _least(self.options, self.bins.bins, MOST_SEALED)
+        return replace(self, design=design, reporting=reporting)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -195,8 +199,15 @@ def _of_half(tree: Tree, design: Counters) -> float:
     return tree.variance((index < tree.cells // 2) - 0.5, design.variances[:-1])
 
 
-def _least(options: DistributionOptions, bins: int) -> tuple[Counters, PathReporting]:
+def _least(
+    options: DistributionOptions, bins: int, most: float = math.inf
+) -> tuple[Counters, PathReporting]:
     """The tree with the least error of a share below.
+
+    Args:
+        options: of the request.
+        bins: how many leaves it has at the least.
+        most: dummies that there may be, if some tree has no more.
 
     Raises:
         RequestError: the target is out of reach.
@@ -209,8 +220,9 @@ def _least(options: DistributionOptions, bins: int) -> tuple[Counters, PathRepor
         except RequestError as refused:
             why = refused
             continue
-        found.append((_of_half(reporting.tree, design), design, reporting))
+        excess = max(design.dummies.number(design.levels) - most, 0)
+        found.append((excess, _of_half(reporting.tree, design), design, reporting))
     if not found:
         raise why
-    _, design, reporting = min(found, key=lambda each: each[0])
+    *_, design, reporting = min(found, key=lambda each: each[:2])
     return design, reporting

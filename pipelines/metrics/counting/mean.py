@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
-_SHARES = (0.15, 0.25, 0.35, 0.45)  # of epsilon, for the count that sums are divided by
+_SHARES = (0.2, 0.35)  # of epsilon, for the count that sums are divided by
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
