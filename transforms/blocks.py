@@ -22,6 +22,17 @@ Generator = Callable[[], RandomSource]
 
 weighed(np.ndarray, ArrayCoder)  # messages
 
+# Rows of a bucket that one worker orders in its cache; that many only while there are few buckets,
+# for thousands of them cut blocks to shreds; and rows that a bucket should hold at most.
+_CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
+_BUCKET_ROWS = 1 << 18
+
+
+def bucket_count(rows: float) -> int:
+    """How many groups the shuffler and the contribution bound split their input into."""
+    cached = min(int(rows) // _CACHED_ROWS, _FEW_BUCKETS)
+    return min(max(64, cached, int(rows) // _BUCKET_ROWS), 1 << 14)
+
 
 @dataclass
 class GroupOnce(beam.PTransform):

@@ -29,7 +29,6 @@ from mechanisms.wire.screening import DUPLICATE, tallied
 from mechanisms.wire.sealing import key_id, public_key
 from pipelines import release
 from pipelines.errors import DONE, FailedError, RequestError
-from pipelines.metrics.metric import bucket_count
 from pipelines.parties import summary
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
 from pipelines.parties.memory import Begun, Made, Memory, stands
@@ -42,7 +41,7 @@ from pipelines.publishing import require_able, require_nothing_lost
 from pipelines.run import run_beam
 from pipelines.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
-from transforms.blocks import Generator, GroupOnce
+from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import ADDED, DRAWN, LostError
 from transforms.dummies import ranges_of
 from transforms.progress import LOST, tally

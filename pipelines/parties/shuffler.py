@@ -19,7 +19,6 @@ from rich.table import Table
 from mechanisms.wire.report import Form
 from pipelines import release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
-from pipelines.metrics.metric import bucket_count
 from pipelines.parties.batches import remove
 from pipelines.parties.drawing import require_counters, shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
@@ -37,6 +36,7 @@ from pipelines.publishing import require_able, require_nothing_lost
 from pipelines.run import beam_options, run_beam
 from pipelines.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
+from transforms.blocks import bucket_count
 
 # What ends so was written, and must not be handed on.
 _UNSENT = (WithheldError, SharedError, LostMemoryError)

@@ -9,12 +9,12 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.learning.baseline import Comparison
-from pipelines.metrics.metric import bucket_count
 from pipelines.train.comparison import of_public_rows, of_reports
 from pipelines.train.curve import Curve, private_curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.local import LocalPlan
 from pipelines.train.result import Flowing, Trained
+from transforms.blocks import bucket_count
 from transforms.collect_counts import Counted
 from transforms.encoders.attributes import categorical, width
 from transforms.split_groups import SplitGroups

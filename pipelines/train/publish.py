@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsDict
 from pipelines import release
 from pipelines.inputs import Telemetry
 from pipelines.ledger.held import is_held
-from pipelines.metrics.metric import bucket_count, columns_of, fresh_digest
+from pipelines.metrics.metric import columns_of
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
@@ -22,6 +22,7 @@ from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
+from transforms.blocks import bucket_count
 from transforms.conservation import (
     PASSED,
     PERTURBED,
@@ -35,7 +36,7 @@ from transforms.conservation import (
 from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
-from transforms.encoders.users import UserDigest
+from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.shuffle import Batches
 from transforms.split_groups import rows_of

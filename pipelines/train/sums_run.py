@@ -13,12 +13,11 @@ from apache_beam import typehints
 from mechanisms.learning.products import Products
 from mechanisms.postprocess.intervals import normal_quantile
 from pipelines.metrics.counting.metric import CountCodes
-from pipelines.metrics.metric import bucket_count
 from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
-from transforms.blocks import Generator
+from transforms.blocks import Generator, bucket_count
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import PASSED, leaving
 from transforms.dummies import AddDummies

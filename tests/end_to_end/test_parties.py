@@ -22,7 +22,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines import cli
 from pipelines.metrics import registry
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.randomised import Randomised
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
 from tests.fakes import canaries
@@ -134,7 +134,7 @@ def test_three_processes_release_what_one_job_does_of_the_same_messages(
     assert kinds == set(registry.names()) - {"count", "sum"}
     sent = messages(road / "sent.parquet", road / "plan.yaml")
     instead = dict(zip(TABLES, sent, strict=True))
-    monkeypatch.setattr(Metric, "reports", _instead(Metric.reports, instead))
+    monkeypatch.setattr(Randomised, "reports", _instead(Randomised.reports, instead))
     outcome = run(["run", str(plan(workspace, log, domain, "out", MORE))])
     assert outcome.code == 0, outcome.err
     for metric, table in TABLES.items():

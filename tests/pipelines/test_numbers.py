@@ -7,11 +7,11 @@ from pydantic import ValidationError
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import bucket_count
 from pipelines.metrics.options import NumberOptions
 from pipelines.metrics.statement import counted, head, parquet, versions
 from pipelines.numbers import open_numbers, read_bounds
 from pipelines.requests import request
+from transforms.blocks import bucket_count
 from transforms.progress import ROWS
 
 

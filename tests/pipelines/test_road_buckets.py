@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.metrics.metric import bucket_count
+from transforms.blocks import bucket_count
 
 
 @pytest.mark.parametrize(

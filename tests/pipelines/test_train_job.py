@@ -19,7 +19,6 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import bucket_count
 from pipelines.requests import request
 from pipelines.run import _DEEPEST
 from pipelines.train.central import DivergedError
@@ -31,6 +30,7 @@ from pipelines.train.local_run import scored_steps
 from pipelines.train.options import MOST_STEPS, TrainOptions
 from pipelines.train.participants import ParticipantsPlan
 from pipelines.train.publish import PublishModel
+from transforms.blocks import bucket_count
 from transforms.shuffle import Shuffle
 from transforms.train_curve import Scored
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.randomness import SecureRandom
+
 Digests = NDArray[np.uint64]
 
 _ODD_1, _ODD_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -102,3 +104,8 @@ class UserDigest:
     def _seal(self, words: Digests) -> Digests:
         """Keyed once more: one round can be undone up to the key, and shows how two ids differ."""
         return _mix(words + np.uint64(self.key))
+
+
+def fresh_digest(column: str | None) -> UserDigest | None:
+    """Digests of a user column under a key of their own; None where rows are the unit."""
+    return None if column is None else UserDigest(column, int(SecureRandom().words(1)[0]))

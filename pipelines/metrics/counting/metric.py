@@ -21,11 +21,12 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.options import DELTA
-from pipelines.metrics.metric import Metric, Reports, bucket_count, fresh_digest, table_of
+from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.options import BoundedOptions
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import upward
+from transforms.blocks import bucket_count
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import Shuffled, entering, leaving
 from transforms.contributions import Contributions
@@ -34,7 +35,7 @@ from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import Reporting
-from transforms.encoders.users import UserDigest
+from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.shuffle import Batches, Shuffle
 from transforms.units import ReportUnits
 
@@ -132,10 +133,6 @@ class Counting(Metric):
     @property
     def unit_error(self) -> float:
         return self.design.column_variance
-
-    @property
-    def honest_share(self) -> float | None:
-        return None
 
     @property
     def expected(self) -> int:
@@ -249,9 +246,6 @@ class Counting(Metric):
 
     def arrived(self, estimate: Counted) -> int:
         return estimate.messages + estimate.invalid
-
-    def enough(self, estimate: Counted) -> bool:
-        return True
 
     @abstractmethod
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
@@ -373,13 +367,11 @@ class Counting(Metric):
 
     @property
     def request(self) -> dict[str, Any]:
-        words: dict[str, Any] = self.options.model_dump(
-            exclude={"input", "output", *self.unstated, *self.options.idle}
-        )
+        words = super().request
         for name in self.options.files:
             if words[name] is not None:
                 words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
-        return words | {"unit": self.unit, "model": self.model, "delta": self.design.delta}
+        return words | {"delta": self.design.delta}
 
     def _place(self, name: str) -> int:
         """Which domain an option declares."""
@@ -405,9 +397,6 @@ class Counting(Metric):
         return view.page(self.options.brief, table_of(tables), statement)
 
     # Afterwards.
-
-    def withheld(self, counted: Mapping[str, int]) -> str | None:
-        return None
 
     def show(self, screen: Console) -> None:
         table = release.read_table(self.options.output, f"{self.kind}.parquet")

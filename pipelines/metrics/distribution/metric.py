@@ -25,8 +25,9 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.metric import FRESH, Coins, Metric, Reports
+from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.randomised import Randomised
 from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -42,7 +43,7 @@ _HALF = "a half, which a cumulative share said to be a half is never off by more
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionOfNumbers(Metric):
+class DistributionOfNumbers(Randomised):
     """Shares, quantiles and mean of a column of numbers.
 
     Attributes:

@@ -25,8 +25,9 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
+from pipelines.metrics.randomised import Randomised
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -52,7 +53,7 @@ _BY_LEVELS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeavyHitters(Metric):
+class HeavyHitters(Randomised):
     """The strings that many users hold.
 
     Attributes:

@@ -28,8 +28,9 @@ from pipelines.metrics.histogram.result import (
     poisoned,
     share_of,
 )
-from pipelines.metrics.metric import FRESH, Coins, Metric, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.randomised import Randomised
 from pipelines.terms import best_design, drowned, hiding_cost
 from pipelines.views.wording import many_messages
 from transforms.blocks import Generator
@@ -45,7 +46,7 @@ _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a sur
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Metric):
+class Histogram(Randomised):
     """The share of each declared value.
 
     Attributes:

@@ -37,19 +37,13 @@ from pipelines.metrics.mean.design import (
     two_rounds,
 )
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
-from pipelines.metrics.metric import (
-    FRESH,
-    Coins,
-    Metric,
-    Reports,
-    bucket_count,
-    table_of,
-)
+from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
+from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.statement import published_exactly
 from pipelines.numbers import open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
-from transforms.blocks import Generator
+from transforms.blocks import Generator, bucket_count
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import entering, reporting
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, Bounds, FloatWords
@@ -102,7 +96,7 @@ class Averaged(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(Metric):
+class Mean(Randomised):
     """The average of a column of numbers, or one of each group.
 
     Attributes:

@@ -25,14 +25,9 @@ from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import (
-    FRESH,
-    Coins,
-    Content,
-    Metric,
-    Reports,
-)
+from pipelines.metrics.metric import FRESH, Coins, Content, Reports
 from pipelines.metrics.poisoning import Poisoning
+from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
@@ -57,7 +52,7 @@ _OUTSIDE_SUBSPACE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AverageRow(Metric):
+class AverageRow(Randomised):
     """The average of many numbers at once.
 
     Attributes:

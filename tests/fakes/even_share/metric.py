@@ -14,7 +14,8 @@ from mechanisms.postprocess.intervals import intervals, standard_errors
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.inputs import ALONE
-from pipelines.metrics.metric import FRESH, Metric
+from pipelines.metrics.metric import FRESH
+from pipelines.metrics.randomised import Randomised
 from pipelines.terms import best_design
 from pipelines.views.wording import covered
 from transforms.collect import CollectFrequencies
@@ -44,7 +45,7 @@ class ParityEncoder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvenShare(Metric):
+class EvenShare(Randomised):
     """The share of even numbers."""
 
     kind = "even-share"

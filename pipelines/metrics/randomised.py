@@ -1,0 +1,258 @@
+"""Metrics to which each unit sends one randomised report: the report alone protects it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from mechanisms.channel import Guarantee
+from mechanisms.planner.design import Design
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.release_profile import release_profile, worst_profile
+from pipelines.metrics.metric import Metric, Reports
+from pipelines.metrics.poisoning import UNKNOWN, Poisoning
+from pipelines.metrics.statement import counted, head, versions
+from pipelines.terms import cautioned, next_to_nothing
+from pipelines.views.wording import counting_on, one_of_many, protected
+from transforms.blocks import bucket_count
+from transforms.conservation import (
+    Shuffled,
+    entering,
+    leaving,
+)
+from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.perturb import Perturb, users_of
+from transforms.progress import REPORTS
+from transforms.shuffle import Batches, Shuffle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomised(Metric):
+    """A statistic of what each unit randomises by itself.
+
+    A kind must say how a request is settled (`resolve`), what it reads (`encoder`), and what is
+    made of the reports (`estimated`, `tables`). All else has a default that is right for a kind
+    with one design and one message a user, and stands here to be said better by who knows more.
+    """
+
+    design: Any
+
+    @property
+    def designs(self) -> tuple[Design[Any], ...]:
+        """Those of which a user takes part in one; the first is the release's own."""
+        return (self.design,)
+
+    @property
+    def system(self) -> str:
+        return str(self.design.name)
+
+    @property
+    def mechanism(self) -> Any:
+        return self.design.mechanism
+
+    @property
+    def resolved(self) -> Any:
+        return self.mechanism
+
+    @property
+    def model(self) -> str:
+        return self.design.target.model
+
+    @property
+    def messages(self) -> float:
+        return float(self.mechanism.messages)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        return self.design.release, self.design.local
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        return worst_profile([release_profile(design) for design in self.designs])
+
+    @property
+    def unit_error(self) -> float:
+        return float(self.design.error * self.design.target.n)
+
+    @property
+    def honest_share(self) -> float | None:
+        return self.design.target.honest_share if self.model == "shuffle" else None
+
+    @property
+    def cautions(self) -> list[str]:
+        release, report = self.guarantees
+        reports = self.min_reports if self.model == "shuffle" else self.rows_asked
+        return [*cautioned(release.delta, reports), *next_to_nothing(release, report)]
+
+    @property
+    def expected_error(self) -> str:
+        return f"± {math.sqrt(self.design.error):.2g}"
+
+    @property
+    def bits(self) -> float:
+        return self.design.bits * max(1.0, self.messages)
+
+    # The clients.
+
+    @property
+    def undivided(self) -> str | None:
+        if self.model == "central":
+            return "its noise is added to exact counts, which somebody has to see"
+        # The average may well be 1 where some send none and others two.
+        if self.messages != 1 or self.mechanism.several:
+            return "its users send several messages, and only who has counted users can decode them"
+        return None
+
+    @property
+    def fresh_only(self) -> str | None:
+        if self.design.registration.seeded:
+            return "its hash is another in each window"
+        return None
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.options.column: pa.string()}
+
+    def reports(self, tables: beam.PCollection) -> Reports:
+        blocks, tallies, bounded = self.contributions(tables)
+        users = None
+        if self.messages != 1 or self.mechanism.several:
+            users = blocks | "Count users" >> beam.Map(users_of).with_output_types(int)
+        messages = blocks | "Perturb" >> Perturb(self.mechanism, self.open_rng)
+        entered = entering(blocks), leaving(messages, self.shuffled_batches.batches)
+        return Reports(messages, users, tallies, (*entered, *bounded))
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        users = named or fresh_digest(self.options.user_column)
+        buckets, encoder = bucket_count(self.telemetry.rows), self.encoder()
+        keep = named is not None
+        step = EncodeContributions(encoder, users, buckets, self.open_rng, keep, self.part)
+        return tables | "Contributions" >> step
+
+    # The shuffler.
+
+    @property
+    def shuffler(self) -> Shuffle | None:
+        if self.model != "shuffle":
+            return None
+        buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
+        codes = self.mechanism.codes
+        return Shuffle(self.min_reports, codes, buckets, self.open_rng, batches=self.batches)
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        least = self.min_reports if self.model == "shuffle" else 0
+        return Shuffled(least, Batches(self.mechanism.codes, self.batches))
+
+    def shuffled(self, reports: Reports) -> Reports:
+        shuffle = self.shuffler
+        if shuffle is None:
+            return reports
+        shuffle.users = reports.users
+        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
+
+    # The collector.
+
+    def enough(self, estimate: Any) -> bool:
+        return self.reported(estimate)[0] >= self.min_reports
+
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        permanent, lies = self.permanent, self.poisoning(estimate)
+        words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
+        words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
+        if self.model == "shuffle" and permanent is None:
+            words.insert(0, counting_on(self.options.honest_share, self.unit))
+        if self.part is not None:
+            words.insert(0, one_of_many(self.unit, self.part.share))
+        exact = not (self.options.hides or self.options.fill)
+        return {
+            **head(self.kind, self.promises, self.protected, words, self.min_reports),
+            "neighbours": self.neighbours if permanent is None else permanent.neighbours,
+            **counted(*self.reported(estimate), tallies, exact),
+            "unusable": self.unusable(estimate),
+            "poisoning": lies and lies.statement(),
+            "asked": self.request,
+            "mechanism": self.mechanism_statement,
+            **self.own_statement(estimate),
+            "versions": versions(),
+        }
+
+    @property
+    def protected(self) -> str:
+        """What the promises are about, in everyday words."""
+        return protected(self.unit, self.options.hides, self.options.fill)
+
+    @property
+    def neighbours(self) -> str:
+        """Which two inputs the promises make hard to tell apart."""
+        return f"one {self.unit}'s value is replaced by {self.another('that can be used')}"
+
+    def another(self, which: str) -> str:
+        """What a value may be replaced by.
+
+        Args:
+            which: what is known of the values that can be used.
+        """
+        return f"any other {which}" + (", or by none that can be used" * self.options.hides)
+
+    def unusable(self, estimate: Any) -> dict[str, Any]:
+        """What became of values that cannot be used."""
+        if self.options.hides:
+            return {"treated": "reported as one more value"} | self.unusable_share(estimate)
+        if self.options.fill is not None:
+            return {"treated": f"reported as {self.options.fill}"}
+        return {"treated": "left out, and counted as they are"}
+
+    def poisoning(self, estimate: Any) -> Poisoning | None:
+        """What one liar in a hundred can do to it; None if nobody has worked that out."""
+        return None
+
+    def unusable_share(self, estimate: Any) -> dict[str, Any]:
+        """The share of units whose value cannot be used: share, standard_error, lower, upper."""
+        return {}
+
+    def reported(self, estimate: Any) -> tuple[int, int]:
+        """How many users reported, and how many messages no client could have sent."""
+        return estimate.n, estimate.invalid
+
+    def arrived(self, estimate: Any) -> int | None:
+        return sum(self.reported(estimate))
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | {
+            "honest_share": self.honest_share,
+            "delta": self.design.target.delta,
+            "min_reports": self.min_reports,
+        }
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        """What clients ran, so that anybody can build it again."""
+        return {
+            "name": self.design.name,
+            "source": self.design.source,
+            "constants": self.mechanism.constants(),
+            "messages_per_user": self.messages,
+            "bits_per_message": max(1, (self.mechanism.codes - 1).bit_length()),
+        }
+
+    def own_statement(self, estimate: Any) -> dict[str, Any]:
+        """What no other kind has to say."""
+        return {}
+
+    # Afterwards.
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        reports = counted.get(REPORTS, 0)
+        if reports >= self.min_reports:
+            return None
+        return f"{reports:,} reports came, fewer than --min-reports {self.min_reports:,}"
