@@ -67,9 +67,14 @@ class Quotients(NamedTuple):
 
 
 def quotients(
-    sums: Floats, numbers: Floats, sum_error: float, number_error: float, far: float
+    sums: Floats,
+    numbers: Floats,
+    sum_error: float,
+    number_error: float,
+    far: float,
+    covariance: float = 0.0,
 ) -> Quotients:
-    """Sums over numbers whose noises are independent and known.
+    """Sums over numbers whose noises are known.
 
     A mean m is refuted where |sum - m number| is more than `far` of its standard deviations: the
     roots of a parabola, or nothing where the number may be 0.
@@ -80,6 +85,7 @@ def quotients(
         sum_error: the standard deviation of a sum.
         number_error: that of a number.
         far: how many standard deviations refute.
+        covariance: of a sum's noise and its number's.
 
     >>> found = quotients(np.array([50.0, 1.0]), np.array([100.0, 1.0]), 3.0, 4.0, 2.0)
     >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
@@ -89,12 +95,13 @@ def quotients(
     divisors = np.where(known, numbers, 1.0)
     ratio = np.where(known, sums / divisors, np.nan)
     inside = np.clip(ratio, -1, 1)
-    error = np.hypot(sum_error, inside * number_error) / divisors
+    variance = sum_error**2 - 2 * inside * covariance + (inside * number_error) ** 2
+    error = np.sqrt(np.maximum(variance, 0.0)) / divisors
     a = numbers**2 - (far * number_error) ** 2
     certain = known & (a > 0)
     safe = np.where(certain, a, 1.0)
-    spread = (sums * numbers) ** 2 - a * (sums**2 - (far * sum_error) ** 2)
-    root = np.sqrt(np.maximum(spread, 0.0))
-    lower = np.where(certain, np.clip((sums * numbers - root) / safe, -1, 1), -1.0)
-    upper = np.where(certain, np.clip((sums * numbers + root) / safe, -1, 1), 1.0)
+    middle = sums * numbers - far**2 * covariance
+    root = np.sqrt(np.maximum(middle**2 - a * (sums**2 - (far * sum_error) ** 2), 0.0))
+    lower = np.where(certain, np.clip((middle - root) / safe, -1, 1), -1.0)
+    upper = np.where(certain, np.clip((middle + root) / safe, -1, 1), 1.0)
     return Quotients(ratio, error, lower, upper)

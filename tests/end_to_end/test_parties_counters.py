@@ -39,6 +39,10 @@ ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_rep
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
+VALUED = (
+    "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
+    "dummies: shuffler}\n"
+)
 PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
 
 
@@ -163,10 +167,9 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
 
 
 def test_whatever_asks_for_the_shufflers_dummies_has_a_way(parted) -> None:
-    """Means and distributions, too, without a least number of reports; and no more dummies than
-    can be sealed."""
-    Path("plan.yaml").write_text(PLAN + AVERAGE + SHAPE)
-    for design in split(load("plan.yaml"), "d1").counters[-2:]:
+    """Without a least number of reports; and no more dummies than can be sealed."""
+    Path("plan.yaml").write_text(PLAN + AVERAGE + SHAPE + VALUED)
+    for design in split(load("plan.yaml"), "d1").counters[-3:]:
         assert design.dummies.number(design.levels) <= 1 << 18
         assert design.layout.types.size <= MOST_SLOTS
 

@@ -14,7 +14,7 @@ from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 
-LIMITED, UNUSABLE = "limited", "unusable"
+LIMITED, UNUSABLE, PRESENT = "limited", "unusable", "present"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
@@ -65,7 +65,8 @@ class Reporting:
         averaged: whether a unit's number of a group is the average of its rows, and units of each
             group are counted, by a level of their own.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
-            was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
+            was left out or clipped, `UNUSABLE`, whether a number cannot be used, and `PRESENT`, of
+            every unit.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
@@ -113,7 +114,7 @@ class Reporting:
         Yields:
             (units, F) words of `Layout`.
         """
-        told, k = dict[str, NDArray[np.bool_]](), self.amounts.most_groups
+        told, k = {PRESENT: np.ones(n, np.bool_)}, self.amounts.most_groups
         if self.clip is None or numbers is None:
             found = contributions(users, groups, n, k, rng).at_most(self.amounts.most)
             amounts = found.amounts

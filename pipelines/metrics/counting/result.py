@@ -15,12 +15,13 @@ from mechanisms.sampling.integer_noise import IntegerNoise
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
-    "users", "users_standard_error", "rows", "rows_standard_error",
+    "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
 )  # fmt: skip
 
 BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",
+    "present": "{unit}s took part",
 }
 
 

@@ -116,10 +116,22 @@ def _figure(table: pa.Table, confidence: float) -> str:
         frame(axes, grid="x")
 
     said = f"The {len(top)} largest of {len(table):,} figures with error bars"
+    return framed(picture(0.6 + 0.24 * len(top), draw), said, len(table), confidence)
+
+
+def framed(drawn: str, said: str, together: int, confidence: float) -> str:
+    """A drawing as a figure of a page, with what its lines cover.
+
+    Args:
+        drawn: as SVG.
+        said: what it shows.
+        together: of how many figures each line has its part.
+        confidence: of all together.
+    """
     return (
         f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the table below '
-        f'has the numbers">\n{picture(0.6 + 0.24 * len(top), draw)}\n</figure>\n'
-        f'<p class="note">{said}: lines cover the true figures of all {len(table):,} together with '
+        f'has the numbers">\n{drawn}\n</figure>\n'
+        f'<p class="note">{said}: lines cover the true figures of all {together:,} together with '
         f"probability {confidence:g}.</p>\n"
     )
 

@@ -19,6 +19,7 @@ from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import (
@@ -69,6 +70,7 @@ class Histogram(Randomised):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
+        require_randomised(options)
         telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
         domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")

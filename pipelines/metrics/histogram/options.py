@@ -6,23 +6,27 @@ from typing import ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import LOCAL_OR_SHUFFLE, MetricOptions, published
+from pipelines.metrics.options import LOCAL_OR_SHUFFLE, EitherOptions, published
 from pipelines.options import PROMISE, RESULT, option
 
 
-class HistogramOptions(MetricOptions):
+class HistogramOptions(EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.histogram.metric:Histogram"
+    counted: ClassVar[str] = "pipelines.metrics.counting.histogram:CountedHistogram"
     files: ClassVar[tuple[str, ...]] = ("domain",)
     brief: ClassVar[str] = "how often each value of a declared domain occurs"
     description: ClassVar[str] = (
         "How often each value of a declared domain occurs in a telemetry log."
     )
     examples: ClassVar[str] = """\
-example, with the files of the repository:
+examples, with the files of the repository:
   hushbeam histogram --input examples/flights.parquet --column destination \\
       --domain examples/airports.txt --epsilon 1 --output flights-histogram
+  which share of the users has each value, of up to ten values a user
+    hushbeam histogram --input 'logs/*.parquet' --user-column user --column city \\
+        --domain cities.txt --dummies shuffler --rows-per-user 10 --epsilon 1 --output cities
 """
     subject: ClassVar[str] = "what is counted"
 
@@ -63,6 +67,7 @@ example, with the files of the repository:
         "least of the others, or that all values are alike; pop is the nearest histogram whose "
         "shares are nonnegative and add up to 1; shrinkage moves all towards alike before, "
         "empirical-bayes to what such estimates usually come from (default: auto, or as a named "
-        "system's paper has it)",
+        "system's paper has it; with --dummies shuffler pop, or shares cut to 0 .. 1 where a user "
+        "has several values)",
         None, group=RESULT,
     )  # fmt: skip

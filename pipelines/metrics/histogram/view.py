@@ -64,7 +64,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         table: the release's table.
         statement: the release's statement.
     """
-    top = _largest(table, _ROWS)
+    top = largest(table, _ROWS)
     request = statement["asked"]
     drawn, advice = _POSTPROCESSED[statement["postprocessing"]["taken"]]
     return pages.page(
@@ -73,7 +73,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         n=f"{statement['n']:,}",
         unit=html.escape(request["unit"]),
         created=statement["created"],
-        chart=_chart(top.slice(0, _BARS), request["confidence"]),
+        chart=chart(top.slice(0, _BARS), request["confidence"]),
         shown=min(_BARS, len(table)),
         domain=f"{len(table):,}",
         confidence=f"{request['confidence']:g}",
@@ -93,13 +93,13 @@ def labels(table: pa.Table) -> list[str]:
     return [OTHER_LABEL if value is None else str(value) for value in table["value"].to_pylist()]
 
 
-def _largest(table: pa.Table, rows: int) -> pa.Table:
+def largest(table: pa.Table, rows: int) -> pa.Table:
     """The rows with the largest estimates, largest first."""
     order = np.lexsort((-table["unbiased"].to_numpy(), -table["estimate"].to_numpy()))
     return table.take(pa.array(order[:rows]))
 
 
-def _chart(top: pa.Table, confidence: float) -> str:
+def chart(top: pa.Table, confidence: float, axis: str = "share of reports, %") -> str:
     """Bars with error bars, as inline SVG."""
     y, estimate = np.arange(len(top)), top["estimate"].to_numpy()
     lower, upper = top[selected.LOWER].to_numpy(), top[selected.UPPER].to_numpy()
@@ -115,7 +115,7 @@ def _chart(top: pa.Table, confidence: float) -> str:
         axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels(top)])
         axes.set_ylim(len(top) - 0.4, -0.6)
         axes.set_xlim(left=0)
-        axes.set_xlabel("share of reports, %")
+        axes.set_xlabel(axis)
         axes.legend(loc="lower right", frameon=False)
         frame(axes, grid="x")
 

@@ -1,0 +1,241 @@
+"""`hushbeam histogram --dummies shuffler`: shares of declared values, from noisy counters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms.channel import Floats
+from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.solve import SHARE
+from mechanisms.mean.fieller import Quotients, quotients
+from mechanisms.postprocess.intervals import opened
+from mechanisms.postprocess.simplex import project
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs, release
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting.metric import Counting, designed
+from pipelines.metrics.counting.options import require_bounded, require_counted
+from pipelines.metrics.histogram.options import HistogramOptions
+from pipelines.metrics.histogram.result import TABLE
+from pipelines.metrics.histogram.view import chart, largest
+from transforms.blocks import Generator
+from transforms.collect_counts import Counted
+from transforms.encoders.domain import Domain
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import LIMITED, PRESENT, Reporting
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_OTHERS = frozenset({"mechanism", "max_messages", "bound"})
+_SHARE = 0.03  # of epsilon, where units have a counter of their own, which shares are divided by
+_MANY = 100  # noises, whose sum is all but normal
+_BARS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedHistogram(Counting):
+    """The share of the units that have each declared value, and how many they are.
+
+    Where a unit has one value the counters are of all units, and add up to their number; where it
+    has several, units have a counter of their own.
+    """
+
+    kind = "histogram"
+    Options = HistogramOptions
+    unstated = _OTHERS
+
+    options: HistogramOptions
+
+    @classmethod
+    def resolve(
+        cls,
+        options: HistogramOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        require_counted(options, _OTHERS)
+        _require_postprocess(options)
+        telemetry = source.open(options, empty=True)
+        kind = telemetry.column_type(options.column, "--column")
+        other = options.out_of_domain == "other"
+        domains = ((options.column, inputs.read_domain(options.domain, kind, other, least=1)),)
+        groups = GroupEncoder(domains).size
+        require_bounded(options, groups)
+        several = options.rows_per_user > 1
+        cut = options.user_column is not None and groups > options.rows_per_user
+        beside = (LIMITED,) * cut + (PRESENT,) * several
+        reporting = Reporting(Amounts(groups, options.rows_per_user), beside=beside)
+        design = designed(options, reporting, share=_SHARE if several else SHARE)
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
+            design=design, reporting=reporting,
+        )  # fmt: skip
+
+    def divided(self) -> Self:
+        return self  # nothing here is a digit, and dummies are few
+
+    @property
+    def domain(self) -> Domain:
+        """The declared values; behind them is what has none."""
+        return self.domains[0][1]
+
+    @property
+    def several(self) -> bool:
+        """Whether a unit may have several values."""
+        return self.options.rows_per_user > 1
+
+    @property
+    def postprocess(self) -> str:
+        """What is done with the shares."""
+        if self.options.postprocess == "none":
+            return "none"
+        return "cut to 0 .. 1" if self.several else "pop"
+
+    @property
+    def error(self) -> float:
+        """Of the share of a rare value, if as many take part as are expected."""
+        return min(self.errors().standard_error / self.expected, 1.0)
+
+    @property
+    def drowns(self) -> tuple[float, str] | None:
+        if self.options.expected is None:
+            return None
+        amounts = self.reporting.amounts
+        usual = amounts.most_groups / amounts.groups
+        return usual, "fewer values" + ", a smaller --rows-per-user" * self.several
+
+    @property
+    def prospect(self) -> str | None:
+        return f"{super().prospect}, if {self.expected:,} {self.unit}s take part"
+
+    @property
+    def expected_error(self) -> str:
+        return f"share ± {100 * self.error:.2g} % of {self.expected:,}"
+
+    def errors(self) -> result.Errors:
+        """Of the number of units that have a value."""
+        return result.Errors.of(self.design, 1)
+
+    @property
+    def _others(self) -> result.Errors:
+        """Of how many units there are, less what a value's own counter adds to it."""
+        if not self.several:
+            columns = self.reporting.amounts.groups - 1
+            if columns > _MANY:
+                return result.Errors(None, math.sqrt(columns * self.design.column_variance))
+            return result.Errors.of(self.design, columns)
+        law = self.design.dummies.error_law([0, 1])
+        return result.Errors(law, math.sqrt(self.design.variances[-1]))
+
+    def _quotients(self, counts: Floats, n: float, one: float, others: float) -> Quotients:
+        """Shares.
+
+        Args:
+            counts: (groups,) of the units that have each value.
+            n: how many units there are.
+            one: how far off a count is.
+            others: how far off n is besides, by noise of its own.
+        """
+        shared = 0.0 if self.several else one
+        errors = one, math.hypot(shared, others)
+        return quotients(counts, np.full_like(counts, n), *errors, 1.0, shared**2)
+
+    def _shares(self, estimate: Counted) -> tuple[dict[str, Floats], float]:
+        """((groups,) columns of the table, values and then what has none; the units)."""
+        centred = self.design.centred(estimate.counts)
+        counts, one, others = centred[0], self.errors(), self._others
+        # Whoever divides by fewer than one unit says nothing.
+        n = max(float(centred[1][-1] if self.several else counts.sum()), 1.0)
+        unbiased, error, _, _ = self._quotients(counts, n, one.standard_error, others.sigma)
+        estimates = {
+            "none": unbiased, "pop": project(unbiased), "cut to 0 .. 1": np.clip(unbiased, 0, 1),
+        }[self.postprocess]  # fmt: skip
+        columns = {"estimate": estimates, "unbiased": unbiased, "standard_error": error}
+        for suffix, together in (("", 1), ("_simultaneous", counts.size)):
+            # Counts are whole: between two of them lies half a step to either side.
+            risk = 1 - (1 - self.options.confidence) / together
+            halves = (errors.half(risk) + 0.5 for errors in (one, others))
+            _, _, low, high = self._quotients(counts, n, *halves)
+            low, high = opened(np.maximum(low, 0.0), np.maximum(high, 0.0), error, error)
+            columns[f"lower{suffix}"] = np.minimum(low, estimates)
+            columns[f"upper{suffix}"] = np.maximum(high, estimates)
+        columns[f"{self.unit}s"] = counts
+        columns[f"{self.unit}s_standard_error"] = np.full_like(counts, one.standard_error)
+        return columns, n
+
+    def totals(self, counts: Any) -> Floats:
+        raise TypeError("a share is no total")
+
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
+        columns, values = self._shares(estimate)[0], self.domain.labels()
+        if self.domain.other:
+            values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        declared = {name: column[: self.domain.size] for name, column in columns.items()}
+        return {TABLE: pa.table({"value": values} | declared)}
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        columns, n = self._shares(estimate)
+        names = ("estimate", "unbiased", "standard_error", "lower", "upper")
+        share = {name: float(columns[name][-1]) for name in names}
+        spread = math.hypot(0.0 if self.several else self.errors().sigma, self._others.sigma)
+        return super().statement(estimate, tallies) | {
+            "took_part": {"estimate": n, "standard_error": spread},
+            "unusable": {"treated": "counted as one more value", "share": share.pop("estimate")}
+            | share,
+            "postprocessing": {"taken": self.postprocess},
+        }
+
+    def _cut(self, estimate: Counted) -> dict[str, Any]:
+        return {name: part for name, part in super()._cut(estimate).items() if name != PRESENT}
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        return {
+            "standard_error_if": {f"{self.unit}s": self.expected, "standard_error": self.error},
+            "covers": "the noise of the dummies; not what was cut",
+            "reading": f"A share is of all {self.unit}s that took part, of which there were about "
+            "as many as the statement says; it is a noisy count over a noisy count. Intervals "
+            "belong to the unbiased share, and hold whatever the data are.",
+        }
+
+    @property
+    def words(self) -> list[str]:
+        k = self.options.rows_per_user
+        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        return [
+            f"Shares are of all {self.unit}s{several * (self.unit == 'user')}. What a liar moves "
+            f"is said of a count: a share moves by that over the number of {self.unit}s."
+        ]
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        table = largest(tables[TABLE], len(tables[TABLE]))
+        confidence = self.options.confidence
+        drawn = chart(table.slice(0, _BARS), confidence, f"share of {self.unit}s, %")
+        said = f"The {min(_BARS, len(table))} largest of {len(table):,} shares with error bars"
+        figure = view.framed(drawn, said, len(table), confidence)
+        return view.page(self.options.brief, table, statement, figure)
+
+    def show(self, screen: Console) -> None:
+        table = release.read_table(self.options.output, TABLE)
+        view.show(screen, table, self.options.confidence)
+
+
+def _require_postprocess(options: HistogramOptions) -> None:
+    """Refuse what is for the noise of reports, and shares that add up to 1 where they do not.
+
+    Raises:
+        RequestError: with what there is.
+    """
+    served = {None, "auto", "none"} | ({"pop"} if options.rows_per_user == 1 else set())
+    if options.postprocess not in served:
+        why = " or pop" if "pop" in served else ", for shares of several values add up to more"
+        raise RequestError(f"--postprocess: with --dummies {options.dummies} it is auto, none{why}")
