@@ -103,6 +103,11 @@ class ReleaseOptions(BaseModel):
         return self.hides_who(getattr(self, "dummies", None))
 
     @property
+    def answered_by(self) -> str:
+        """Where that is which answers this very request."""
+        return self.counted if self.counted and self.hides_presence else self.metric
+
+    @property
     def idle(self) -> frozenset[str]:
         """Options that mean nothing beside the others."""
         return frozenset()

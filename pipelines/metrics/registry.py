@@ -77,8 +77,7 @@ def find_for(options: ReleaseOptions) -> type[Metric]:
     Args:
         options: of the request.
     """
-    path = options.counted if options.counted and options.hides_presence else options.metric
-    metric: type[Metric] = _imported(path)
+    metric: type[Metric] = _imported(options.answered_by)
     return metric
 
 

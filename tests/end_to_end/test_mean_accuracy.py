@@ -24,6 +24,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.registry import find_for
 from pipelines.metrics.release import Release
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
@@ -53,7 +54,8 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     defaults |= {"epsilon": 1.0, "model": "local", "unusable": "count"}
     asked = defaults | asked
     restart(seed)
-    job = Mean.resolve(MeanOptions(**asked), open_rng=fresh_stream)
+    options = MeanOptions(**asked)
+    job = find_for(options).resolve(options, open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
         _ = pipeline | Release(job)
     table = pq.ParquetFile(folder / "mean.parquet").read()

@@ -12,8 +12,8 @@ import pytest
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
-from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.registry import find_for
 from transforms.encoders.bounds import Bounds
 
 
@@ -31,7 +31,8 @@ def job(log, tmp_path):
     def job(**asked):
         defaults = {"input": (log,), "column": "v", "bounds": "0,10", "epsilon": 1.0, "cells": 16,
                     "output": str(tmp_path / "out")}  # fmt: skip
-        return Mean.resolve(MeanOptions(**(defaults | asked)))
+        options = MeanOptions(**(defaults | asked))
+        return find_for(options).resolve(options)
 
     return job
 

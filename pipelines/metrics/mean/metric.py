@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import AsSingleton
 from rich.console import Console
 
 from mechanisms.channel import Counts, Guarantee, Mechanism
@@ -29,12 +28,9 @@ from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.mean import result, view
 from pipelines.metrics.mean.design import (
-    SCOUTS,
-    Scouts,
     best_design,
     declared_groups,
     require_memory,
-    two_rounds,
 )
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
@@ -43,14 +39,12 @@ from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.statement import published_exactly
 from pipelines.numbers import open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
-from transforms.blocks import Generator, bucket_count
+from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
-from transforms.conservation import entering, reporting
-from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, Bounds, FloatWords
+from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
-from transforms.perturb import Perturb
 from transforms.progress import REPORTS, WITHHELD
-from transforms.scout import ChooseBounds, Chosen, Divide, RoundWithin
+from transforms.scout import Chosen
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -65,13 +59,6 @@ _PUBLIC_GROUPS = (
 _PRIVATE_GROUPS = (
     "Groups are as private as numbers: a report hides both together, and nobody knows how many "
     "users are in a group; the shares are estimates."
-)
-_TWO_ROUNDS = (
-    "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
-    "large a number is, to the next power of two, and the others were averaged. Nobody took part "
-    "in both rounds, so nobody's promise is spent twice. The first round was planned for "
-    "{first:,} reports or more, the second for {second:,}. Numbers that few users hold may lie "
-    "outside these bounds and are then clipped, which intervals do not cover."
 )
 _COVERS = (
     "Standard errors and intervals cover the randomisation of the reports, rounding included. They "
@@ -100,10 +87,9 @@ class Mean(Randomised):
     """The average of a column of numbers, or one of each group.
 
     Attributes:
-        bounds: what numbers are clipped to; None where scouts choose.
+        bounds: what numbers are clipped to; None where users choose them.
         groups: the column of groups, or None for one mean. Their reports need `min_reports` each,
             if groups are public.
-        scouts: the round that chooses bounds, or None.
         fill: the number in the place of those that cannot be used, or None.
     """
 
@@ -114,7 +100,6 @@ class Mean(Randomised):
     design: Design[ScalarMean] | Design[WithUnusable] | Design[KeyValue]
     bounds: Bounds | None
     groups: GroupColumn | None = None
-    scouts: Scouts | None = None
     fill: float | None = None
 
     @classmethod
@@ -128,14 +113,13 @@ class Mean(Randomised):
         require_sense(options)
         telemetry = open_numbers(options, source)
         groups = declared_groups(options, telemetry)
-        least, scouts = least_reports(options, options.model, telemetry.rows), None
+        known = least_reports(options, options.model, telemetry.rows)
         try:
-            if options.choose_bounds:
-                least, scouts = two_rounds(options, least)
+            least, more = cls.rounds(options, known)
             metric = cls(
                 options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
                 design=best_design(options, least, groups), bounds=bounds, groups=groups,
-                scouts=scouts, fill=read_fill(options),
+                fill=read_fill(options), **more,
             )  # fmt: skip
             require_memory(metric.mechanism.codes)
         except ValueError as error:
@@ -143,9 +127,10 @@ class Mean(Randomised):
         require_proven(options, metric.guarantees[0])
         return metric
 
-    @property
-    def designs(self) -> tuple[Design[Any], ...]:
-        return (self.design,) if self.scouts is None else (self.design, self.scouts.design)
+    @classmethod
+    def rounds(cls, options: MeanOptions, reports: int) -> tuple[int, dict[str, Any]]:
+        """The least batch of the mean among so many reports, and what else is settled with it."""
+        return reports, {}
 
     @property
     def inner(self) -> Any:
@@ -164,13 +149,8 @@ class Mean(Randomised):
         return self.public or self.design.mechanism
 
     @property
-    def resolved(self) -> tuple[Any, ...]:
-        return self.mechanism, self.scouts and self.scouts.design.mechanism
-
-    @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        released = _larger([design.release for design in self.designs])
-        local = _larger([design.local for design in self.designs])
+        released, local = super().guarantees
         if self.options.groups_public:
             return _of_values(released), _of_values(local)
         return released, local
@@ -199,27 +179,17 @@ class Mean(Randomised):
         return hiding_cost(self.design, GroupTask(self.groups.groups.size, cells))
 
     @property
-    def undivided(self) -> str | None:
-        if self.options.choose_bounds:
-            return "with choose_bounds the second round's clients wait for what the first's say"
-        return super().undivided
-
-    @property
     def line_types(self) -> dict[str, pa.DataType]:
         groups = {} if self.groups is None else {self.groups.column: self.groups.groups.kind}
         return {self.options.column: pa.float64()} | groups
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
-        column, groups, fill = self.options.column, self.groups, self.fill
-        hides = self.options.hides
-        if self.bounds is None:  # numbers wait for them as they are
-            none = NO_NUMBER if hides else None
-            return NumberEncoder(column, AsTheyAre(), FloatWords(), groups, none, fill)
+        column, groups, bounds = self.options.column, self.groups, self._declared.known
         rounded = coins.rounding(self.inner.rounding)
         # Of a private group the first cell: what is hidden with the group needs none of its own.
         private = groups is not None and self.public is None
-        none = (0 if private else rounded.inputs) if hides else None
-        return NumberEncoder(column, self.bounds, rounded, groups, none, fill)
+        none = (0 if private else rounded.inputs) if self.options.hides else None
+        return NumberEncoder(column, bounds, rounded, groups, none, self.fill)
 
     @property
     def batches(self) -> int:
@@ -227,11 +197,12 @@ class Mean(Randomised):
         return 1 if self.public is None else self.public.groups
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        declared = Chosen(self.bounds, 0.0, 0, 0)
-        return self._counted(reports) | "Bounds" >> beam.Map(Averaged, declared)
+        return self.counted(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
 
-    def whole(self, tables: beam.PCollection) -> beam.PCollection:
-        return self._two_rounds(tables) if self.scouts is not None else super().whole(tables)
+    @property
+    def _declared(self) -> Chosen:
+        """The bounds, chosen by whoever asked."""
+        return Chosen(self.bounds, 0.0, 0, 0)
 
     def enough(self, estimate: Averaged) -> bool:
         known = estimate.chosen.bounds is not None
@@ -282,7 +253,7 @@ class Mean(Randomised):
         honest = np.concatenate([HONEST, NOBODY]) if absent else HONEST
         forgeries = client.extreme_reports if self.collects else None
         moved = result.poisoning(
-            (above, below), honest, forgeries, estimate.chosen.known, self.scouts is not None
+            (above, below), honest, forgeries, estimate.chosen.known, self.options.choose_bounds
         )
         # Of two codes there is one count, and the mean says all of it.
         return replace(moved, unseen=self.inner.codes == 2)
@@ -303,16 +274,10 @@ class Mean(Randomised):
             lines.append(_PUBLIC_GROUPS.format(least=self.min_reports))
         elif self.groups is not None:
             lines.append(_PRIVATE_GROUPS)
-        if self.scouts is not None:
-            first = self.scouts.min_reports
-            lines.append(_TWO_ROUNDS.format(first=first, second=self.min_reports))
         return lines
 
     def arrived(self, estimate: Averaged) -> int | None:
         counted, chosen = estimate
-        # A round that is too small sends on nothing, and nothing is published.
-        if self.scouts is not None and (chosen.bounds is None or not counted.messages):
-            return None
         return counted.messages + counted.invalid + chosen.n + chosen.invalid
 
     def reported(self, estimate: Averaged) -> tuple[int, int]:
@@ -335,7 +300,7 @@ class Mean(Randomised):
     def own_statement(self, estimate: Averaged) -> dict[str, Any]:
         return {
             "published_exactly": self._published_exactly,
-            "bounds": self._bounds_statement(estimate.chosen),
+            "bounds": self.bounds_statement(estimate.chosen),
             "error": self._error_statement(estimate.chosen.known),
         }
 
@@ -345,29 +310,9 @@ class Mean(Randomised):
         reports = "of reports of each group" if self.options.groups_public else "of reports"
         return published_exactly(reports, self.options.unusable == "count" or bool(self.public))
 
-    def _bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
+    def bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
         """What numbers were clipped to, and how that was decided."""
-        bounds = chosen.known
-        statement: dict[str, Any] = {"low": bounds.low, "high": bounds.high, "how": "declared"}
-        if self.scouts is not None:
-            design = self.scouts.design
-            statement |= {
-                "how": "chosen privately by a first round of other users",
-                "outside_aimed_at": self.scouts.rule.outside,
-                "share_that_may_hide_in_a_bin_outside": chosen.hidden,
-                "reports": chosen.n,
-                "min_reports": self.scouts.min_reports,
-                "mechanism": {
-                    "name": design.name,
-                    "source": design.source,
-                    "constants": design.mechanism.constants(),
-                },
-                "guarantees": {
-                    "release": design.release.as_dict(),
-                    "local": design.local.as_dict(),
-                },
-            }
-        return statement
+        return {"low": chosen.known.low, "high": chosen.known.high, "how": "declared"}
 
     def _error_statement(self, bounds: Bounds) -> dict[str, Any]:
         """How far off a mean may be, and what that covers."""
@@ -385,62 +330,22 @@ class Mean(Randomised):
         return view.page(table_of(tables), statement)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
-        """That a round or every group was too small."""
+        """That the batch, or every group, was too small."""
         if WITHHELD not in counted:
             return None
         reports, least = counted.get(REPORTS, 0), self.min_reports
         if self.options.groups_public:
             return f"{reports:,} reports came, and no group has --min-reports {least:,} of them"
-        if self.scouts is not None:
-            return (
-                f"{reports:,} reports came in two rounds, which need {self.scouts.min_reports:,} "
-                f"and {least:,}"
-            )
         return f"{reports:,} reports came, fewer than --min-reports {least:,}"
 
     def show(self, screen: Console) -> None:
         table = release.read_table(self.options.output, result.TABLE)
         view.show(screen, table, self.options.confidence)
 
-    def _counted(self, reports: Reports) -> beam.PCollection:
+    def counted(self, reports: Reports) -> beam.PCollection:
+        """How often each message came."""
         count = CountMessages(self.mechanism)
         return reports.messages | "Count" >> beam.CombineGlobally(count)
-
-    def _two_rounds(self, tables: beam.PCollection) -> beam.PCollection:
-        """Bounds from some of the users, the mean from the others."""
-        numbers, tallies, bounded = self.contributions(tables)
-        scouts, rest = numbers | "Divide" >> Divide(SCOUTS, self.open_rng)
-        chosen = scouts | "Choose bounds" >> self._choice()
-        rounding = self.inner.rounding
-        cells = rest | "Within bounds" >> RoundWithin(chosen, rounding, self.open_rng)
-        messages = cells | "Perturb" >> Perturb(self.mechanism, self.open_rng)
-        rounds = reporting(scouts, "Sent first"), reporting(rest, "Sent second")
-        flow = (entering(numbers), *rounds, *bounded)
-        reports = self.shuffled(Reports(messages, None, tallies, flow))
-        both = self._counted(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
-        return self.contents(both, reports)
-
-    def _choice(self) -> ChooseBounds:
-        """The first round."""
-        scouts = self.scouts
-        if scouts is None:
-            raise ValueError("there are no bounds, and nobody to choose them")
-        least = scouts.min_reports if self.options.model == "shuffle" else None
-        buckets = bucket_count(self.telemetry.rows)
-        return ChooseBounds(scouts.design.mechanism, scouts.rule, least, buckets, self.open_rng)
-
-
-def _larger(rounds: list[Guarantee]) -> Guarantee:
-    """What holds for whoever takes part in one of several rounds."""
-    if len(rounds) == 1:
-        return rounds[0]
-    how = "each takes part in one of two rounds, by a coin; the average: {0}; the bounds: {1}"
-    return replace(
-        rounds[0],
-        epsilon=max(one.epsilon for one in rounds),
-        delta=max(one.delta for one in rounds),
-        how=how.format(*(one.how for one in rounds)),
-    )
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:

@@ -28,6 +28,9 @@ def _about_cells() -> str:
     )
 
 
+_IN_TWO_ROUNDS = "pipelines.metrics.mean.two_rounds:MeanInTwoRounds"
+
+
 class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
@@ -82,6 +85,11 @@ examples:
         "plug-in: as wide as the reports show it must be. worst: wide enough for any values",
         "plug-in", group=RESULT,
     )  # fmt: skip
+
+    @property
+    def answered_by(self) -> str:
+        rounds = self.choose_bounds and not self.hides_presence
+        return _IN_TWO_ROUNDS if rounds else super().answered_by
 
 
 def require_sense(options: MeanOptions) -> None:
