@@ -12,12 +12,13 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.channel import Messages
-from mechanisms.counters.design import Counters, Range
+from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce
 from transforms.conservation import ADDED, DRAWN
 
-_COUNTERS = 1 << 14  # of a range
+_COUNTERS = 1 << 14  # of a range; of devices' dummies so many
 _WORDS = 1 << 20  # of a block of dummies
 
 
@@ -40,16 +41,17 @@ class AddDummies(beam.PTransform):
     Where nobody sees a report by itself, empty slots need not travel, nor dummies of them: what is
     seen without them follows from what is paid for.
 
-    How many dummies each counter gets is drawn by one element for each range of counters, and goes
-    straight into a group: a bundle that is retried replaces its draw, and all who read the dummies
-    read the same ones.
+    How many dummies each counter gets is drawn by one element for each range of counters, or of all
+    devices that are enrolled where these draw them, whoever is in the log. It goes straight into a
+    group: a bundle that is retried replaces its draw, and all who read the dummies read the same
+    ones.
 
     Attributes:
         counters: what they are drawn for.
         open_rng: opens the generator on each worker; a seeded one is for tests.
     """
 
-    counters: Counters
+    counters: NoisyCounters
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> WithDummies:
@@ -69,7 +71,7 @@ class DrawDummies(beam.PTransform):
         nulls: whether empty slots have dummies, too.
     """
 
-    counters: Counters
+    counters: NoisyCounters
     open_rng: Generator = field(default=SecureRandom)
     nulls: bool = True
 
@@ -86,7 +88,7 @@ class DrawDummies(beam.PTransform):
         return WithDummies(dummies, drawn | "Ranges drawn" >> beam.FlatMap(_drawn))
 
 
-def ranges_of(counters: Counters) -> list[Range]:
+def ranges_of(counters: NoisyCounters) -> list[Range]:
     """What workers draw the dummies of, each on its own."""
     return counters.ranges(_COUNTERS)
 
@@ -95,7 +97,7 @@ def ranges_of(counters: Counters) -> list[Range]:
 class DrawDummiesDoFn(beam.DoFn):
     """How many dummies each counter of a range gets."""
 
-    def __init__(self, counters: Counters, open_rng: Generator, nulls: bool) -> None:
+    def __init__(self, counters: NoisyCounters, open_rng: Generator, nulls: bool) -> None:
         self._counters, self._open_rng, self._nulls = counters, open_rng, nulls
 
     def setup(self) -> None:
@@ -105,7 +107,7 @@ class DrawDummiesDoFn(beam.DoFn):
         number, range_ = numbered
         codes, times = self._counters.draw(Range(*range_), self._rng)
         if not self._nulls:
-            seen = codes < self._counters.layout.starts[-1]
+            seen = np.isin(codes, self._counters.nulls, invert=True)
             codes, times = codes[seen], times[seen]
         yield number, np.stack([codes, times]).astype(np.int64).tobytes()
 
@@ -129,6 +131,8 @@ def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
 def spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
     """The dummies of a range, as codes."""
     codes, times = _read(drawn)
+    if not codes.size:  # few devices that send little may send nothing
+        return
     words = codes.astype(np.min_scalar_type(int(codes.max())))
     ends = np.cumsum(times)
     for start in range(0, int(ends[-1]), _WORDS):

@@ -10,8 +10,11 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.levels import Level
+from mechanisms.counters.solve import SHARE
 
 Drawer = Literal["shuffler", "devices"]
+
+NoisyCounters = Counters | DeviceCounters
 
 DRAWERS: tuple[Drawer, ...] = ("shuffler", "devices")
 
@@ -26,7 +29,9 @@ def least_error(
     enrolled: int | None = None,
     honest_share: float = 0.9,
     correlated: bool = False,
-) -> Counters | DeviceCounters:
+    beside: Sequence[Level] = (),
+    share: float = SHARE,
+) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
     Args:
@@ -35,6 +40,8 @@ def least_error(
         most_messages: how many a user may send on average, those that raise counters among them.
         enrolled, honest_share: as in `DeviceCounters`; without devices nothing is asked of them.
         correlated: whether the shuffler may correlate dummies; for digits.
+        beside: levels that come after these and are no part of the sum.
+        share: of the budget, for them: as in `least_noise` and `least_device_noise`.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -44,7 +51,7 @@ def least_error(
     >>> type(design).__name__, round(design.column_variance, 2)
     ('Counters', 1.84)
     """
-    slots = sum(level.slots for level in levels)
+    slots = sum(level.slots for level in (*levels, *beside))
     if not slots <= most_messages:
         raise ValueError(
             f"a user raises {slots:,} counters, each of them a message, and may send "
@@ -52,20 +59,23 @@ def least_error(
         )
 
     def of_shuffler() -> Counters:
-        return Counters.meeting(levels, neighbours, epsilon, delta, correlated=correlated)
+        return Counters.meeting(
+            levels, neighbours, epsilon, delta, beside, correlated=correlated, share=share
+        )
 
     def of_devices() -> DeviceCounters:
         if enrolled is None:
             raise ValueError("devices that send dummies must be enrolled: say how many are")
         return DeviceCounters.meeting(
-            levels, neighbours, epsilon, delta, enrolled, honest_share, most_messages
-        )
+            levels, neighbours, epsilon, delta, enrolled, honest_share, most_messages,
+            beside=beside, share=share,
+        )  # fmt: skip
 
-    makers: dict[Drawer, Callable[[], Counters | DeviceCounters]] = {
+    makers: dict[Drawer, Callable[[], NoisyCounters]] = {
         "shuffler": of_shuffler,
         "devices": of_devices,
     }
-    made: list[Counters | DeviceCounters] = []
+    made: list[NoisyCounters] = []
     refusals: list[ValueError] = []
     for drawer in DRAWERS:
         if drawer in drawers:

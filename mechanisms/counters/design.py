@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, complete
@@ -136,6 +136,40 @@ class Counters:
         both = Price([c._replace(counters=c.counters + c.slots) for c in charges], "replace")
         return replace(own, apart=both.profile(2 * self.epsilon))
 
+    @property
+    def codes(self) -> int:
+        """How many a message may have, nulls among them."""
+        return self.layout.codes
+
+    @property
+    def nulls(self) -> NDArray[np.int64]:
+        """(levels,) the codes of empty slots."""
+        return self.layout.nulls
+
+    @property
+    def messages(self) -> float:
+        """Of a user, empty slots among them."""
+        return float(self.layout.types.size)
+
+    @property
+    def number(self) -> int:
+        """How many dummies there are on average, nulls left out."""
+        return self.dummies.number(self.levels)
+
+    @property
+    def lifts(self) -> list[int]:
+        """How far a user who follows the protocol moves a counter of each level."""
+        return [1] * len(self.levels)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What the noise is, for statements."""
+        return {
+            "levels": [list(level) for level in self.levels],
+            "expected_dummies": list(self.dummies.means),
+            "noise": repr(self.dummies),
+        }
+
     # ---- the shuffler ------------------------------------------------------------------------
 
     def ranges(self, most: int) -> list[Range]:
@@ -195,9 +229,19 @@ class Counters:
         """Of the weighted sum of one counter of each level of the statistic."""
         return self.dummies.variance([level.weight for level in self._statistic])
 
-    def error_law(self, columns: int = 1) -> IntegerNoise:
-        """The exact law of that sum's error, if weights are whole: see `Dummies.error_law`."""
+    def error_law(self, columns: int = 1, taken: int = 0) -> IntegerNoise:
+        """The exact law of that sum's error, if weights are whole: see `Dummies.error_law`.
+
+        Args:
+            columns: how many such sums are added up.
+            taken: how many of them are taken away; this noise has no sign.
+        """
+        del taken
         return self.dummies.error_law([int(lv.weight) for lv in self._statistic], columns)
+
+    def level_law(self, place: int) -> IntegerNoise:
+        """The exact law of the error of one counter of a level."""
+        return self.dummies.error_law(np.eye(len(self.levels), dtype=int)[place].tolist())
 
     @property
     def _statistic(self) -> tuple[Level, ...]:

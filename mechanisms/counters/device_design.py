@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +26,11 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Price
+from mechanisms.counters.solve import SHARE
 from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.loss import PrivacyLoss
@@ -53,6 +57,7 @@ class DeviceCounters:
         delta: in (0, 1).
         enrolled: n, how many devices send, whether they have rows or not; from the plan.
         honest_share: of the other devices, in (0, 1], how many follow the protocol at the least.
+        beside: how many of the last levels are no part of the statistic, say what was cut.
 
     >>> count = DeviceCounters.meeting([Level(1, 1)], "add or remove", 1.0, 1e-6, enrolled=10_000)
     >>> count.honest, round(count.variances[0], 2)
@@ -66,6 +71,7 @@ class DeviceCounters:
     delta: float
     enrolled: int
     honest_share: float = 0.9
+    beside: int = 0
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -75,6 +81,8 @@ class DeviceCounters:
         honesty.require_share(self.honest_share)
         if len(self.noise.expected) != len(self.layout.levels):
             raise ValueError("there must be noise for each level")
+        if not 0 <= self.beside < len(self.levels):
+            raise ValueError("beside must leave levels to the statistic")
         most = max(share.most for share in self.shares)
         if not most <= LARGEST_MEAN / 2:
             counted = math.ceil(2 * most * self.honest / LARGEST_MEAN)
@@ -95,21 +103,26 @@ class DeviceCounters:
         honest_share: float = 0.9,
         most_messages: float = math.inf,
         laws: Collection[Law] = LAWS,
+        beside: Sequence[Level] = (),
+        share: float = SHARE,
     ) -> DeviceCounters:
         """The counters of a footprint with the least noise of devices that meets a target.
 
         Args:
             levels, neighbours, epsilon, delta, enrolled, honest_share: as above.
             most_messages: how many a device may send on average, the counters of a user among them.
-            laws: of the noise, that are tried.
+            laws, beside, share: as in `least_device_noise`.
         """
         honesty.require_share(honest_share)
-        room = most_messages - sum(level.slots for level in levels)
+        every = (*levels, *beside)
+        room = most_messages - sum(level.slots for level in every)
         if not room > 0:
             raise ValueError(f"a device's own counters take all of its {most_messages:g} messages")
-        most = room * honesty.crowd(enrolled, honest_share)
-        noise = least_device_noise(levels, neighbours, epsilon, delta * (1 - _SPARED), most, laws)
-        return cls(tuple(levels), noise, neighbours, epsilon, delta, enrolled, honest_share)
+        noise = least_device_noise(
+            levels, neighbours, epsilon, delta * (1 - _SPARED),
+            room * honesty.crowd(enrolled, honest_share), laws, beside, share,
+        )  # fmt: skip
+        return cls(every, noise, neighbours, epsilon, delta, enrolled, honest_share, len(beside))
 
     # ---- what holds --------------------------------------------------------------------------
 
@@ -131,7 +144,8 @@ class DeviceCounters:
     @cached_property
     def price(self) -> Price:
         """What all counters reveal if only those devices send dummies that are counted on."""
-        distances = [self.honest * share.distance for share in self.shares]
+        # Of all that are enrolled: shares that are drawn together are no farther from their laws.
+        distances = [self.enrolled * share.distance for share in self.shares]
         return self.noise.price(self.levels, self.neighbours, distances)
 
     @cached_property
@@ -155,17 +169,36 @@ class DeviceCounters:
             f"({self.neighbours}), composed and rounded up; every enrolled device sends dummies, "
             f"with rows or without, and {self.honest:,} of {self.enrolled:,} are counted on to "
             "follow the protocol",
+            self.neighbours,
         )
 
     def profile(self) -> PrivacyLoss:
-        """The curve that a ledger composes."""
-        return self.price.profile(self.epsilon)
+        """The curve that a ledger composes; under add or remove, that of a replacement with it."""
+        own = self.price.profile(self.epsilon)
+        if self.neighbours == "replace":
+            return own
+        both = replace(self.price, neighbours="replace")
+        return replace(own, apart=both.profile(2 * self.epsilon))
 
     @property
     def messages(self) -> float:
         """Of a device that raises as many counters as it may, on average."""
         own = sum(level.slots for level in self.levels)
         return own + self.noise.number(self.levels) / self.honest
+
+    @property
+    def number(self) -> float:
+        """How many dummies there are on average, if everybody follows the protocol."""
+        return self.noise.number(self.levels) * self._more
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What the noise is, for statements."""
+        return {
+            "levels": [list(level) for level in self.levels],
+            "expected_dummies": [mean * self._more for mean in self.noise.messages],
+            "noise": repr(self.noise),
+        }
 
     @property
     def _counters(self) -> int:
@@ -175,6 +208,11 @@ class DeviceCounters:
     def codes(self) -> int:
         """How many a message may have."""
         return self._counters * self.shares[0].signs
+
+    @property
+    def nulls(self) -> NDArray[np.int64]:
+        """(0,) nobody sends empty slots."""
+        return np.zeros(0, np.int64)
 
     # ---- a device ----------------------------------------------------------------------------
 
@@ -198,6 +236,41 @@ class DeviceCounters:
             keys.append(senders * self.codes + signs * self._counters + start + places)
         senders, messages = np.divmod(np.sort(np.concatenate(keys)), self.codes)
         return messages.astype(np.uint64), senders
+
+    # ---- all devices, where one job draws for them -------------------------------------------
+
+    def ranges(self, most: int) -> list[Range]:
+        """All that are enrolled, in ranges whose dummies workers may draw on their own, once each.
+
+        Args:
+            most: dummies of a range on average, or clusters of them, unless a device sends more.
+
+        Returns:
+            Of each level its ranges: of devices, not of counters.
+        """
+        found = []
+        for place, share in enumerate(self.shares):
+            parts = min(max(1, math.ceil(share.most * self.enrolled / most)), self.enrolled)
+            ends = [self.enrolled * part // parts for part in range(parts + 1)]
+            found += [Range((place,), start, stop) for start, stop in pairwise(ends)]
+        return found
+
+    def draw(self, range_: Range, rng: RandomSource) -> tuple[Counts, Counts]:
+        """What some devices add to a level together: to be drawn once a window.
+
+        Args:
+            range_: one of `ranges`.
+            rng: the generator of the job's process.
+
+        Returns:
+            ((k,) codes, (k,) how many dummies of each).
+        """
+        [place], start, stop = range_
+        share = self.noise.shares(self.levels, self.honest / (stop - start))[place]
+        signs, places = np.divmod(share.draw(1, rng), share.bins)
+        codes = signs * self._counters + self.layout.starts[place] + places
+        found, times = np.unique(codes, return_counts=True)
+        return found, times.astype(np.int64)
 
     # ---- the collector -----------------------------------------------------------------------
 
@@ -232,23 +305,34 @@ class DeviceCounters:
 
     @property
     def column_variance(self) -> float:
-        """Of the weighted sum of one counter of each level."""
-        return self.noise.variance([level.weight for level in self.levels]) * self._more
+        """Of the weighted sum of one counter of each level of the statistic."""
+        rows = zip(self._statistic, self.variances, strict=False)
+        return sum(level.weight**2 * variance for level, variance in rows)
 
-    def error_law(self, columns: int = 1) -> IntegerNoise:
+    def error_law(self, columns: int = 1, taken: int = 0) -> IntegerNoise:
         """The law of that sum's error if everybody follows the protocol, and weights are whole.
 
         Args:
-            columns: 2 where numbers have signs: another sum is taken away.
+            columns: how many such sums are added up.
+            taken: how many of them are taken away: 1 of 2 where numbers have signs.
 
         Raises:
             ValueError: the law is too long to tabulate; it is all but normal then.
         """
-        laws = self.noise.added(self._more)
-        rows = [(*law, int(lv.weight)) for law, lv in zip(laws, self.levels, strict=True)]
-        taken = [(first, pmf, -weight) for first, pmf, weight in rows]
-        law = weighted_sum((rows + taken)[: columns * len(rows)])
+        laws = zip(self.noise.added(self._more), self._statistic, strict=False)
+        rows = [(*law, int(level.weight)) for law, level in laws]
+        turned = [(first, pmf, -weight) for first, pmf, weight in rows]
+        law = weighted_sum(rows * (columns - taken) + turned * taken)
         return IntegerNoise(law.first - law.mean(), law.pmf)
+
+    def level_law(self, place: int) -> IntegerNoise:
+        """The law of the error of one counter of a level, as `error_law`."""
+        first, pmf = self.noise.added(self._more)[place]
+        return IntegerNoise(first - IntegerNoise(first, pmf).mean(), pmf)
+
+    @property
+    def _statistic(self) -> tuple[Level, ...]:
+        return self.levels[: len(self.levels) - self.beside]
 
     def simulate(self, raised: ArrayLike, rng: SeededRandom) -> Counts:
         """The collector's counts, from sums in place of messages: the same law, at once.

@@ -18,6 +18,7 @@ import numpy as np
 from mechanisms.channel import Counts, Floats, Neighbours, require_epsilon
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
+from mechanisms.counters.solve import SHARE
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, poisson
 from mechanisms.privacy.masked_design import LARGEST_SHARE, ROUGH, fewest_messages
@@ -32,6 +33,8 @@ _CLOSE = 1e-5  # relative, of a scale
 # place of 4.8 with it; but one liar, whose clusters are long, moves that sum by 2,900 ranges, and
 # by 9 with Poisson dummies.
 _FEW = 8
+# Of a lattice: with laws of many levels each further bit is twice the time, for 10^-5 of delta.
+_CELLS = 1 << 14
 _LEAST = 0.005  # epsilon below which masks take millions of counts
 
 
@@ -78,8 +81,13 @@ class DeviceNoise(ABC):
         """(codes,) dummies of all codes, as in `added`, by sums."""
 
     @abstractmethod
-    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
-        """What one of so many devices adds to each level, which together add this noise."""
+    def shares(self, levels: Sequence[Level], devices: float) -> list[DummyShare]:
+        """What one of so many devices adds to each level, which together add this noise.
+
+        Args:
+            levels: the footprint.
+            devices: any positive number: half a device adds what two do.
+        """
 
     def price(
         self, levels: Sequence[Level], neighbours: Neighbours, distances: Sequence[float] = ()
@@ -96,7 +104,8 @@ class DeviceNoise(ABC):
             pairs = zip(laws, distances, strict=True)
             laws = [replace(law, distance=distance) for law, distance in pairs]
         rows = zip(laws, levels, strict=True)
-        return Price([Charge(law, level.slots, level.counters) for law, level in rows], neighbours)
+        charges = [Charge(law, level.slots, level.counters) for law, level in rows]
+        return Price(charges, neighbours, _CELLS)
 
     def number(self, levels: Sequence[Level]) -> float:
         """How many dummies there are on average."""
@@ -140,7 +149,7 @@ class PoissonCounters(DeviceNoise):
         means = np.repeat(self.means, [level.counters for level in levels])
         return rng.generator().poisson(means * share).astype(np.int64)
 
-    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
+    def shares(self, levels: Sequence[Level], devices: float) -> list[DummyShare]:
         rows = zip(levels, self.means, strict=True)
         return [PoissonShare(level.counters, mean, devices) for level, mean in rows]
 
@@ -181,7 +190,7 @@ class MaskedCounters(DeviceNoise):
         mask = source.negative_binomial(share * shape, 1 - ratio)
         return np.concatenate([a + mask, b + mask]).astype(np.int64)
 
-    def shares(self, levels: Sequence[Level], devices: int) -> list[DummyShare]:
+    def shares(self, levels: Sequence[Level], devices: float) -> list[DummyShare]:
         return [
             MaskedShare(level.counters, noise.decay, noise.shape, noise.ratio, devices)
             for level, noise in zip(levels, self.noises, strict=True)
@@ -195,6 +204,8 @@ def least_device_noise(
     delta: float,
     most_dummies: float = math.inf,
     laws: Collection[Law] = LAWS,
+    beside: Sequence[Level] = (),
+    share: float = SHARE,
 ) -> DeviceNoise:
     """The devices' noise with the least variance of a weighted sum of one counter of each level.
 
@@ -205,6 +216,9 @@ def least_device_noise(
         delta: in (0, 1); what drawing shares from tables adds is for the caller to set aside.
         most_dummies: how many there may be on average, of all devices together.
         laws: that are tried; of both, masked noise for few changes alone.
+        beside: levels that come after these and are no part of that sum, say what was cut.
+        share: of what may be revealed, for the noise of `beside`: of the squared standard
+            deviations that losses have with Poisson noise, of epsilon with masked noise.
 
     Raises:
         ValueError: an argument is out of range, or no noise meets the target.
@@ -216,15 +230,23 @@ def least_device_noise(
     require_epsilon(epsilon)
     require_delta(delta)
     require_neighbours(neighbours)
-    shape = Layout(tuple(levels)).levels
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie in (0, 1), not {share}")
+    shape = Layout((*levels, *beside)).levels
+    times = [changes(level.slots, level.counters, neighbours) for level in shape]
     found: list[DeviceNoise] = []
     if "poisson" in laws:
-        found.append(_poisson(shape, neighbours, epsilon, delta))
-    times = sum(changes(level.slots, level.counters, neighbours) for level in shape)
-    able = times <= _FEW and epsilon / times >= 2 * _LEAST
+        found.append(
+            _poisson(_apart(shape, times, len(levels), share, 0.5, 1.0), neighbours, epsilon, delta)
+        )
+    able = sum(times) <= _FEW and epsilon / sum(times) >= 2 * _LEAST
     if "masked" in laws and (able or not found):
-        found.append(_masked(shape, neighbours, epsilon, delta))
-    weights = [level.weight for level in shape]
+        found.append(
+            _masked(
+                _apart(shape, times, len(levels), share, 1.0, 2 / 3), neighbours, epsilon, delta
+            )
+        )
+    weights = [*(level.weight for level in levels), *[0.0] * len(beside)]
     numbers = [noise.number(shape) for noise in found]
     if not min(numbers) <= most_dummies:
         raise ValueError(
@@ -233,6 +255,32 @@ def least_device_noise(
         )
     found = [noise for noise, n in zip(found, numbers, strict=True) if n <= most_dummies]
     return min(found, key=lambda noise: noise.variance(weights))
+
+
+def _apart(
+    levels: tuple[Level, ...],
+    times: Sequence[int],
+    statistic: int,
+    share: float,
+    root: float,
+    power: float,
+) -> tuple[Level, ...]:
+    """Levels, with such weights beside the statistic that what stands there costs its share.
+
+    Args:
+        levels: of the statistic, and those beside it.
+        times: how many counters of each may change.
+        statistic: how many levels it has.
+        share: in (0, 1).
+        root, power: a level costs (times^root weight)^power.
+    """
+    costs = [(t**root * level.weight) ** power for t, level in zip(times, levels, strict=True)]
+    whole, beside = sum(costs[:statistic]), sum(costs[statistic:])
+    if not beside:
+        return levels
+    scale = (share / (1 - share) * whole / beside) ** (1 / power)
+    more = [level._replace(weight=scale * level.weight) for level in levels[statistic:]]
+    return (*levels[:statistic], *more)
 
 
 def _poisson(

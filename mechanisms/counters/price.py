@@ -19,7 +19,7 @@ from mechanisms.channel import Neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.loss_lattice import turned
-from mechanisms.privacy.loss_sums import LossSum, Part
+from mechanisms.privacy.loss_sums import CELLS, LossSum, Part
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu, private_end
 from mechanisms.privacy.two_bins import BinLaw
 
@@ -90,6 +90,7 @@ class Price:
     Attributes:
         charges: the counters, at least one kind of them.
         neighbours: which two inputs are to look alike.
+        cells: as in `LossSum`.
 
     >>> from mechanisms.counters.noise import Laplace
     >>> price = Price([Charge(Laplace(14, 1.0).seen(), 1, 1)], "add or remove")
@@ -99,6 +100,7 @@ class Price:
 
     charges: Sequence[Charge]
     neighbours: Neighbours
+    cells: int = CELLS
 
     def __post_init__(self) -> None:
         require_neighbours(self.neighbours)
@@ -160,7 +162,8 @@ class Price:
         """Sums of losses of which the largest is no less than any pair of neighbours loses."""
         if self.neighbours == "add or remove":
             return self._shown
-        return [LossSum([part for charge in self.charges for part in charge.worst()])]
+        worst = [part for charge in self.charges for part in charge.worst()]
+        return [LossSum(worst, self.cells)]
 
     @cached_property
     def _shown(self) -> list[LossSum]:
@@ -175,7 +178,8 @@ class Price:
                     part
                     for charge, (up, down) in zip(self.charges, way, strict=True)
                     for part in charge.sides(up, down)
-                ]
+                ],
+                self.cells,
             )
             for way in ways
         ]

@@ -34,7 +34,9 @@ from mechanisms.privacy.two_bins import BinLaw
 
 _UNIT = 2.0**-53
 _LARGEST = 1e303  # of a scale, beyond which it may have been cut
-_CELLS = 1 << 17  # lattice steps in the width of a sum
+CELLS = 1 << 17
+"""Lattice steps in the width of a sum."""
+
 _FINE = 0.05  # of one loss's standard deviation: splitting adds 1/2400 to its variance
 
 
@@ -58,6 +60,7 @@ class LossSum:
 
     Attributes:
         parts: the releases, at least one.
+        cells: lattice steps in the width of the sum; fewer are faster, and brackets wider.
 
     >>> coin = BinLaw(np.array([0.75, 0.25]), np.array([0.25, 0.75]))
     >>> lower, upper = LossSum([Part(coin, 1)]).delta(0.0)
@@ -66,6 +69,7 @@ class LossSum:
     """
 
     parts: Sequence[Part]
+    cells: int = CELLS
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) around the hockey-stick divergence of the first laws from the second.
@@ -160,7 +164,7 @@ class LossSum:
             variance += part.times * float((weighted * loss).sum() - weighted.sum() ** 2)
             likely = likely or abs(float(loss[first.argmax()]))
         spread = math.sqrt(max(variance, 0.0)) or 1.0
-        step = min(2 * REACH * spread / _CELLS, _FINE * spread / math.sqrt(self._count))
+        step = min(2 * REACH * spread / self.cells, _FINE * spread / math.sqrt(self._count))
         # Losses of Laplace and Gaussian noise are multiples of the likeliest; then none is split.
         return likely / math.ceil(likely / step) if likely > step else step
 

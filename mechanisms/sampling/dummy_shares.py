@@ -67,11 +67,11 @@ class PoissonShare(DummyShare):
 
     Attributes:
         mean: dummies in each bin, of all users together.
-        users: of whom there are so many.
+        users: of whom there are so many; fewer than 1 for what several add together.
     """
 
     mean: float
-    users: int
+    users: float
     signs = 1
 
     @property
@@ -97,13 +97,13 @@ class MaskedShare(DummyShare):
 
     Attributes:
         decay, shape, ratio: of all users' noise together, as in `MaskedLaplace`.
-        users: of whom there are so many.
+        users: as of `PoissonShare`.
     """
 
     decay: float
     shape: float
     ratio: float
-    users: int
+    users: float
     signs = 2
 
     @property

@@ -21,6 +21,12 @@ LOCAL_OR_SHUFFLE = (
 CLIENTS_SHARE = 0.9
 """The share of users that a promise counts on where clients draw the noise, if nobody says."""
 
+WHO_DRAWS = (
+    "shuffler: it draws them, here the job, and has to be trusted to. devices: each of those that "
+    "are --enrolled draws its share in every window, and --honest-share of them have to be trusted"
+)
+"""Of dummies."""
+
 _WHERE = {"input", "output", "user_column"}  # and not what
 
 
@@ -165,12 +171,23 @@ class BoundedOptions(ReleaseOptions):
         "square root of k, or with k where k is small: take what most users have",
         1, group=PROMISE, metavar="K",
     )  # fmt: skip
+    enrolled: Count | None = option(
+        "of devices' dummies: how many devices are enrolled. Each of them sends in every window, "
+        "whether it has something to say or not, so that nobody sees who takes part; the number is "
+        "public, and comes from the service's own books, never from the log",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
     expected: Count | None = option(
         "of counters: about how many users, or rows, take part, as far as that is public "
         "knowledge: cautions are about so many, and numbers are rounded finely enough for them "
-        "(default: 1,000,000)",
+        "(default: 1,000,000, or all that are enrolled)",
         None, metavar="N",
     )  # fmt: skip
+
+    @property
+    def usual(self) -> int:
+        """About how many take part, as far as that is known."""
+        return self.expected or self.enrolled or 1_000_000
 
 
 class MetricOptions(ReleaseOptions):
@@ -225,11 +242,10 @@ def declared_bounds(default: Any = ...) -> Any:
 class EitherOptions(MetricOptions, BoundedOptions):
     """What a person asks of a release that randomised reports serve, or counters."""
 
-    dummies: Literal["shuffler"] | None = option(
-        "shuffler: nothing that users send is randomised; the shuffler, here the job, draws "
-        "dummies among it. The error is that of a trusted collector, and who takes part is "
-        "hidden, but the shuffler has to be trusted to draw (default: every report is randomised "
-        "by itself)",
+    dummies: Literal["shuffler", "devices"] | None = option(
+        f"nothing that users say is randomised, but dummies are drawn among it: the error is that "
+        f"of a trusted collector, and who takes part is hidden. {WHO_DRAWS} (default: every report "
+        "is randomised by itself)",
         None, group=PROMISE,
     )  # fmt: skip
 
@@ -240,7 +256,12 @@ class EitherOptions(MetricOptions, BoundedOptions):
     @property
     def idle(self) -> frozenset[str]:
         if self.hides_presence:
-            return frozenset(MetricOptions.model_fields) - frozenset(BoundedOptions.model_fields)
+            others = frozenset({"honest_share"} if self.dummies == "devices" else {})
+            return (
+                frozenset(MetricOptions.model_fields)
+                - frozenset(BoundedOptions.model_fields)
+                - others
+            )
         return frozenset(EitherOptions.model_fields) - frozenset(MetricOptions.model_fields)
 
 

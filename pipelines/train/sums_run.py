@@ -51,7 +51,7 @@ class TrainFromSums(beam.PTransform):
         trained = (
             sent
             | "Shuffle" >> shuffle
-            | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(design.layout)))
+            | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(design.layout.codes)))
             | "Solve" >> beam.ParDo(SolveDoFn(job, self.plan))
         )
         return Flowing(trained, (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes))))

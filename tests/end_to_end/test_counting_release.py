@@ -19,9 +19,12 @@ from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
+from pipelines.errors import RequestError
 from pipelines.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
+from pipelines.parties.split import split
+from pipelines.plan.loading import load
 from pipelines.requests import request
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -66,6 +69,13 @@ ASKED: dict[str, dict[str, Any]] = {
         "kind": "mean", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
         "dummies": "shuffler", "expected": 2000,
     },
+    "sum of devices": {
+        "kind": "sum", "column": "real", "bounds": "0,1000", "dummies": "devices", "enrolled": 600,
+    } | USERS,
+    "means of devices": {
+        "kind": "mean", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
+        "dummies": "devices", "enrolled": 3000, "honest_share": 0.8,
+    },
 }  # fmt: skip
 FIGURES = dict(ASKED)
 SHARES = {"kind": "histogram", "dummies": "shuffler", "expected": 500} | VALUES
@@ -78,7 +88,7 @@ ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
-quick_case = pytest.mark.parametrize("case", ["rows", "events", "sum of users", "means"])
+quick_case = pytest.mark.parametrize("case", ["rows", "events", "means", "sum of devices"])
 
 
 def words(case: str, log: str, **changes: object) -> list[str]:
@@ -264,9 +274,30 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
 @pytest.mark.parametrize("kind", ["count", "sum"])
 def test_no_option_promises_what_a_device_does_not_do(kind: str) -> None:
     options = registry.options(kind)
-    assert (
-        not {"epsilon_local", "honest_share", "min_reports", "model"} & options.model_fields.keys()
-    )
+    assert not {"epsilon_local", "min_reports", "model"} & options.model_fields.keys()
+
+
+def test_dummies_of_devices_say_whom_they_count_on(run, log: str) -> None:
+    """One count takes masks; the number of devices comes from the request alone."""
+    asked = {"dummies": "devices", "enrolled": 5000, "honest_share": 0.8}
+    assert run(words("users", log, **asked)).code == 0
+    release = Release(Path("out"))
+    [row] = release.table("count.parquet").to_pylist()
+    assert abs(row["estimate"] - 494) < FAR * row["standard_error"] < 20
+    statement = release.statement
+    assert "each of 5,000 enrolled devices sends" in statement["in_words"][3]
+    assert "counts on 4,000 devices" in statement["in_words"][3]
+    assert statement["mechanism"]["dummies"] == "devices"
+    assert statement["poisoning"]["per_liar"] > 1
+    assert statement["asked"]["enrolled"] == 5000
+    assert "4,000 of 5,000" in statement["guarantees"]["release"]["how"]
+
+
+def test_fewer_messages_are_bought_with_error(log: str) -> None:
+    asked = {"dummies": "devices", "enrolled": 100}
+    free, few = metric("rows", log, **asked), metric("rows", log, **asked, max_messages=2.0)
+    assert few.messages <= 2 < free.messages
+    assert few.error > free.error
 
 
 def test_a_log_without_rows_is_released_like_any_other(run) -> None:
@@ -316,8 +347,23 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("shares", {"bound": "published"}, "--bound: with --dummies shuffler no report is random"),
         ("shares", {"postprocess": "shrinkage"}, "it is auto, none or pop"),
         ("shares of users", {"postprocess": "pop"}, "it is auto, none, for shares of several"),
-        ("shares", {"dummies": None}, "--expected: says something of --dummies shuffler"),
-        ("mean", {"dummies": None, "expected": 9}, "says something of --dummies shuffler"),
+        ("shares", {"dummies": None}, "--expected: says something of --dummies, which is"),
+        ("mean", {"dummies": None, "expected": 9}, "says something of --dummies, which is"),
+        ("rows", {"dummies": "devices"}, "--enrolled is missing: with --dummies devices say how"),
+        ("rows", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
+        ("rows", {"honest_share": 0.5}, "--honest-share: says something of --dummies devices"),
+        ("mean", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
+        (
+            "rows",
+            {"dummies": "devices", "enrolled": 99, "max_messages": 1.01},
+            "--enrolled, --max-messages, --epsilon, --delta: these counters need",
+        ),
+        ("events", {"max_messages": 3}, "a user raises 5 counters, each of them a message"),
+        (
+            "values",
+            {"dummies": "devices", "enrolled": 3, "epsilon": 1e-4},
+            "--enrolled, --epsilon, --delta:",
+        ),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
@@ -406,6 +452,21 @@ def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run,
     one = json.loads(Path("out/users/statement.json").read_text())
     assert one["guarantees"]["release"]["neighbours"] == "replace"
     assert "That a user took part is not." in one["in_words"][0]
+
+
+def test_devices_dummies_in_a_plan_are_of_one_job(run, log: str) -> None:
+    """The plan's honest share is theirs; and clients, whose reports have no room, are told."""
+    planned(log, "honest_share: 0.8\n")
+    text = Path("plan.yaml").read_text().replace("kind: sum,", "kind: sum, DEVICES")
+    text = text.replace("DEVICES", "dummies: devices, enrolled: 600,").replace("ledger:", "#")
+    Path("plan.yaml").write_text(text.replace("budget:", "#"))
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    said = json.loads(Path("out/much/statement.json").read_text())
+    assert "480 of 600" in said["guarantees"]["release"]["how"]
+    assert said["guarantees"]["release"]["neighbours"] == "add or remove"
+    with pytest.raises(RequestError, match="none for dummies of its device; say `dummies: shuf"):
+        split(load("plan.yaml"), "d1")
 
 
 def test_a_stream_refuses_what_would_wait_unrandomised(run, log: str) -> None:

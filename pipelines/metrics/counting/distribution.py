@@ -12,13 +12,12 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Floats
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SecureRandom
-from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
@@ -112,6 +111,8 @@ class CountedDistribution(Counting):
     @property
     def influence(self) -> float:
         """Of a count up to any point: slots are one a level, and agree where levels do."""
+        if self.counters is None:
+            return float(sum(self.design.lifts[: len(self.reporting.tree.levels)]))
         return float(len(self.reporting.tree.levels)) if self.collects else 1.0
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
@@ -163,8 +164,7 @@ class CountedDistribution(Counting):
         """How many standard errors an interval reaches, where so many are to hold together."""
         confidence = self.options.confidence
         tail = (1 - confidence) / comparisons / 2
-        parts = self.design.dummies.parts[: len(self.reporting.tree.levels)]
-        laws = [IntegerNoise(-part.law.mu, part.law.pmf) for part in parts]
+        laws = [self.design.level_law(i) for i in range(len(self.reporting.tree.levels))]
         # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
         heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
         return max(normal_quantile(confidence, comparisons), heavy)
@@ -193,7 +193,7 @@ class CountedDistribution(Counting):
         view.show_quantiles(screen, table, self.options.confidence)
 
 
-def _of_half(tree: Tree, design: Counters) -> float:
+def _of_half(tree: Tree, design: NoisyCounters) -> float:
     """The variance of how many lie below the middle, less half of all."""
     index = np.arange(tree.cells)
     return tree.variance((index < tree.cells // 2) - 0.5, design.variances[:-1])
@@ -201,7 +201,7 @@ def _of_half(tree: Tree, design: Counters) -> float:
 
 def _least(
     options: DistributionOptions, bins: int, most: float = math.inf
-) -> tuple[Counters, PathReporting]:
+) -> tuple[NoisyCounters, PathReporting]:
     """The tree with the least error of a share below.
 
     Args:
@@ -220,7 +220,7 @@ def _least(
         except RequestError as refused:
             why = refused
             continue
-        excess = max(design.dummies.number(design.levels) - most, 0)
+        excess = max(design.number - most, 0)
         found.append((excess, _of_half(reporting.tree, design), design, reporting))
     if not found:
         raise why

@@ -133,7 +133,7 @@ class CountedHistogram(Counting):
             if columns > _MANY:
                 return result.Errors(None, math.sqrt(columns * self.design.column_variance))
             return result.Errors.of(self.design, columns)
-        law = self.design.dummies.error_law([0, 1])
+        law = self.design.level_law(1)
         return result.Errors(law, math.sqrt(self.design.variances[-1]))
 
     def _quotients(self, counts: Floats, n: float, one: float, others: float) -> Quotients:

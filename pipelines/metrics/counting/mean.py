@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.counters.amounts import LARGEST, Amounts, units
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
@@ -126,13 +126,12 @@ class CountedMean(Counting):
 
     def errors(self) -> result.Errors:
         """Of a group's sum, in halves of the range."""
-        return result.Errors.of(self.design, 2, unit=1 / self.reporting.amounts.most)
+        return result.Errors.of(self.design, 2, 1, unit=1 / self.reporting.amounts.most)
 
     @property
     def _people(self) -> result.Errors:
         """Of a group's count."""
-        weights = [0] * len(self.reporting.amounts.levels)
-        law = self.design.dummies.error_law([*weights, 1])
+        law = self.design.level_law(len(self.reporting.amounts.levels))
         return result.Errors(law, self._sigmas[1])
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
@@ -186,21 +185,23 @@ class CountedMean(Counting):
 def _reporting(options: MeanOptions, bounds: Bounds, groups: int) -> Reporting:
     """What users send: their number from the middle of the bounds, and that they have one."""
     noise = 2 / (options.epsilon or 1.0)  # of the best noise that there is, so never too few
-    least = units(noise, options.expected or 1_000_000, 1.0)
+    least = units(noise, options.usual, 1.0)
     steps = min((1 << least.bit_length()) - 1, LARGEST)
     clip = Clip(bounds.low, bounds.high, steps, bounds.unscale(0.0))
     amounts = Amounts(groups, options.rows_per_user, steps, signed=True)
     return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
 
 
-def _designed(options: MeanOptions, reporting: Reporting, most: int = MOST_DUMMIES) -> Counters:
+def _designed(
+    options: MeanOptions, reporting: Reporting, most: int = MOST_DUMMIES
+) -> NoisyCounters:
     """The counters with the least predicted error of a mean that is usual; arguments of `designed`.
 
     Raises:
         RequestError: the target is out of reach.
     """
 
-    def error(design: Counters) -> float:
+    def error(design: NoisyCounters) -> float:
         sums = 2 * design.column_variance / reporting.amounts.most**2
         return sums + _USUAL**2 * design.variances[-2]
 

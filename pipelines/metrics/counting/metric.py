@@ -13,16 +13,18 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Guarantee
+from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.design import Counters
-from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.levels import Level
 from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.options import DELTA
+from pipelines.metrics.counting.options import DELTA, require_drawn
 from pipelines.metrics.metric import Metric, Reports, table_of
-from pipelines.metrics.options import BoundedOptions
+from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import upward
@@ -42,15 +44,26 @@ from transforms.units import ReportUnits
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_SOURCE = (
+_OF_SHUFFLER = (
     "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
     "slots: docs/counters.md"
 )
-_WHO = (
+_OF_DEVICES = (
+    "Poisson dummies, or masked ones as of Ghazi, Kumar, Manurangsi, Pagh, ICML 2020; levels: "
+    "docs/counters.md"
+)
+_SHUFFLER = (
     "Nothing that a {unit} sends is randomised: the shuffler{here} drew dummies that nobody can "
     "tell from what {unit}s send. The promise is against who sees this release or the shuffled "
     "messages, if the shuffler drew honestly and has told nobody what it drew; it knows the exact "
     "counts."
+)
+_DEVICES = (
+    "Nothing that a {unit} says is randomised: each of {enrolled:,} enrolled devices sends its "
+    "share of the dummies in every window, whether it has something to say or not; here the job "
+    "that read the log drew them for all of them. The promise is against who sees this release or "
+    "the shuffled messages, whoever shuffled them, and counts on {honest:,} devices that send, "
+    "follow the protocol and tell nobody what they drew. That a device is enrolled is public."
 )
 # Dummies that are sealed one by one take a thousand times as long as others: digits of a sum that
 # need more than this get noise of their own, which is twice as large and a thousandth of them.
@@ -60,22 +73,22 @@ _EXACT = "Nothing is published here as it is: neither how many took part nor wha
 
 @dataclass(frozen=True)
 class CountCodes:
-    """What counts the codes of a layout.
+    """What counts the codes of counters.
 
     Attributes:
-        layout: of all counters.
+        codes: how many there are.
     """
 
-    layout: Layout
+    codes: int
     several = False
 
     def valid(self, messages: np.ndarray) -> np.ndarray:
         """(n,) which messages are codes."""
-        return np.asarray(messages < np.uint64(self.layout.codes))
+        return np.asarray(messages < np.uint64(self.codes))
 
     def count(self, messages: np.ndarray) -> np.ndarray:
         """(codes,) how often each came."""
-        return np.bincount(messages.astype(np.int64), minlength=self.layout.codes)
+        return np.bincount(messages.astype(np.int64), minlength=self.codes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +102,15 @@ class Counting(Metric):
     """
 
     options: Any
-    design: Counters
+    design: NoisyCounters
     reporting: Reporting
     domains: tuple[tuple[str, Domain], ...] = ()
     min_reports: int = 0
 
     @property
-    def counters(self) -> Counters:
-        """All of them, and the slots of a report."""
-        return self.design
+    def counters(self) -> Counters | None:
+        """All of them, and the slots of a report, where the shuffler draws dummies."""
+        return None if isinstance(self.design, DeviceCounters) else self.design
 
     # What is decided before a row is read.
 
@@ -107,7 +120,7 @@ class Counting(Metric):
 
     @property
     def mechanism(self) -> CountCodes:
-        return CountCodes(self.design.layout)
+        return CountCodes(self.design.codes)
 
     @property
     def resolved(self) -> tuple[Any, ...]:
@@ -119,11 +132,13 @@ class Counting(Metric):
 
     @property
     def messages(self) -> float:
-        return float(self.design.layout.types.size)
+        return self.design.messages
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
+        why = "whoever opens it reads it; dummies hide it among others"
+        if self.counters is not None:
+            why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
         return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
 
     @property
@@ -135,9 +150,13 @@ class Counting(Metric):
         return self.design.column_variance
 
     @property
+    def honest_share(self) -> float | None:
+        return getattr(self.design, "honest_share", None)
+
+    @property
     def expected(self) -> int:
         """About how many units take part, as far as that is public."""
-        return self.options.expected or 1_000_000
+        return int(self.options.usual)
 
     @property
     def cautions(self) -> list[str]:
@@ -171,14 +190,14 @@ class Counting(Metric):
 
     @property
     def bits(self) -> float:
-        return self.messages * max(1, (self.design.layout.codes - 1).bit_length())
+        return self.messages * max(1, (self.design.codes - 1).bit_length())
 
     @property
     def prospect(self) -> str | None:
-        dummies = self.design.dummies.number(self.design.levels)
+        own = f"{self.messages:,.{0 if self.messages.is_integer() else 2}f}"
         return (
-            f"standard error {self.error:.3g}, from {dummies:,} dummies among "
-            f"{self.messages:,.0f} messages a {self.unit}"
+            f"standard error {self.error:.3g}, from {self.design.number:,.0f} dummies among "
+            f"{own} messages a {self.unit}"
         )
 
     @property
@@ -190,7 +209,12 @@ class Counting(Metric):
 
     @property
     def undivided(self) -> str | None:
-        return "its shuffler draws dummies"
+        if self.counters is not None:
+            return "its shuffler draws dummies"
+        return (
+            "a report has as many slots as its user may raise counters, and none for dummies of "
+            "its device; say `dummies: shuffler`, who then draws them"
+        )
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -213,9 +237,7 @@ class Counting(Metric):
 
     def reports(self, tables: beam.PCollection) -> Reports:
         blocks, tallies, bounded = self.contributions(tables)
-        messages = blocks | "Messages" >> beam.Map(_sent, self.design.layout).with_output_types(
-            np.ndarray
-        )
+        messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
         return Reports(messages, None, tallies, (entering(blocks), *bounded))
 
     # The shuffler.
@@ -223,13 +245,13 @@ class Counting(Metric):
     @property
     def shuffler(self) -> Shuffle:
         buckets = bucket_count(self.telemetry.rows * self.messages)
-        return Shuffle(0, self.design.layout.codes, buckets, self.open_rng)
+        return Shuffle(0, self.design.codes, buckets, self.open_rng)
 
     @property
     def shuffled_batches(self) -> Shuffled:
         # A collector does not see what another party draws.
         ranges = 0 if self.collects else len(ranges_of(self.design))
-        return Shuffled(0, Batches(self.design.layout.codes), ranges)
+        return Shuffled(0, Batches(self.design.codes), ranges)
 
     def shuffled(self, reports: Reports) -> Reports:
         dummies = AddDummies(self.design, self.open_rng)
@@ -278,9 +300,8 @@ class Counting(Metric):
         return {f"{self.kind}.parquet": pa.table(self.labels() | columns)}
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
-        here = "" if self.collects else ", here the job that read the log,"
         words = [
-            _WHO.format(unit=self.unit, here=here),
+            self._who(),
             self._liars(),
             _EXACT,
             *self.words,
@@ -313,14 +334,33 @@ class Counting(Metric):
     def influence(self) -> float:
         """How far one liar moves a figure, at the most."""
         amounts = self.reporting.amounts
-        return float(amounts.poisoning if self.collects else amounts.most)
+        if self.collects:
+            return float(amounts.poisoning)
+        rows = zip(amounts.levels, self.design.lifts, strict=False)
+        return float(sum(level.weight * lift for level, lift in rows))
 
     def _left_out(self) -> list[str]:
         """Which rows are nobody's."""
         nobody = "Rows that name no user are of nobody, and count nowhere."
         return [] if self.unit == "row" else [nobody]
 
+    def _who(self) -> str:
+        """Who drew the noise, and whom one has to trust."""
+        if isinstance(self.design, DeviceCounters):
+            design = self.design
+            return _DEVICES.format(
+                unit=self.unit, enrolled=design.enrolled, honest=design.honest
+            )  # fmt: skip
+        here = "" if self.collects else ", here the job that read the log,"
+        return _SHUFFLER.format(unit=self.unit, here=here)
+
     def _liars(self) -> str:
+        if self.counters is None:
+            return (
+                f"A device that lies moves any one figure by up to {upward(self.influence, 3):g} "
+                "with no more messages than others may happen to send; one that sends more moves "
+                "it further, unless the shuffler holds devices to so many. Nobody sees who lies."
+            )
         return (
             f"A {self.unit} that lies moves any one figure by up to {upward(self.influence, 3):g}, "
             "whatever it sends: a code counts in a slot of its own kind alone. Nobody sees who "
@@ -379,18 +419,13 @@ class Counting(Metric):
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
-        layout, dummies = self.design.layout, self.design.dummies
         return {
             "name": self.system,
-            "source": _SOURCE,
-            "constants": {
-                "levels": [list(level) for level in layout.levels],
-                "expected_dummies": list(dummies.means),
-                "noise": repr(dummies),
-            },
-            "dummies": "shuffler",
+            "source": _OF_DEVICES if self.counters is None else _OF_SHUFFLER,
+            "constants": self.design.constants,
+            "dummies": "devices" if self.counters is None else "shuffler",
             "messages_per_user": self.messages,
-            "bits_per_message": max(1, (layout.codes - 1).bit_length()),
+            "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
@@ -403,10 +438,10 @@ class Counting(Metric):
         view.show(screen, table, self.options.confidence)
 
 
-def _sent(block: SlotBlock, layout: Layout) -> np.ndarray:
+def _sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
     """The messages of a block, empty slots left out: see `AddDummies`."""
     words = block.words.ravel()
-    return words[words < layout.starts[-1]].astype(np.min_scalar_type(layout.codes))
+    return words[words < design.layout.starts[-1]].astype(np.min_scalar_type(design.codes))
 
 
 def declared(
@@ -437,45 +472,51 @@ def declared(
 
 
 def designed(
-    options: BoundedOptions, reporting: Reporting, most: int = MOST_DUMMIES, **more: Any
-) -> Counters:
+    options: Any, reporting: Reporting, most: int = MOST_DUMMIES, **more: Any
+) -> NoisyCounters:
     """The counters of a request, with the least noise.
 
     Args:
         options: of the request.
         reporting: what users send.
         most: dummies that may be spent on digits that share one noise.
-        **more: further arguments of `least_noise`.
+        **more: further arguments of `least_error`.
 
     Raises:
         RequestError: the target is out of reach.
     """
     levels, sides = reporting.amounts.levels, reporting.sides
     found = meeting(options, levels, sides, correlated=reporting.amounts.most > 1, **more)
-    if found.dummies.number(found.levels) > most:
+    if options.dummies == "shuffler" and found.number > most:
         found = meeting(options, levels, sides, **more)
     return found
 
 
 def meeting(
-    options: BoundedOptions, levels: Sequence[Level], beside: Sequence[Level], **more: Any
-) -> Counters:
+    options: Any, levels: Sequence[Level], beside: Sequence[Level], **more: Any
+) -> NoisyCounters:
     """Counters that keep what a request promises.
 
     Args:
         options: of the request.
         levels: of the statistic.
         beside: what else is told.
-        **more: further arguments of `least_noise`.
+        **more: further arguments of `least_error`.
 
     Raises:
         RequestError: the target is out of reach.
     """
+    require_drawn(options)
     if options.epsilon is None:
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
     target = (levels, options.neighbours, options.epsilon, options.delta or DELTA)
-    known: dict[str, Any] = {"beside": beside, **more}
+    # A kind that sends one randomised report may have a limit of its own for that.
+    named = "max_messages" in options.model_fields_set
+    limits = {"most_messages": options.max_messages} if named else {}
+    devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
+    asked: Any = {"drawers": [options.dummies], "beside": beside, **limits, **devices, **more}
     try:
-        return Counters.meeting(*target, **known)
+        return least_error(*target, **asked)
     except ValueError as error:
-        raise RequestError(f"--epsilon, --delta: {error}") from None
+        known = "--enrolled, " * (options.dummies == "devices") + "--max-messages, " * named
+        raise RequestError(f"{known}--epsilon, --delta: {error}") from None

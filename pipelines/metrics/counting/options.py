@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pipelines.errors import RequestError
-from pipelines.metrics.options import BoundedOptions, EitherOptions, published
+from pipelines.metrics.options import (
+    CLIENTS_SHARE,
+    WHO_DRAWS,
+    BoundedOptions,
+    EitherOptions,
+    published,
+)
 from pipelines.options import PROMISE, flag, option
 from pipelines.requests import Count, Delta
 
@@ -14,7 +20,8 @@ DELTA = 1e-6
 
 _TRUST = (
     "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
-    "The shuffler draws the noise: here that is the job that reads the log."
+    "The shuffler draws the noise, here the job that reads the log, or all devices that are "
+    "enrolled do."
 )
 
 
@@ -34,9 +41,27 @@ class CountingOptions(BoundedOptions):
         None, group=PROMISE, gt=0,
     )  # fmt: skip
 
+    dummies: Literal["shuffler", "devices"] = option(
+        f"who draws the noise. {WHO_DRAWS}", "shuffler", group=PROMISE
+    )
+    honest_share: float | None = option(
+        "of devices' dummies: the share of the enrolled devices who follow the protocol; the "
+        f"promise counts on no others, whatever they send (default: {CLIENTS_SHARE})",
+        None, group=PROMISE, metavar="H", gt=0, le=1,
+    )  # fmt: skip
+    max_messages: float | None = option(
+        "how many messages a user may send on average, dummies among them (default: as many as "
+        "give the least error)",
+        None, group=PROMISE, metavar="M", ge=1,
+    )  # fmt: skip
+
     @classmethod
     def hides_who(cls, dummies: str | None) -> bool:
         return True
+
+    @property
+    def idle(self) -> frozenset[str]:
+        return frozenset({"enrolled", "honest_share"} if self.dummies == "shuffler" else {})
 
 
 class CountOptions(CountingOptions):
@@ -136,6 +161,25 @@ def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:
             raise RequestError(f"{column} and {values} go together: name the column and its values")
 
 
+def require_drawn(options: BoundedOptions) -> None:
+    """Refuse dummies of which it is not said how many draw them, or said of nobody.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    drawn = getattr(options, "dummies", None) == "devices"
+    if drawn and options.enrolled is None:
+        raise RequestError(
+            "--enrolled is missing: with --dummies devices say how many devices are enrolled, all "
+            "of which send in every window; it is public knowledge, not taken from the data"
+        )
+    named = sorted(options.model_fields_set & {"enrolled", "honest_share"})
+    if named and not drawn:
+        raise RequestError(
+            f"{flag(named[0])}: says something of --dummies devices; the shuffler draws on its own"
+        )
+
+
 def require_bounded(options: BoundedOptions, groups: int, per_value: int = 1) -> None:
     """Refuse contributions that a unit cannot have.
 
@@ -161,7 +205,7 @@ def require_bounded(options: BoundedOptions, groups: int, per_value: int = 1) ->
 
 
 def require_counted(options: EitherOptions, other: frozenset[str] = frozenset()) -> None:
-    """Refuse options that mean nothing where the shuffler draws the noise.
+    """Refuse options that mean nothing where dummies are the noise.
 
     Args:
         options: of a request for counters.
@@ -186,6 +230,4 @@ def require_randomised(options: EitherOptions) -> None:
     """
     named = sorted(options.model_fields_set & (options.idle - {"dummies", "neighbours"}))
     if named:
-        raise RequestError(
-            f"{flag(named[0])}: says something of --dummies shuffler, which is missing"
-        )
+        raise RequestError(f"{flag(named[0])}: says something of --dummies, which is missing")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.sampling.integer_noise import IntegerNoise
 
@@ -43,15 +43,18 @@ class Errors(NamedTuple):
     least: int | None = None
 
     @classmethod
-    def of(cls, design: Counters, columns: int, **more: Any) -> Errors:
+    def of(cls, design: NoisyCounters, columns: int, taken: int = 0, **more: Any) -> Errors:
         """Those of sums of so many columns of counters.
 
         Args:
             design: of the counters.
-            columns: that are added up or taken away.
+            columns: that are added up.
+            taken: how many of them are taken away.
             **more: further attributes.
         """
-        return cls(_law(design, columns), math.sqrt(columns * design.column_variance), **more)
+        return cls(
+            _law(design, columns, taken), math.sqrt(columns * design.column_variance), **more
+        )
 
     @property
     def standard_error(self) -> float:
@@ -77,10 +80,10 @@ class Errors(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # a law of millions of outcomes is asked for at every look at an error
-def _law(design: Counters, columns: int) -> IntegerNoise | None:
+def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None:
     """Of the noise of so many columns; None where it is too long to tabulate."""
     try:
-        return design.error_law(columns)
+        return design.error_law(columns, taken)
     except ValueError:
         return None
 

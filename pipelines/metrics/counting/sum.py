@@ -95,7 +95,12 @@ class SumMetric(Counting):
         rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
         least = 0 if self.clip.low >= 0 else None
         return result.Errors.of(
-            self.design, 2 if self.clip.signed else 1, unit=unit, rounding=rounding, least=least
+            self.design,
+            1 + self.clip.signed,
+            int(self.clip.signed),
+            unit=unit,
+            rounding=rounding,
+            least=least,
         )
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
@@ -131,5 +136,5 @@ def _units(options: SumOptions, clip: Clip) -> int:
         return 1
     # Of the best noise that there is, so never too few; and all digits full.
     noise = math.sqrt(2) / options.epsilon
-    least = units(noise, options.expected or 1_000_000, 1.0)
+    least = units(noise, options.usual, 1.0)
     return min((1 << least.bit_length()) - 1, LARGEST)

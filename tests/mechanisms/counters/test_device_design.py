@@ -177,13 +177,52 @@ def test_sums_have_the_law_of_what_is_sent(masked: bool, signed: bool) -> None:
     errors = (
         np.array([encoder.estimate(design.centred(row))[0] for row in by_sums]) - 5 * encoder.most
     )
-    law = design.error_law(columns)
+    law = design.error_law(columns, columns - 1)
     assert law.mean() == pytest.approx(0, abs=1e-9)
     assert law.var() == pytest.approx(encoder.variance(design.column_variance))
     places, seen = np.unique(np.rint(errors - law.first).astype(int), return_counts=True)
     assert errors - law.first == pytest.approx(np.rint(errors - law.first), abs=1e-6)
     chances = law.pmf[places]
     assert (np.abs(seen / times - chances) <= 6.5 * np.sqrt(chances / times) + 20 / times).all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_one_job_draws_for_all_devices_is_what_they_send(masked: bool) -> None:
+    """Of 3,000 counters, fitted to the law of them all: a false alarm in 10^9."""
+    noise: DeviceNoise = PoissonCounters((5.0, 40.0))
+    if masked:
+        noise = MaskedCounters((MaskedLaplace(0.5, 2.0, 0.5), MaskedLaplace(0.9, 0.5, 0.8)))
+    levels = (Level(1, 3000), Level(1, 3000, 2.0))
+    design = DeviceCounters(levels, noise, "replace", 1.0, 0.5, 40, 0.5)
+    ranges, rng = design.ranges(1 << 12), SeededRandom(8)
+    assert len({tuple(r) for r in ranges}) == len(ranges) > 4
+    for level in range(2):
+        assert sum(r.stop - r.start for r in ranges if r.levels == (level,)) == design.enrolled
+    counts = np.zeros(design.codes, np.int64)
+    for range_ in ranges:
+        np.add.at(counts, *design.draw(range_, rng))
+    rows = zip(design.centred(counts), design.variances, strict=True)
+    for level, (balance, variance) in enumerate(rows):
+        law = design.level_law(level)
+        assert law.var() == pytest.approx(variance, rel=1e-6)
+        assert abs(balance.mean()) < 6.2 * math.sqrt(variance / 3000)
+        places = np.rint(balance - law.first).astype(int)
+        likely = law.pmf * 3000 >= 5
+        seen = np.bincount(places, minlength=law.pmf.size)
+        observed = [*seen[likely], seen[~likely].sum()]
+        wanted = [*(3000 * law.pmf[likely]), 3000 * law.pmf[~likely].sum()]
+        assert stats.chisquare(observed, wanted, sum_check=False).pvalue > 1e-9
+
+
+def test_what_stands_beside_costs_its_share() -> None:
+    """And the sum's error hardly grows: by half a hundredth of its noise where that is normal."""
+    encoder, target = Amounts(915, 10), ("add or remove", 1.0, 1e-6, 10**6)
+    alone = DeviceCounters.meeting(encoder.levels, *target)  # type: ignore[arg-type]
+    both = DeviceCounters.meeting(encoder.levels, *target, beside=[Level(2, 2)])  # type: ignore[arg-type]
+    assert both.beside == 1
+    assert 1 < both.column_variance / alone.column_variance < 1.02
+    assert both.variances[1] / both.variances[0] == pytest.approx(0.99 / 0.01 * 2 / 10, rel=1e-6)
+    assert both.price.upper(1.0) <= 1e-6
 
 
 def test_messages_are_counted_and_bounded() -> None:
