@@ -16,9 +16,9 @@ from transforms.blocks import Generator, GroupOnce
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.contributions import Contributions, PartitionUsersDoFn
 from transforms.encode import Encode
-from transforms.encoders.block import AmountBlock, SlotBlock
+from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting
+from transforms.encoders.reports import Reporting, RowReporting
 from transforms.encoders.users import UserDigest
 
 weighed(AmountBlock)
@@ -100,3 +100,22 @@ class ReportUsersDoFn(ReportDoFn):
         yield from self._reports(users, rows["cells"], numbers, names)
         for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
+
+
+@typehints.with_input_types(RowBlock)
+@typehints.with_output_types(SlotBlock)
+class ReportRowsDoFn(beam.DoFn):
+    """The report of each row of all that a log holds; the names of units stay with them."""
+
+    def __init__(self, reporting: RowReporting, open_rng: Generator) -> None:
+        self._reporting, self._open_rng = reporting, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: RowBlock) -> Iterator[SlotBlock]:
+        start = 0
+        for words in self._reporting.reports(block, self._rng):
+            end = start + len(words)
+            yield SlotBlock(words, None if block.users is None else block.users[start:end])
+            start = end

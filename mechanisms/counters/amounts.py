@@ -9,9 +9,10 @@ remainder may have one weight, and are told apart by their place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,6 +210,61 @@ class Amounts:
     def poisoning(self) -> int:
         """How far one liar moves a group's total, at the most: all its slots of that group."""
         return self.most_groups * self.most
+
+
+@dataclass(frozen=True)
+class Ends(Amounts):
+    """Totals of numbers in [-1, 1], told from both ends: a digit that is 0 raises a counter, too.
+
+    Whoever has a number of a group raises one counter of each digit's two. So the two tell, besides
+    the total of the numbers, how many there are, and that at no price: as many counters change as
+    where numbers have signs.
+
+    >>> told = Ends(groups=2, most_groups=2, most=3)
+    >>> [places.tolist() for places in told.encode(np.array([[0, 1]]), np.array([[2, 3]]))]
+    [[[2, 1]], [[0, 1]]]
+    """
+
+    signed: bool = True
+
+    def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
+        """As of `Amounts`.
+
+        Args:
+            groups: (n, k) distinct within a row, and -1 where there is no number.
+            amounts: (n, k) in 0 .. b: how many units a number is from the lower end.
+        """
+        if amounts.size and not (amounts.min() >= 0 and amounts.max() <= self.most):
+            raise ValueError(f"an amount lies outside 0 .. {self.most}")
+        rows = digits(amounts, self.most)
+        return [
+            np.where(groups < 0, -1, np.where(row, groups, groups + self.groups)) for row in rows
+        ]
+
+    def number(self, counts: Sequence[Floats]) -> Floats:
+        """(groups,) how many have a number, in units as totals are, unbiased; as `estimate`."""
+        total = sum(level.weight * row for level, row in zip(self.levels, counts, strict=True))
+        return np.asarray(np.asarray(total).reshape(2, -1).sum(axis=0), np.float64)
+
+
+def weighed(parts: Iterable[Amounts]) -> tuple[Level, ...]:
+    """The levels of several totals, weighted so that all digits of all counters are equally noisy.
+
+    Args:
+        parts: of which a user has all.
+    """
+    # The least noise is sought for one counter of each level; here all that a user has matter.
+    return tuple(
+        Level(level.slots, level.counters, math.sqrt(level.slots) * level.weight / part.most)
+        for part in parts
+        for level in part.levels
+    )
+
+
+def by_part(parts: Sequence[Amounts], levels: Iterable[Any]) -> list[list[Any]]:
+    """What there is of each level, for each part that has these levels in turn."""
+    rest = iter(levels)
+    return [list(islice(rest, len(part.levels))) for part in parts]
 
 
 def units(noise: float, n: int, bound: float) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Neighbours
-from mechanisms.counters.amounts import Amounts, units, whole_amounts
+from mechanisms.counters.amounts import Amounts, by_part, units, weighed, whole_amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.learning.absent import filled, present
@@ -117,12 +117,7 @@ class Products:
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """The footprint, weighted so that all digits of all counters are equally noisy."""
-        # The least noise is sought for one counter of each level; here all that a row has matter.
-        return tuple(
-            Level(level.slots, level.counters, math.sqrt(level.slots) * level.weight / part.most)
-            for part in self._parts
-            for level in part.levels
-        )
+        return weighed(self._parts)
 
     @cached_property
     def layout(self) -> Layout:
@@ -213,10 +208,8 @@ class Products:
             design: of these levels.
             counts: (codes,) of each counter.
         """
-        rows, found = iter(design.centred(counts)), []
-        for part in self._parts:
-            found.append(part.estimate([next(rows) for _ in part.levels]) / part.most)
-        return np.concatenate(found)
+        rows = zip(self._parts, by_part(self._parts, design.centred(counts)), strict=True)
+        return np.concatenate([part.estimate(own) / part.most for part, own in rows])
 
     def variances(self, design: Counters, n: float) -> Floats:
         """(k,) of these sums, of rounding at the most.

@@ -69,7 +69,7 @@ class Quotients(NamedTuple):
 def quotients(
     sums: Floats,
     numbers: Floats,
-    sum_error: float,
+    sum_error: Floats | float,
     number_error: float,
     far: float,
     covariance: float = 0.0,
@@ -82,7 +82,7 @@ def quotients(
     Args:
         sums: (k,) unbiased.
         numbers: (k,) unbiased, of who is in each sum.
-        sum_error: the standard deviation of a sum.
+        sum_error: the standard deviation of a sum, or (k,) of each.
         number_error: that of a number.
         far: how many standard deviations refute.
         covariance: of a sum's noise and its number's.

@@ -135,8 +135,10 @@ class ReleaseOptions(BaseModel):
         update: dict[str, Any] = {}
         for name in self.files:
             value = getattr(self, name)
+            if not value:  # what nobody named stays so
+                continue
             words = tuple(f"{column}{place(path)}" for column, path in _named(value))
-            update[name] = words if isinstance(value, tuple) else next(iter(words), None)
+            update[name] = words if isinstance(value, tuple) else words[0]
         return self.model_copy(update=update)
 
     @property

@@ -22,6 +22,7 @@ from mechanisms.wire.sealing import seal_slots
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
 from pipelines.parties.split import Split
+from transforms.encoders.block import one_row
 from transforms.encoders.encoder import encoded
 from transforms.encoders.part import DRAWN
 from transforms.encoders.users import UserDigest
@@ -205,7 +206,7 @@ class ClientReports:
         """
         rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
         if self.one or self.secret is not None:
-            blocks = _one_row(blocks, rng)
+            blocks = one_row(blocks, rng)
         client = self._mechanism
         if self.secret is not None:
             client = PermanentNoise(self._memoised(client))
@@ -227,19 +228,14 @@ class ClientReports:
         """
         metric: Any = self.metric
         rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
-        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
-        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
-        n = min(1, cells.size) if self.one else cells.size
-        users = np.zeros(cells.size, np.int64) if self.one else np.arange(n)
-        amounts = np.concatenate(numbers) if numbers else None
-        layout = metric.counters.layout
-        parts = metric.reporting.words(users, cells.astype(np.int64), amounts, n, rng)
-        words = np.concatenate([np.empty((0, layout.types.size), np.uint64), *parts])
-        ids = rng.words(2 * n).reshape(-1, 2)
+        types = metric.counters.layout.types
+        parts = metric.own_reports(blocks, self.one, rng)
+        words = np.concatenate([np.empty((0, types.size), np.uint64), *parts])
+        ids = rng.words(2 * len(words)).reshape(-1, 2)
         if self.one and self._naming is not None:
-            ids = self._ids(self._naming).of_device().repeat(n, axis=0)
+            ids = self._ids(self._naming).of_device().repeat(len(words), axis=0)
         mark = self.parted.fingerprint
-        return seal_slots(mark, self.place, layout.types, words, ids, key), dict(+counted)
+        return seal_slots(mark, self.place, types, words, ids, key), dict(+counted)
 
     def _encoded(self, tables: Iterable[pa.Table]) -> tuple[list[Any], Counter[str]]:
         """The rows that are to answer, as blocks; and what was counted of them."""
@@ -296,16 +292,3 @@ class ClientReports:
             raise ValueError("there is no secret to draw permanent noise from")
         noise = self.parted.noise_fingerprint(self.place)
         return MemoisedClient(self.secret, noise, self.place, mechanism)
-
-
-def _one_row(blocks: list[Any], rng: RandomSource) -> list[Any]:
-    """A uniformly chosen row of some blocks, as a block; none of none."""
-    ends = np.cumsum([block.size for block in blocks], dtype=np.int64)
-    if not (ends.size and ends[-1]):
-        return []
-    # Uniform over rows and not over blocks, which may differ in size.
-    row = int(rng.integers(int(ends[-1]), 1)[0])
-    place = int(np.searchsorted(ends, row, side="right"))
-    block = blocks[place]
-    start = row - int(ends[place]) + block.size
-    return [type(block)(*(None if part is None else part[start : start + 1] for part in block))]

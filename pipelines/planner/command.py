@@ -19,7 +19,6 @@ from mechanisms.planner.design import Design
 from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
 from pipelines.errors import DONE, RequestError
-from pipelines.options import flag
 from pipelines.planner import counters, rows
 from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
 from pipelines.requests import no_more, request
@@ -35,6 +34,7 @@ examples:
   hushbeam plan --model local --epsilon 1 --reports 1e4 --dimension 400 \\
       --mean-square 0.11 --second-moment 0.17 --spread 0             means of rows of numbers
   hushbeam plan --epsilon 1 --counts 915                              counts of users and events
+  hushbeam plan --epsilon 1 --averages 400 --reports 1e6              average rows over counters
 
 Errors of a histogram are standard errors of a value's share of the reports: 1e-4 is a hundredth of
 a percent. Those of rows are mean squared errors of a coordinate that is scaled to [-1, 1].
@@ -98,11 +98,9 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print the comparison."""
     no_more(beam_arguments)
     typed = {k: v for k, v in vars(arguments).items() if k != "command"}
-    if typed["counts"] is not None:
+    if counters.asked(typed):
         return counters.run(typed)
-    for name in counters.OWN:
-        if typed.pop(name) is not None:
-            raise RequestError(f"{flag(name)} needs --counts: it is for counts of users")
+    typed = {name: given for name, given in typed.items() if name not in counters.OWN}
     if typed["dimension"] is not None:
         return rows.run(typed)
     _require_histogram(typed)

@@ -1,11 +1,19 @@
-"""`hushbeam plan --counts`: how exact counts are, for how many values and rows of a user."""
+"""`hushbeam plan --counts`, `--averages`: how exact counters are, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 from rich import box
 from rich.console import Console
@@ -13,40 +21,69 @@ from rich.table import Table
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Level
+from mechanisms.counters.rows import MOST_DIGITS, RowCounters
+from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA
 from pipelines.options import flag
 from pipelines.requests import Whole, request
 
 _SENT = 82  # bytes of a sealed word, see docs/wire.md
+_SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 
 
-class CountersRequest(BaseModel):
-    """What a person asks a plan of counts for."""
+def _separated(written: object) -> object:
+    return tuple(written.split(",")) if isinstance(written, str) else written
+
+
+def _positive(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if not (numbers and min(numbers) >= 1):
+        raise PydanticCustomError("numbers", "name whole numbers of at least 1, as in 1,10")
+    return numbers
+
+
+Several = Annotated[tuple[Whole, ...], BeforeValidator(_separated), AfterValidator(_positive)]
+"""Whole numbers of at least 1, with commas between them."""
+
+
+class NoiseRequest(BaseModel):
+    """What a person asks any plan of counters for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    counts: Whole = Field(ge=1, le=1 << 24)
-    rows_per_user: tuple[Whole, ...] = (1, 3, 10, 30, 100)
-    per_value: tuple[Whole, ...] = (1, 2, 8, 32)
     neighbours: Literal["add or remove", "replace"] = "add or remove"
     epsilon: float = Field(gt=0)
     delta: float = Field(DELTA, gt=0, lt=1)
 
-    @field_validator("rows_per_user", "per_value", mode="before")
+
+class CountersRequest(NoiseRequest):
+    """What a person asks a plan of counts for."""
+
+    counts: Whole = Field(ge=1, le=1 << 24)
+    rows_per_user: Several = (1, 3, 10, 30, 100)
+    per_value: Several = (1, 2, 8, 32)
+
+
+class AveragesRequest(NoiseRequest):
+    """What a person asks a plan of average rows for."""
+
+    averages: Whole = Field(ge=1, le=LARGEST_DIMENSION)
+    reports: Whole = Field(1_000_000, ge=1, le=1 << 40)
+    digits: Several = (1, 2, 3, 4, 5, 6)
+
+    @field_validator("digits")
     @classmethod
-    def _separated(cls, written: object) -> object:
-        return tuple(written.split(",")) if isinstance(written, str) else written
-
-    @field_validator("rows_per_user", "per_value")
-    @classmethod
-    def _positive(cls, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        if not (numbers and min(numbers) >= 1):
-            raise PydanticCustomError("numbers", "name whole numbers of at least 1, as in 1,10")
-        return numbers
+    def _few(cls, digits: tuple[int, ...]) -> tuple[int, ...]:
+        if max(digits) > MOST_DIGITS:
+            raise PydanticCustomError("digits", f"a number has at most {MOST_DIGITS} digits")
+        return digits
 
 
-OWN = tuple(CountersRequest.model_fields.keys() - {"epsilon", "delta"})
+_ASKED = (CountersRequest.model_fields.keys() | AveragesRequest.model_fields.keys()) - {
+    "epsilon", "delta", "reports"
+}  # fmt: skip
+OWN = tuple(sorted(_ASKED))
 
 
 def add_to(parser: Any) -> None:
@@ -64,21 +101,83 @@ def add_to(parser: Any) -> None:
         "--per-value", metavar="B,B,...", help="rows of a value that count (default: 1,2,8,32)"
     )
     group.add_argument("--neighbours", choices=("add or remove", "replace"))
+    rows = parser.add_argument_group("average rows over noisy counters")
+    rows.add_argument(
+        "--averages", metavar="D",
+        help="how many numbers a row has: shows what `hushbeam vector-mean --dummies shuffler` "
+        "costs and errs by, for several --digits and as many users as --reports says (10^6)",
+    )  # fmt: skip
+    rows.add_argument(
+        "--digits", metavar="T,T,...", help="binary digits of a number (default: 1,2,3,4,5,6)"
+    )
+
+
+def asked(typed: Mapping[str, Any]) -> bool:
+    """Whether it is counters that are asked for.
+
+    Raises:
+        RequestError: options mean nothing without them.
+    """
+    if typed["counts"] is not None or typed["averages"] is not None:
+        return True
+    for name in OWN:
+        if typed[name] is not None:
+            needed = "--averages" if name == "digits" else "--counts"
+            raise RequestError(f"{flag(name)} needs {needed}: it is for noisy counters")
+    return False
 
 
 def run(typed: Mapping[str, Any]) -> int:
-    """Print the noise of counts.
+    """Print the noise of counts, or of average rows.
 
     Raises:
         RequestError: what was asked is out of range.
     """
-    fields = CountersRequest.model_fields
+    counts = typed["counts"] is not None
+    fields = (CountersRequest if counts else AveragesRequest).model_fields
     for name, given in typed.items():
-        if name not in fields and given is not None and not (name, given) == ("model", "shuffle"):
-            raise RequestError(f"{flag(name)} means nothing beside --counts")
-    options = request(CountersRequest, {name: typed[name] for name in fields})
-    Console().print(_table(options))
+        if name not in fields and given is not None and (name, given) != ("model", "shuffle"):
+            beside = "--counts" if counts else "--averages"
+            raise RequestError(f"{flag(name)} means nothing beside {beside}")
+    told = {name: typed[name] for name in fields}
+    table = _table(request(CountersRequest, told)) if counts else _rows(
+        request(AveragesRequest, told)
+    )  # fmt: skip
+    Console().print(table)
     return DONE
+
+
+def _rows(options: AveragesRequest) -> Table:
+    """A row for each number of digits."""
+    n, users = options.reports, f"{options.reports:,} users"
+    table = Table(
+        title=f"average of {options.averages:,} numbers, {users}, epsilon {options.epsilon:g}, "
+        f"delta {options.delta:g}, {options.neighbours}",
+        caption="messages, bytes and seconds to seal them: of a user, one by one, as in three "
+        "parties; one job seals nothing. dummies: of the shuffler, and seconds to seal those. "
+        "error: standard error of a mean in the middle of its bounds, these being -1 and 1, "
+        "rounding included; of which squared: rounding",
+        box=box.SIMPLE_HEAD, padding=0, show_edge=False,
+    )  # fmt: skip
+    for heading in ("--digits", "messages", "bytes", "s", "dummies", "s", "error", "rounding"):
+        table.add_column(heading, justify="right", overflow="fold")
+    for digits in options.digits:
+        rows = RowCounters(options.averages, (1 << digits) - 1)
+        target = options.neighbours, options.epsilon, options.delta
+        try:
+            design = Counters.meeting(rows.levels, *target, beside=(Level(1, 1),))
+        except ValueError:
+            table.add_row(f"{digits}", "out of reach")
+            continue
+        slots, dummies = int(design.layout.types.size), design.dummies.number(design.levels)
+        coins = float(rows.rounding(np.array(n)))
+        variance = rows.noise(design.variances).sum ** 2 + coins
+        table.add_row(
+            f"{digits}", f"{slots:,}", f"{_SENT * slots:,}", f"{_SEALING * slots / 1000:.2g}",
+            f"{dummies:,}", f"{_SEALING * dummies / 1000:,.0f}", f"{variance**0.5 / n:.3g}",
+            f"{100 * coins / variance:.0f} %",
+        )  # fmt: skip
+    return table
 
 
 def _table(options: CountersRequest) -> Table:

@@ -76,6 +76,14 @@ ASKED: dict[str, dict[str, Any]] = {
         "kind": "mean", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
         "dummies": "devices", "enrolled": 3000, "honest_share": 0.8,
     },
+    "row": {
+        "kind": "vector-mean", "number": ("number=-3,3", "real=0,200"),
+        "category": (f"value={DOMAIN}",), "dummies": "shuffler", "expected": 2000,
+    },
+    "row of users": {
+        "kind": "vector-mean", "number": ("number=-3,3", "real=0,300"), "dummies": "shuffler",
+        "expected": 500,
+    } | USERS,
 }  # fmt: skip
 FIGURES = dict(ASKED)
 SHARES = {"kind": "histogram", "dummies": "shuffler", "expected": 500} | VALUES
@@ -88,7 +96,7 @@ ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
-quick_case = pytest.mark.parametrize("case", ["rows", "events", "means", "sum of devices"])
+quick_case = pytest.mark.parametrize("case", ["rows", "events", "means", "sum of devices", "row"])
 
 
 def words(case: str, log: str, **changes: object) -> list[str]:
@@ -131,6 +139,10 @@ def truth(case: str) -> np.ndarray:
         found[group] += row[asked["column"]] if asked["kind"] == "sum" else 1
     if case == "users":
         return np.array([len({row["user"] for row in rows})])
+    if asked["kind"] == "vector-mean":
+        high = 200 if case == "row" else 300
+        return np.array([np.mean([row["number"] for row in rows]),
+                         np.mean([min(row["real"], high) for row in rows])])  # fmt: skip
     if asked["kind"] == "mean":  # every user has as many rows as every other
         known = "groups" in asked
         group = np.array([places.get(row["value"], len(places)) * known for row in rows])
@@ -147,6 +159,8 @@ def test_figures_are_within_their_errors(case: str, run, log: str) -> None:
     kind = ASKED[case]["kind"]
     table = release.table(f"{kind}.parquet")
     estimate, error = table["estimate"].to_numpy(), table["standard_error"].to_numpy()
+    if case == "row of users":  # one of four rows counts: numbers scatter by 2, and row / 7 by 1
+        error = np.hypot(error, np.array([2, 1]) / math.sqrt(494))
     if case in {"events", "users by value"}:  # of more values than count, some are drawn
         k = ASKED[case]["rows_per_user"]
         assert estimate.sum() < truth(case).sum() + FAR * math.sqrt(5) * error[0]
@@ -157,12 +171,36 @@ def test_figures_are_within_their_errors(case: str, run, log: str) -> None:
     assert (np.abs(estimate - truth(case)) < FAR * error).all()
 
 
+def test_what_a_row_lacks_is_missing_there_alone(run, log: str) -> None:
+    """A number that is missing leaves the others; of a category each value has its share."""
+    table = canaries.table()
+    real = table["real"].to_numpy().copy()
+    real[::4] = np.nan  # as numbers that are none may be written
+    gaps = table.set_column(table.schema.get_field_index("real"), "real", pa.array(real))
+    files = canaries.write(Path("gaps"), gaps)
+    assert run(words("row", files)).code == 0
+    release = Release(Path("out"))
+    numbers = release.table("vector-mean.parquet").to_pylist()
+    kept = np.minimum(real[~np.isnan(real)], 200)
+    for row, mean, n in zip(numbers, (0.0, kept.mean()), (2000, 1500), strict=True):
+        assert abs(row["estimate"] - mean) < FAR * row["standard_error"] + 0.01
+        assert abs(row["rows"] - n) < FAR * row["rows_standard_error"]
+        assert row["lower_of_all"] < row["lower"] < row["estimate"] < row["upper"]
+    cut = release.statement["cut"]
+    lacking = {*range(0, 2000, 4), *range(canaries.NULL_VALUES + canaries.STRAY_VALUES)}
+    for name, n in (("present", 2000), ("lacking", len(lacking))):
+        assert abs(cut[name]["estimate"] - n) < FAR * cut[name]["standard_error"]
+    for row in release.table("frequencies.parquet").to_pylist():
+        assert abs(row["estimate"] - 0.25) < FAR * row["standard_error"]
+
+
 @quick_case
 def test_a_release_is_whole_and_of_nobody(case: str, run, log: str) -> None:
     outcome = run(words(case, log), loud=case == "rows")
     assert outcome.code == 0, outcome.said
     release, kind = Release(Path("out")), ASKED[case]["kind"]
-    require_whole(release, [f"{kind}.parquet"])
+    beside = ["frequencies.parquet"] if case == "row" else []
+    require_whole(release, [f"{kind}.parquet", *beside])
     require_nobody(release, str(Path(log).parent))
     require_numbers(release)
     require_alone(release.read("report.html"))
@@ -364,6 +402,13 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
             {"dummies": "devices", "enrolled": 3, "epsilon": 1e-4},
             "--enrolled, --epsilon, --delta:",
         ),
+        ("row", {"shrink": "zero"}, "--shrink: with --dummies shuffler no report is randomised"),
+        ("row", {"unusable": "count"}, "--unusable: with --dummies shuffler no report is"),
+        ("row", {"rows_per_user": 2}, "--rows-per-user: with --dummies shuffler no report is"),
+        ("row", {"dummies": None, "expected": None, "digits": 3}, "--digits: says something of"),
+        ("row", {"digits": 17}, "--digits must be a number of at most 16"),
+        ("row", {"number": None}, "--number or --vector is missing"),
+        ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),

@@ -43,6 +43,11 @@ VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
     "dummies: shuffler}\n"
 )
+ROW = (
+    "  - {name: row, kind: vector-mean, number: ['city=0,2', 'user=0,30'], dummies: shuffler,\n"
+    "     category: ['city2=0..1'], expected: 30}\n"
+)
+IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], dummies: shuffler}\n"
 PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
 
 
@@ -172,6 +177,30 @@ def test_whatever_asks_for_the_shufflers_dummies_has_a_way(parted) -> None:
     for design in split(load("plan.yaml"), "d1").counters[-3:]:
         assert design.dummies.number(design.levels) <= 1 << 18
         assert design.layout.types.size <= MOST_SLOTS
+
+
+def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -> None:
+    """Of all rows of a user one counts; a row that is too long to be sealed is refused."""
+    Path("plan.yaml").write_text(PLAN.partition("metrics:")[0] + "metrics:\n" + ROW)
+    log = pq.read_table("log.parquet")
+    log = log.append_column("city2", pa.array(np.arange(60) % 2))
+    pq.write_table(log, "log.parquet")
+    assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
+    own = ClientReports(split(load("plan.yaml"), "d1"), 0, one=True, own=bytes(32))
+    tables = [log.slice(0, 2).drop_columns(["user"]).append_column("user", pa.array([0, 0]))]
+    block, _ = own.sealed(tables, public_key(Path(key()).read_bytes()))
+    assert len(block) == 1
+    assert run(shuffle("log.bin", into="out")).code == 0
+    outcome = run(collect("out"))
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = pq.read_table("released/d1/row/vector-mean.parquet").to_pylist()
+    for row, mean in zip(rows, (1.0, 14.5), strict=True):
+        assert abs(row["users"] - 30) < 6.2 * row["users_standard_error"]
+        assert abs(row["estimate"] - mean) < 6.2 * row["standard_error"] + 1.0
+    head = PLAN.partition("metrics:")[0].replace("epsilon: 9", "epsilon: 1")
+    Path("plan.yaml").write_text(head + "metrics:\n" + IMAGE)
+    complaint = "metric image: clients seal 402 messages each, and the shuffler"
+    refused(shuffle("log.parquet", into="out"), complaint)
 
 
 @pytest.mark.verify

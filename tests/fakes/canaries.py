@@ -85,7 +85,8 @@ def words(command: str, asked: Mapping[str, object], joined: bool = False) -> li
         if value is True:
             found.append(flag)
         elif joined and value is not None:
-            found.append(f"{flag}={value}")
+            several = value if isinstance(value, list | tuple) else [value]
+            found += [f"{flag}={one}" for one in several]
         elif value is not None:
             found += [flag, *map(str, value if isinstance(value, list | tuple) else [value])]
     return found

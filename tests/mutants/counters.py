@@ -9,6 +9,7 @@ _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
 _DRAWING = "tests/pipelines/test_parties_drawing.py"
+_ROWS = "tests/mechanisms/counters/test_rows.py"
 
 MUTANTS = (
     Mutant(
@@ -115,6 +116,33 @@ MUTANTS = (
         "min(slots, counters)",
         (_PRICE,),
         known_by="brute",
+    ),
+    Mutant(
+        "rows-zeros-without-counters",
+        "A digit that is 0 raises nothing, so numbers in the lower half count as none.",
+        "mechanisms/counters/amounts.py",
+        "np.where(row, groups, groups + self.groups)",
+        "np.where(row, groups, -1)",
+        (_ROWS,),
+        known_by="those_of_the_rows",
+    ),
+    Mutant(
+        "rows-sign-lost",
+        "The lower end's counters are added to a sum and not taken away from it.",
+        "mechanisms/counters/amounts.py",
+        "parts[0] - parts[1] if self.signed",
+        "parts[0] + parts[1] if self.signed",
+        (_ROWS,),
+        known_by="those_of_the_rows",
+    ),
+    Mutant(
+        "rows-clip-skipped",
+        "A number beyond the range is told by the digits of another one.",
+        "mechanisms/counters/rows.py",
+        "np.abs(told).max() <= 1",
+        "np.abs(told).max() <= 1e9",
+        (_ROWS,),
+        known_by="out_of_range",
     ),
     Mutant(
         "slots-noise-drawn-twice",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -178,3 +178,16 @@ def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
     """What `packed` was given."""
     parts = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
     return kind(**{"users": None, **parts})
+
+
+def one_row(blocks: Sequence[Any], rng: RandomSource) -> list[Any]:
+    """A uniformly chosen row of some blocks, as a block; none of none."""
+    ends = np.cumsum([block.size for block in blocks], dtype=np.int64)
+    if not (ends.size and ends[-1]):
+        return []
+    # Uniform over rows and not over blocks, which may differ in size.
+    row = int(rng.integers(int(ends[-1]), 1)[0])
+    place = int(np.searchsorted(ends, row, side="right"))
+    block = blocks[place]
+    start = row - int(ends[place]) + block.size
+    return [type(block)(*(None if part is None else part[start : start + 1] for part in block))]

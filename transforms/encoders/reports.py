@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats, Messages
 from mechanisms.counters.amounts import Amounts, contributions, whole_amounts
 from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
+from transforms.encoders.block import RowBlock, pieces
 
-LIMITED, UNUSABLE, PRESENT = "limited", "unusable", "present"
+LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
@@ -200,3 +202,42 @@ class PathReporting:
             part = slice(start, start + step)
             sets = self.tree.encode(np.where(none[part], -1, cells[part]))
             yield layout.reports([*sets, np.where(none[part], 0, -1)[:, None]])
+
+
+@dataclass(frozen=True)
+class RowReporting:
+    """A unit's row to its report.
+
+    Attributes:
+        rows: the counters of all that is in it.
+        beside: as of `Reporting`; `LACKING` alone, whether a number or a value is missing.
+    """
+
+    rows: RowCounters
+    beside: tuple[str, ...] = (LACKING,)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Of the row, and then of what stands beside it."""
+        return (*self.rows.levels, *self.sides)
+
+    @property
+    def sides(self) -> tuple[Level, ...]:
+        """The level beside the row's."""
+        return (Level(1, 1),)
+
+    def reports(self, block: RowBlock, rng: RandomSource) -> Iterator[Messages]:
+        """The reports of the rows of a block, some at a time; NaN is a number that is missing.
+
+        Args:
+            block: of which a category that has none of its values has the place after the last.
+            rng: the generator of the client's process.
+
+        Yields:
+            (units, F) words of `Layout`.
+        """
+        layout, sizes = Layout(self.levels), np.array(self.rows.sizes, np.int64)
+        for part in pieces(block, max(1, _WORDS // layout.types.size)):
+            missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
+            sets = self.rows.encode(part.numbers, part.categories, rng)
+            yield layout.reports([*sets, np.where(missing, 0, -1)[:, None]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.randomness import RandomSource
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
@@ -239,6 +240,26 @@ class Counting(Metric):
         blocks, tallies, bounded = self.contributions(tables)
         messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
         return Reports(messages, None, tallies, (entering(blocks), *bounded))
+
+    def own_reports(
+        self, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        """What a device sends.
+
+        Args:
+            blocks: of its rows.
+            one: whether all of them are one unit's.
+            rng: the generator of the device.
+
+        Yields:
+            (units, F) words.
+        """
+        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
+        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
+        n = min(1, cells.size) if one else cells.size
+        users = np.zeros(cells.size, np.int64) if one else np.arange(n)
+        amounts = np.concatenate(numbers) if numbers else None
+        yield from self.reporting.words(users, cells.astype(np.int64), amounts, n, rng)
 
     # The shuffler.
 

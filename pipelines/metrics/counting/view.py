@@ -41,11 +41,13 @@ def page(
         figure: above the table, whose order is then kept; by default bars of the largest figures.
     """
     top = _largest(table, _ROWS) if figure is None else table.slice(0, _ROWS)
-    names, together = _names(table), len(table) if selected.LOWER in table.column_names else 1
+    names, several = _names(table), {selected.LOWER, "lower_of_all"} & {*table.column_names}
+    together = len(table) if several else 1
     confidence = statement["asked"]["confidence"]
     interval = html.escape(selected.heading(confidence, together))
     heads = [*map(html.escape, names), "estimate", "standard error", interval]
-    listed = "" if len(top) == len(table) else f"The {len(top)} largest of {len(table):,}."
+    which = "largest" if figure is None else "first"
+    listed = "" if len(top) == len(table) else f"The {len(top)} {which} of {len(table):,}."
     return pages.page(
         "pipelines.metrics.counting",
         kind=statement["release"],

@@ -25,6 +25,7 @@ from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.metric import FRESH, Coins, Content, Reports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
@@ -79,7 +80,7 @@ class AverageRow(Randomised):
         _require_sense(options)
         telemetry = source.open(options)
         attributes = read_attributes(options.number, options.vector, options.category, telemetry)
-        _require_numbers(options, attributes)
+        require_numbers(options, attributes)
         require_absence(options, attributes)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
         least, design = _design(options, telemetry.rows, attributes)
@@ -249,6 +250,7 @@ class AverageRow(Randomised):
 
 def _require_sense(options: VectorMeanOptions) -> None:
     """Refuse options that do not go together."""
+    require_randomised(options)
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
             "--shrink prior and --prior go together: name the file that holds a number for each "
@@ -256,7 +258,7 @@ def _require_sense(options: VectorMeanOptions) -> None:
         )
 
 
-def _require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
+def require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
     """Refuse rows without numbers, and what does not serve categories."""
     if not width(attributes):
         raise RequestError(

@@ -6,14 +6,16 @@ from typing import Any, ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import RowOptions, published
+from pipelines.metrics.options import EitherOptions, RowOptions, published
 from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import Count
 
 
-class VectorMeanOptions(RowOptions):
+class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
+    counted: ClassVar[str] = "pipelines.metrics.counting.vector_mean:CountedRows"
     files: ClassVar[tuple[str, ...]] = ("category", "prior")
     brief: ClassVar[str] = (
         "the average of many numbers at once: of columns, or of a column of lists"
@@ -28,6 +30,9 @@ examples:
   hushbeam vector-mean --input 'logs/*.parquet' --number 'f*=0,1' --epsilon 1 --output features
   hushbeam vector-mean --input 'logs/*.parquet' --vector pixels=784:0,255 --user-column user \\
       --min-reports 100000 --epsilon 1 --output average-image
+  all numbers of every row, at the error of a trusted collector; who takes part is hidden
+    hushbeam vector-mean --input 'logs/*.parquet' --number 'f*=0,1' --user-column user \\
+        --dummies shuffler --epsilon 1 --output features
 """
     subject: ClassVar[str] = "what is averaged"
 
@@ -42,6 +47,12 @@ examples:
         + ", ".join(of_task("vector")),
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
+    digits: Count | None = option(
+        "with --dummies: how many binary digits of each number are sent, a message each; fewer "
+        "round more (default: as many as keep rounding below a third of the noise's variance, for "
+        "as many as --expected says); `hushbeam plan --averages D` compares",
+        None, metavar="T", le=16,
+    )  # fmt: skip
     output: str = published("vector-mean.parquet")
     shrink: Literal["none", "zero", "grand-mean", "prior"] = option(
         "a second estimate, moved towards the middle of the bounds, the mean of all coordinates or "
@@ -54,6 +65,10 @@ examples:
         "public knowledge, not taken from the data",
         None, group=RESULT, metavar="FILE", min_length=1,
     )  # fmt: skip
+
+    @property
+    def idle(self) -> frozenset[str]:
+        return super().idle if self.hides_presence else super().idle | {"digits"}
 
     @property
     def meaning(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         n=f"{statement['n']:,}",
         created=statement["created"],
         confidence=f"{100 * request['confidence']:g} %",
-        chart=_chart(table, request["confidence"]),
+        chart=chart(table, request["confidence"]),
         order=_order(len(table)),
         covers=html.escape(statement["error"]["covers"]),
         shrunk=html.escape(_of_shrinking(statement)),
@@ -67,7 +67,7 @@ def _order(rows: int) -> str:
     return f"Coordinates are sorted by their estimates; {_POINTS:,} of {rows:,}, evenly, are drawn."
 
 
-def _chart(table: pa.Table, confidence: float) -> str:
+def chart(table: pa.Table, confidence: float) -> str:
     """Sorted estimates within the band of their intervals, as inline SVG."""
     order = np.argsort(table["estimate"].to_numpy(), kind="stable")
     order = order[np.linspace(0, len(order) - 1, min(_POINTS, len(order))).astype(np.int64)]

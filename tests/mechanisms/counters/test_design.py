@@ -18,6 +18,7 @@ from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Neighbours, Price
+from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
 
@@ -60,6 +61,14 @@ def cut_numbers() -> set[tuple[int, ...]]:
     return raised(CUT, [*NUMBER.encode(np.zeros_like(have), have), cut])
 
 
+def rows(encoder: RowCounters) -> set[tuple[int, ...]]:
+    """Every row of one number and one category, and nobody's."""
+    numbers = np.array([-1.0, 1.0, np.nan] * 2)[:, None]
+    sets = encoder.encode(numbers, np.repeat([0, 1], 3)[:, None], SeededRandom(1))
+    return raised(encoder.levels, [np.vstack([own, -np.ones_like(own[:1])]) for own in sets])
+
+
+ROW = RowCounters(1, 1, (1,))
 ENCODERS = [
     ("count", Amounts(1).levels, amounts(Amounts(1)), LAPLACE),
     ("values", Amounts(3, 2).levels, amounts(Amounts(3, 2)), GAUSSIAN),
@@ -68,6 +77,7 @@ ENCODERS = [
     ("events", EVENTS.levels, amounts(EVENTS), Independent((SMALL, WIDE))),
     ("signed", SIGNED.levels, amounts(SIGNED), Independent((SMALL, SMALL))),
     ("tree", TREE.levels, paths(TREE), Independent((SMALL, SMALL))),
+    ("row", ROW.levels, rows(ROW), Independent((SMALL, SMALL, SMALL))),
     ("sum", NUMBER.levels, amounts(NUMBER), Correlated((1, 2), Laplace(9, 0.4), SMALL)),
     ("sums", EVENTS.levels, amounts(EVENTS), Correlated((1, 1), Laplace(3, 0.6), SMALL)),
     ("cut", CUT, cut_numbers(), Beside((Independent((SMALL, SMALL)), LAPLACE))),

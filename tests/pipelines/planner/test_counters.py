@@ -6,6 +6,8 @@ import pytest
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Level
+from mechanisms.counters.rows import RowCounters
 
 
 def test_the_table_has_the_noise_of_the_counters(run) -> None:
@@ -20,9 +22,27 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
     assert "99" not in outcome.out  # nobody has more values than there are
 
 
+def test_average_rows_show_messages_bytes_and_error(run) -> None:
+    asked = "--epsilon 1 --averages 9 --digits 2,3 --reports 1e5"
+    outcome = run(["plan", *asked.split()])
+    assert outcome.code == 0, outcome.said
+    for digits in (2, 3):
+        rows = RowCounters(9, (1 << digits) - 1)
+        target = "add or remove", 1.0, 1e-6
+        design = Counters.meeting(rows.levels, *target, beside=[Level(1, 1)])
+        variance = rows.noise(design.variances).sum ** 2 + 1e5 / rows.steps**2
+        sent = 9 * digits + 2
+        shown = f"{sent} ", f"{82 * sent:,} ", f"{variance**0.5 / 1e5:.3g} "
+        line = next(text for text in outcome.out.splitlines() if f" {sent} " in text)
+        assert all(text in line for text in shown)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        ("--averages 9 --digits 17", "a number has at most 16 digits"),
+        ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
+        ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
         ("--counts 9 --reports 5", "--reports means nothing beside --counts"),
         ("--counts 0", "--counts must be a number of at least 1"),
         ("--counts 9 --rows-per-user 1,0", "name whole numbers of at least 1"),

@@ -1,0 +1,173 @@
+"""The average row as counters: all its numbers, each told from both ends, and all its categories.
+
+Whoever has a number raises a counter of each of its digits, whether they are 0 or 1, so a number
+that is missing is told from one in the middle and each coordinate knows how many it is of. A
+category raises the counter of its value, one of which stands for none; and every row one that
+counts rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats
+from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
+from mechanisms.counters.levels import Level, Slots
+from mechanisms.mean.grid import Grid
+from mechanisms.privacy.search import gaussian_mu
+from mechanisms.randomness import RandomSource
+
+MOST_DIGITS = 16
+_ROUNDED = 1 / 3  # of the noise's variance: what a coin adds at the most, unless digits are named
+
+
+class RowSums(NamedTuple):
+    """What counters say of rows.
+
+    Attributes:
+        sums: (numbers,) of each coordinate, on the scale of [-1, 1].
+        counts: (numbers,) how many rows have it.
+        values: of each category (size + 1,) how many rows have each value, and after them none.
+        rows: how many there are.
+    """
+
+    sums: Floats
+    counts: Floats
+    values: list[Floats]
+    rows: float
+
+
+class RowNoise(NamedTuple):
+    """Standard deviations of what `RowSums` holds.
+
+    Attributes:
+        sum: of a coordinate, and of its count; their noises have no covariance.
+        value: of one value's rows.
+        rows: of all rows.
+    """
+
+    sum: float
+    value: float
+    rows: float
+
+
+@dataclass(frozen=True)
+class RowCounters:
+    """The counters of rows.
+
+    Attributes:
+        numbers: how many a row has, at least 1.
+        steps: into so many a number's range is cut; its ends are rounded to by a coin.
+        sizes: how many values each category has.
+
+    >>> rows = RowCounters(numbers=400, steps=15, sizes=(4, 9))
+    >>> [level[:2] for level in rows.levels]
+    [(400, 800), (400, 800), (400, 800), (400, 800), (2, 15), (1, 1)]
+    """
+
+    numbers: int
+    steps: int
+    sizes: tuple[int, ...] = ()
+
+    @cached_property
+    def _ends(self) -> Ends:
+        """The counters of numbers."""
+        return Ends(self.numbers, self.numbers, self.steps)
+
+    @cached_property
+    def _parts(self) -> tuple[Amounts, ...]:
+        """Those, those of categories if there are any, and that of rows."""
+        kinds = len(self.sizes)
+        values = (Amounts(sum(self.sizes) + kinds, kinds),) if kinds else ()
+        return self._ends, *values, Amounts(1)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The footprint."""
+        return weighed(self._parts)
+
+    def encode(
+        self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
+    ) -> list[Slots]:
+        """The counters that rows raise.
+
+        Args:
+            numbers: (n, numbers) in [-1, 1], NaN where there is none.
+            categories: (n, categories) the places of values, and after the last one that of none.
+            rng: the generator of the client's process.
+
+        Returns:
+            For each level (n, slots) places, and -1 where there is none.
+
+        Raises:
+            ValueError: a number or a place is out of range. The message never holds it.
+        """
+        none, n = np.isnan(numbers), len(numbers)
+        told = np.where(none, 0.0, numbers).astype(np.float64)
+        if told.size and not np.abs(told).max() <= 1:
+            raise ValueError("a number lies outside [-1, 1]")
+        if not ((categories >= 0) & (categories <= np.array(self.sizes, np.int64))).all():
+            raise ValueError("a category has no value of that place")
+        units = Grid(self.steps).encode(told.ravel(), rng).reshape(told.shape).astype(np.int64)
+        sets = self._ends.encode(np.where(none, -1, np.arange(self.numbers)), units)
+        if self.sizes:
+            sets.append(categories + self._starts[:-1])
+        return [*sets, np.zeros((n, 1), np.int64)]
+
+    @property
+    def _starts(self) -> NDArray[np.int64]:
+        """(categories + 1,) where the counters of each category begin, and the last ones end."""
+        return np.cumsum([0, *(size + 1 for size in self.sizes)]).astype(np.int64)
+
+    def sums(self, counts: Sequence[Floats]) -> RowSums:
+        """What counters say, unbiased.
+
+        Args:
+            counts: for each level (counters,) less the dummies that were expected.
+        """
+        own, *values, [rows] = by_part(self._parts, counts)
+        split = np.split(values[0][0], self._starts[1:-1]) if values else []
+        total, number = self._ends.estimate(own), self._ends.number(own)
+        return RowSums(total / self.steps, number / self.steps, split, float(rows[0]))
+
+    def noise(self, variances: Sequence[float]) -> RowNoise:
+        """What the dummies add to that.
+
+        Args:
+            variances: of each level's counters.
+        """
+        own, *values, [rows] = by_part(self._parts, variances)
+        column = sum(
+            level.weight**2 * variance
+            for level, variance in zip(self._ends.levels, own, strict=True)
+        )
+        value = values[0][0] if values else 0.0
+        return RowNoise(math.sqrt(2 * column) / self.steps, math.sqrt(value), math.sqrt(rows))
+
+    def rounding(self, n: Floats) -> Floats:
+        """What rounding adds to the variance of a sum of n numbers, at the most."""
+        # A coin's variance is a quarter of a squared step, which is 2 / steps long.
+        return np.asarray(np.maximum(n, 0.0) / self.steps**2)
+
+
+def digits_for(numbers: int, categories: int, n: int, epsilon: float, delta: float) -> int:
+    """How many digits a number should have, so that noise is more than what rounding adds.
+
+    Args:
+        numbers: how many a row has.
+        categories: how many of these.
+        n: how many rows are planned for; a public number.
+        epsilon: of all together, in nats.
+        delta: in (0, 1).
+    """
+    changes = numbers + categories + 1
+    noise = 2 * changes / gaussian_mu(epsilon, delta) ** 2
+    steps = math.ceil(math.sqrt(n / (_ROUNDED * noise)))
+    return min(max(steps, 1).bit_length(), MOST_DIGITS)

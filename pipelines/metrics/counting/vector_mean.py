@@ -1,0 +1,345 @@
+"""`hushbeam vector-mean --dummies shuffler`: sums of all numbers of rows over noisy counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms.channel import Floats, Messages
+from mechanisms.counters.design import Counters
+from mechanisms.counters.rows import RowCounters, RowSums, digits_for
+from mechanisms.mean.fieller import Quotients, quotients
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.wire.report import MOST_SLOTS
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting.metric import MOST_SEALED, Counting, meeting
+from pipelines.metrics.counting.options import DELTA, require_counted
+from pipelines.metrics.vector_mean import view as rows_view
+from pipelines.metrics.vector_mean.metric import require_numbers
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
+from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE, Scale, bounds_statement
+from pipelines.row_attributes import read_attributes
+from transforms.blocks import Generator, bucket_count
+from transforms.collect_counts import Counted
+from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.attributes import Attribute, categorical, numeric, width
+from transforms.encoders.block import RowBlock, one_row
+from transforms.encoders.reports import PRESENT, RowReporting
+from transforms.encoders.rows import Absence, RowEncoder
+from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.units import ReportRowsDoFn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_OTHERS = frozenset({"radius", "mechanism", "shrink", "prior", "rows_per_user"})
+_USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedRows(Counting):
+    """The average of many numbers at once, and the shares of categories beside them.
+
+    Attributes:
+        attributes: what a row consists of.
+    """
+
+    kind = "vector-mean"
+    Options = VectorMeanOptions
+    unstated = _OTHERS
+
+    options: VectorMeanOptions
+    design: Counters
+    reporting: RowReporting  # type: ignore[assignment]
+    attributes: tuple[Attribute, ...]
+
+    @classmethod
+    def resolve(
+        cls,
+        options: VectorMeanOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        if options.dummies == "devices":
+            raise RequestError(
+                "--dummies devices: no average rows are known of these; let the shuffler draw, or "
+                "leave it out for one randomised report of each user"
+            )
+        require_counted(options, _OTHERS)
+        telemetry = source.open(options, empty=True)
+        attributes = read_attributes(options.number, options.vector, options.category, telemetry)
+        require_numbers(options, attributes)
+        design, reporting = _designed(options, attributes, options.digits)
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, design=design,
+            reporting=reporting, attributes=attributes,
+        )  # fmt: skip
+
+    def divided(self) -> Self:
+        digits = self.rows.steps.bit_length()
+        design, reporting = self.design, self.reporting
+        while not _sealable(design):
+            digits -= 1
+            if not digits or self.options.digits:
+                raise RequestError(f"metric {self.name}: {_too_many(design)}")
+            design, reporting = _designed(self.options, self.attributes, digits)
+        return replace(self, design=design, reporting=reporting)
+
+    @property
+    def rows(self) -> RowCounters:
+        """What rows raise."""
+        return self.reporting.rows
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {column: part.kind for part in self.attributes for column in part.columns()}
+
+    # The clients.
+
+    def encoder(self, coins: Any = None) -> RowEncoder:  # type: ignore[override]
+        return RowEncoder(self.attributes, None, Absence(hides=True))
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        users = named or fresh_digest(self.options.user_column)
+        buckets, keep = bucket_count(self.telemetry.rows), named is not None
+        step = EncodeContributions(self.encoder(), users, buckets, self.open_rng, keep)
+        rows = tables | "Contributions" >> step
+        report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
+        return rows._replace(blocks=rows.blocks | "Report" >> report)
+
+    def own_reports(
+        self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        for block in one_row(blocks, rng) if one else blocks:
+            yield from self.reporting.reports(block, rng)
+
+    # What may be expected.
+
+    @property
+    def unit_error(self) -> float:
+        return self.rows.noise(self.design.variances).sum ** 2
+
+    @property
+    def error(self) -> float:
+        """Of a coordinate of all who are expected, on the scale on which bounds are -1 and 1."""
+        n = self.expected
+        spread = (1 + _USUAL**2) * self.unit_error + float(self.rows.rounding(np.array(n)))
+        return min(math.sqrt(spread) / n, 2.0)
+
+    @property
+    def prospect(self) -> str | None:
+        return (
+            f"{super().prospect}, if {self.expected:,} {self.unit}s take part, bounds being -1 and "
+            f"1; {self.rows.steps.bit_length()} digits a number"
+        )
+
+    @property
+    def drowns(self) -> tuple[float, str] | None:
+        return None if self.options.expected is None else (1.0, "fewer numbers")
+
+    @property
+    def expected_error(self) -> str:
+        percent = f"{50 * self.error:.2g} % of the distance of its bounds"
+        return f"coordinate ± {percent}, of {self.expected:,}"
+
+    @property
+    def influence(self) -> float:
+        """Of a sum, in halves of the distance of bounds, or of a category's count."""
+        return float(max(self.rows.numbers, len(self.rows.sizes))) if self.collects else 1.0
+
+    # The collector.
+
+    def totals(self, counts: Any) -> Floats:
+        raise TypeError("a mean is no total")
+
+    def errors(self) -> result.Errors:
+        """Of a coordinate's sum, in halves of the distance of bounds."""
+        weights = [1 << i for i in range(self.rows.steps.bit_length())]
+        sigma = self.rows.noise(self.design.variances).sum
+        try:
+            law = self.design.dummies.error_law(weights, 2)
+        except ValueError:  # too long to tabulate: it is all but normal
+            return result.Errors(None, sigma)
+        return result.Errors(law, math.sqrt(law.var()), unit=1 / self.rows.steps)
+
+    def _found(self, estimate: Counted) -> RowSums:
+        return self.rows.sums(self.design.centred(estimate.counts)[:-1])
+
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
+        found, noise = self._found(estimate), self.rows.noise(self.design.variances)
+        sums = np.sqrt(noise.sum**2 + self.rows.rounding(found.counts))
+        low, half = Scale.of(self.attributes)
+
+        def scaled(ratio: Floats) -> Floats:
+            return low + (np.clip(ratio, -1, 1) + 1) * half
+
+        labels = [label for number in numeric(self.attributes) for label in number.labels()]
+        numbers = self._columns(
+            {"coordinate": labels},
+            lambda far: quotients(found.sums, found.counts, sums, noise.sum, far), scaled, half,
+        ) | {
+            f"{self.unit}s": found.counts,
+            f"{self.unit}s_standard_error": np.full_like(found.counts, noise.sum),
+        }  # fmt: skip
+        tables = {TABLE: pa.table(numbers)}
+        shares = []
+        for category, values in zip(categorical(self.attributes), found.values, strict=True):
+            some = np.full(category.size, found.rows - values[-1])  # who has one
+            error, own = math.hypot(noise.rows, noise.value), values[:-1]
+            texts = category.domain.labels().cast(pa.string())
+            head = {"attribute": [category.column] * category.size, "value": texts}
+            columns = self._columns(
+                head,
+                lambda far, own=own, some=some, error=error: quotients(  # type: ignore[misc]
+                    own, some, noise.value, error, far
+                ),
+                lambda ratio: np.clip(ratio, 0, 1), np.ones(own.size), sum(self.rows.sizes),
+            )  # fmt: skip
+            shares.append(pa.table(columns))
+        return tables | ({FREQUENCIES: pa.concat_tables(shares)} if shares else {})
+
+    def _columns(
+        self,
+        head: dict[str, Any],
+        at: Callable[[float], Quotients],
+        scaled: Callable[[Floats], Floats],
+        half: Floats,
+        together: int | None = None,
+    ) -> dict[str, Any]:
+        """The columns of a table; where there is no number, there is a null.
+
+        Args:
+            head: what says of what each row is.
+            at: the quotients with their ends, so many standard errors away.
+            scaled: takes quotients to what is published.
+            half: (k,) what a quotient of 1 is there.
+            together: how many intervals are to hold together, if not of this table alone.
+        """
+        confidence = self.options.confidence
+        law = self.errors()
+
+        def far(level: float) -> float:
+            # Heavier tails than a normal law's count for all; those of large noise are normal.
+            return max(law.far(level), normal_quantile(level))
+
+        one = at(far(confidence))
+        wide = at(far(confidence ** (1 / (together or half.size))))
+        columns = {
+            "estimate": scaled(one.ratio), "standard_error": one.error * half,
+            "lower": scaled(one.lower), "upper": scaled(one.upper),
+            "lower_of_all": scaled(wide.lower), "upper_of_all": scaled(wide.upper),
+        }  # fmt: skip
+        return head | {name: pa.array(x, from_pandas=True) for name, x in columns.items()}
+
+    def _cut(self, estimate: Counted) -> dict[str, Any]:
+        found, error = self._found(estimate), self.rows.noise(self.design.variances).rows
+        what = result.BESIDE[PRESENT].format(unit=self.unit)
+        took = {"what": what, "estimate": found.rows, "standard_error": error}
+        return super()._cut(estimate) | {PRESENT: took}
+
+    # What is said of it.
+
+    @property
+    def request(self) -> dict[str, Any]:
+        words = self.options.model_dump(
+            exclude={"input", "output", *self.unstated, *self.options.idle}
+        )
+        categories = categorical(self.attributes)
+        return words | {
+            "number": list(self.options.number),
+            "vector": list(self.options.vector),
+            "category": [f"{c.column}: {c.size:,} declared values" for c in categories],
+            "dimension": width(self.attributes),
+            "digits": self.rows.steps.bit_length(),
+            "unit": self.unit, "model": self.model, "delta": self.design.delta,
+        }  # fmt: skip
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        return {
+            "standard_error_if": {f"{self.unit}s": self.expected, "standard_error": self.error},
+            "scale": "on which bounds are -1 and 1",
+            "bounds": bounds_statement(self.attributes),
+            "covers": "the noise of the dummies, and roundings; not what was clipped"
+            + ("" if self.unit == "row" else ", nor that one row of each user was drawn"),
+            "reading": "A mean is a noisy sum over a noisy count, each coordinate's of those who "
+            "have it, and its standard error, by the delta method, stands beside it: the fewer "
+            f"{self.unit}s, the larger.",
+        }
+
+    @property
+    def words(self) -> list[str]:
+        whose = "One row of each user, drawn uniformly among all of its rows," * (
+            self.unit == "user"
+        )
+        return [
+            f"{whose or 'Every row'} counts once: all of its numbers, clipped to their bounds, and "
+            "its categories. What a liar moves is said of the sum, in halves of the distance of "
+            f"bounds: a mean moves by that over the number of {self.unit}s. How many numbers were "
+            "clipped is not published. Intervals are Fieller's: where nobody may have a number "
+            "they are all between its bounds."
+        ]
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        numbers, names = tables[TABLE], ["coordinate", *result.COLUMNS]
+        drawn = rows_view.chart(numbers, self.options.confidence)
+        figure = f'<figure class="scroll" style="margin: 0">\n{drawn}\n</figure>\n'
+        parts = [numbers]
+        if shares := tables.get(FREQUENCIES):
+            pairs = zip(shares["attribute"].to_pylist(), shares["value"].to_pylist(), strict=True)
+            labels = pa.array([f"{attribute} = {value}" for attribute, value in pairs])
+            parts.insert(0, shares.append_column("coordinate", labels))
+        kept = [name for name in names if all(name in part.column_names for part in parts)]
+        table = pa.concat_tables([part.select(kept) for part in parts])
+        return view.page(self.options.brief, table, statement, figure)
+
+    def show(self, screen: Console) -> None:
+        shares = bool(categorical(self.attributes))
+        rows_view.show(screen, self.options.output, shares, self.options.confidence)
+
+
+def _designed(
+    options: VectorMeanOptions, attributes: tuple[Attribute, ...], digits: int | None
+) -> tuple[Counters, RowReporting]:
+    """The counters with the least noise, of so many digits or as many as noise makes sense of.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+    numbers, sizes = width(attributes), tuple(c.size for c in categorical(attributes))
+    if digits is None:
+        target = options.epsilon or 1.0, options.delta or DELTA
+        digits = digits_for(numbers, len(sizes), options.usual, *target)
+    reporting = RowReporting(RowCounters(numbers, (1 << digits) - 1, sizes))
+    design = meeting(options, reporting.rows.levels, reporting.sides)
+    return cast(Counters, design), reporting
+
+
+def _sealable(design: Counters) -> bool:
+    """Whether words that are sealed one by one may be so many."""
+    few = design.dummies.number(design.levels) <= MOST_SEALED
+    return few and design.layout.types.size <= MOST_SLOTS
+
+
+def _too_many(design: Counters) -> str:
+    """Why a row cannot be sealed, and how many messages it might have; of a digit a number."""
+    slots, number = design.layout.types.size, design.dummies.number(design.levels)
+    # Numbers of counters and of dummies on each grow: by the power 3/2 together.
+    most = min(int(slots * min(1.0, (0.95 * MOST_SEALED / number) ** (2 / 3))), MOST_SLOTS)
+    return (
+        f"clients seal {slots:,} messages each, and the shuffler {number:,} dummies one by one "
+        f"where it may seal {MOST_SEALED:,}: some {most:,} messages would do: have fewer numbers "
+        "or --digits, or leave it to `hushbeam run`"
+    )
