@@ -1,4 +1,4 @@
-"""The whole histogram job on Beam's local runner: rows per CPU second and peak memory.
+"""Whole jobs of histograms, counts and sums on Beam's local runner: rows per CPU second, memory.
 
 Each run is a process of its own. Two figures are given: `job`, CPU time from the first step of
 the pipeline to its release, and `process`, which adds starting Python and importing Beam.
@@ -23,14 +23,21 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS, DOMAIN, REPEATS = 10_000_000, 915, 3
+_VALUES = ["--column", "category", "--domain", f"0..{DOMAIN - 1}"]
+_GRR = ["histogram", *_VALUES, "--mechanism", "grr"]
 VARIANTS = {
     "read and count, no privacy": [],
-    "grr, shuffled": ["--mechanism", "grr"],
-    "srr, shuffled": ["--mechanism", "srr"],
-    "olh, local": ["--mechanism", "olh", "--model", "local"],
+    "grr, shuffled": _GRR,
+    "srr, shuffled": ["histogram", *_VALUES, "--mechanism", "srr"],
+    "olh, local": ["histogram", *_VALUES, "--mechanism", "olh", "--model", "local"],
     "grr, shuffled, bounded per user": [
-        "--mechanism", "grr", "--user-column", "user_id", "--min-reports", "2000000",
+        *_GRR, "--user-column", "user_id", "--min-reports", "2000000",
     ],
+    "count by value, presence hidden": ["count", *_VALUES],
+    "the same, 10 values a user": [
+        "count", *_VALUES, "--user-column", "user_id", "--rows-per-user", "10",
+    ],
+    "sum, presence hidden": ["sum", "--column", "value", "--bounds", "0,3"],
 }  # fmt: skip
 
 
@@ -69,15 +76,13 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     from pipelines.cli import main as hushbeam
     from pipelines.metrics.registry import find
 
-    find("histogram")  # the command would import it
+    find(arguments[0] if arguments else "histogram")  # the command would import it
     imported = time.process_time()
     if not arguments:
         plain(log)
     else:
-        code = hushbeam(
-            ["histogram", "--input", log, "--column", "category", "--domain", f"0..{DOMAIN - 1}",
-             "--epsilon", "1", "--output", output, *arguments]
-        )  # fmt: skip
+        command, *more = arguments
+        code = hushbeam([command, "--input", log, "--epsilon", "1", "--output", output, *more])
         if code:
             sys.exit(code)
     ended = time.process_time()
@@ -117,7 +122,7 @@ def main() -> None:
         for rows in (ROWS // 4, ROWS // 2, ROWS):
             smaller = Path(folder, f"{rows}.parquet")
             write_log(smaller, rows)
-            peak = _run(smaller, Path(folder, f"growth{rows}"), ["--mechanism", "grr"])["peak"]
+            peak = _run(smaller, Path(folder, f"growth{rows}"), _GRR)["peak"]
             print(f"grr, shuffled, {rows:>10,} rows: peak {peak:.0f} MB")
 
 

@@ -114,6 +114,10 @@ class PartitionDoFn(beam.DoFn):
         """Rows as they travel; who receives them knows their dtype."""
         return rows.tobytes()
 
+    def parted(self, rows: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """(bucket, its rows) for each bucket that has any."""
+        return partition(rows, self.assign(rows), self._buckets)
+
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[NDArray[Any]]] = {}
         self._rows = self._bytes = 0
@@ -130,7 +134,7 @@ class PartitionDoFn(beam.DoFn):
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
             rows = np.concatenate(waiting)
-            for bucket, part in partition(rows, self.assign(rows), self._buckets):
+            for bucket, part in self.parted(rows):
                 # The window's end for all: a row's own time would go past the shuffle with it.
                 yield WindowedValue((bucket, self.packed(part)), window.max_timestamp(), [window])
 

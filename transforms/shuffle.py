@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -102,6 +103,8 @@ def _largest(codes: int) -> np.uint64:
 class DrawBucketsDoFn(PartitionDoFn):
     """Sends each message to a random bucket; messages of many blocks leave together."""
 
+    most_rows: ClassVar[int] = 1 << 22  # messages are shorter than other rows
+
     def __init__(self, buckets: int, codes: int, open_rng: Generator) -> None:
         super().__init__(buckets)
         self._largest, self._open_rng = _largest(codes), open_rng
@@ -117,6 +120,24 @@ class DrawBucketsDoFn(PartitionDoFn):
     def assign(self, rows: NDArray[Any]) -> NDArray[np.uint64]:
         # Drawn, not hashed: a hash of a message would put equal messages next to each other.
         return self._rng.integers(self._buckets, rows.size)
+
+    def parted(self, rows: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        width = 8 * rows.dtype.itemsize
+        if width + (self._buckets - 1).bit_length() > 32:
+            yield from super().parted(rows)
+            return
+        # Behind its bucket a narrow message needs no sorting of places. What leaves a worker is in
+        # the order of the messages themselves, which tells nothing of whose they are.
+        keyed = self.assign(rows).astype(np.uint32)
+        keyed <<= np.uint32(width)
+        keyed |= rows
+        keyed.sort()
+        starts = np.arange(1, self._buckets, dtype=np.uint32) << np.uint32(width)
+        ends = [0, *np.searchsorted(keyed, starts).tolist(), keyed.size]
+        ordered = keyed.astype(rows.dtype)
+        for bucket, (start, end) in enumerate(pairwise(ends)):
+            if end > start:
+                yield bucket, ordered[start:end]
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]], np.ndarray)
@@ -146,4 +167,4 @@ class OrderDoFn(beam.DoFn):
             messages = kept
         # Buckets are uniform and independent of what messages hold, so an order that is uniform
         # within each bucket is uniform altogether.
-        yield messages[self._rng.permutation(messages.size)].astype(np.uint64)
+        yield self._rng.shuffled(messages).astype(np.uint64)

@@ -74,8 +74,8 @@ class ReportDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, block: Any) -> Iterator[Any]:
-        rows = np.arange(block.size)
-        yield from self._reports(rows, block.cells, getattr(block, "amounts", None), rows)
+        numbers = getattr(block, "amounts", None)
+        yield from self._reports(None, block.cells, numbers, np.arange(block.size))
 
     def _reports(self, users: Any, cells: Any, numbers: Any, names: Any) -> Iterator[SlotBlock]:
         """The reports of units, each under its name if names stay."""

@@ -100,22 +100,29 @@ class Layout:
                 raised, distinct within a row, and -1 where there is none.
 
         Returns:
-            (n, F) uint64 codes.
+            (n, F) codes, in the narrowest unsigned words that hold them all.
 
         Raises:
             ValueError: a place is out of range, or stands twice. The message never holds it.
         """
-        columns = []
+        # Slot by slot in memory: so they are made, and so whoever drops the empty ones reads them.
+        words = np.empty((self.types.size, len(sets[0])), np.min_scalar_type(self.codes))
+        column = 0
         for i, (level, places) in enumerate(zip(self.levels, sets, strict=True)):
             if not (places.ndim == 2 and places.shape[1] == level.slots):
                 raise ValueError(f"level {i} has {level.slots} slots, not {places.shape[1:]}")
             if places.size and not (places.min() >= -1 and places.max() < level.counters):
                 raise ValueError(f"a place of level {i} lies outside 0 .. {level.counters - 1}")
-            ordered = np.sort(places, axis=1)
-            if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-                raise ValueError(f"a counter of level {i} stands twice in a report")
-            columns.append(np.where(places < 0, self.nulls[i], self.starts[i] + places))
-        return np.concatenate(columns, axis=1).astype(np.uint64)
+            if level.slots > 1:
+                ordered = np.sort(places, axis=1)
+                if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+                    raise ValueError(f"a counter of level {i} stands twice in a report")
+            codes, null = places + int(self.starts[i]), int(self.nulls[i])
+            # Bit by bit where a place is -1: `np.where` takes four times as long if that is random.
+            codes ^= (codes ^ null) & (places >> 31)
+            words[column : column + level.slots] = codes.T
+            column += level.slots
+        return words.T
 
     def count(self, messages: ArrayLike, types: ArrayLike) -> Counts:
         """The collector's state; that of several batches is the sum of theirs.

@@ -71,12 +71,11 @@ class SendDoFn(beam.DoFn):
 
     def process(self, block: RowBlock) -> Iterator[Any]:
         layout = self._products.layout
-        narrow = np.min_scalar_type(layout.codes)
         for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
             words = layout.reports(self._products.encode(*self._examples(piece), self._rng))
             # Nobody sees a report by itself here, so empty slots need not travel: they are more
             # than half of all, and what is seen without them follows from what is paid for.
-            yield words[words < layout.starts[-1]].astype(narrow)
+            yield words[words < int(layout.starts[-1])]
         yield beam.pvalue.TaggedOutput(self.FLOW, (PASSED, block.size))
 
 

@@ -178,6 +178,21 @@ def test_ties_in_the_high_bits_are_broken_uniformly():
     assert follows(shuffles(NarrowKeys(4).permutation, 4, sample_size(law, tilted(law))), law)
 
 
+@pytest.mark.parametrize(
+    ("source", "dtype"), [(NarrowKeys, "u1"), (SeededRandom, "u2"), (SeededRandom, "u8")]
+)
+def test_every_order_of_numbers_is_as_likely_whatever_they_are(source, dtype):
+    """Ties of keys must not leave numbers in their own order, which is that they are sorted by."""
+    law, rng = np.full(24, 1 / 24), source(5)
+    runs = sample_size(law, tilted(law))
+    assert follows(shuffles(lambda n: rng.shuffled(np.arange(n, dtype=dtype)), 4, runs), law)
+    numbers = np.repeat(np.array([0, 7, np.iinfo(dtype).max], dtype), 1000)
+    mixed = rng.shuffled(numbers)
+    assert mixed.dtype == numbers.dtype
+    assert np.sort(mixed).tolist() == numbers.tolist()
+    assert rng.shuffled(numbers[:0]).size == 0
+
+
 def test_full_ties_are_drawn_again():
     rng = EqualKeys(1)
     assert sorted(rng.permutation(5).tolist()) == [0, 1, 2, 3, 4]

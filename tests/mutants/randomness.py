@@ -58,6 +58,14 @@ MUTANTS = (
         _TESTS,
     ),
     Mutant(
+        "narrow-ties-keep-their-order",
+        "Short messages whose sort keys tie leave a shuffler in the order of what they say.",
+        _FILE,
+        'keyed[places] = keyed[order[np.argsort(keys[order], kind="stable")]]',
+        "keyed[places] = keyed[np.sort(order)]",
+        _TESTS,
+    ),
+    Mutant(
         "a-generator-that-travels",
         "A generator can be pickled, so every worker that unpickles it repeats its noise.",
         _FILE,

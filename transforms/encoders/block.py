@@ -104,7 +104,7 @@ class SlotBlock(NamedTuple):
     """What units send to counters: a word for each slot of a report.
 
     Attributes:
-        words: (n, F) uint64.
+        words: (n, F) unsigned, as narrow as they may be.
         users: (n,) uint64 digests of the privacy unit, or None where they are not needed.
     """
 

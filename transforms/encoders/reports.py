@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import Amounts, contributions, whole_amounts
+from mechanisms.counters.amounts import (
+    Amounts,
+    Contributions,
+    contributions,
+    whole_amounts,
+)
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.tree import Tree
@@ -98,7 +103,7 @@ class Reporting:
 
     def words(
         self,
-        users: NDArray[np.int64],
+        users: NDArray[np.int64] | None,
         groups: NDArray[np.int64],
         numbers: Floats | None,
         n: int,
@@ -107,7 +112,7 @@ class Reporting:
         """The reports of n units, in their order, some at a time.
 
         Args:
-            users: (rows,) 0 .. n - 1.
+            users: (rows,) 0 .. n - 1; None where each row is a unit.
             groups: (rows,) of each row.
             numbers: (rows,) of each, NaN where it cannot be used; None where rows are counted.
             n: how many units there are.
@@ -117,13 +122,18 @@ class Reporting:
             (units, F) words of `Layout`.
         """
         told, k = {PRESENT: np.ones(n, np.bool_)}, self.amounts.most_groups
-        if self.clip is None or numbers is None:
-            found = contributions(users, groups, n, k, rng).at_most(self.amounts.most)
+        none = None if numbers is None else np.isnan(numbers)
+        if users is None:
+            found = Contributions.of_rows(groups, numbers)
+        elif none is None or numbers is None:
+            found = contributions(users, groups, n, k, rng)
+        else:
+            found = contributions(users[~none], groups[~none], n, k, rng, numbers[~none])
+        if self.clip is None or none is None:
+            found = found.at_most(self.amounts.most)
             amounts = found.amounts
         else:
-            none, some = np.isnan(numbers), ~np.isnan(numbers)
-            told[UNUSABLE] = np.bincount(users[none], minlength=n) > 0
-            found = contributions(users[some], groups[some], n, k, rng, numbers[some])
+            told[UNUSABLE] = none if users is None else np.bincount(users[none], minlength=n) > 0
             totals = found.amounts
             if self.averaged:
                 totals = totals / np.maximum(found.rows, 1)
@@ -185,16 +195,17 @@ class PathReporting:
 
     def words(
         self,
-        users: NDArray[np.int64],
+        users: NDArray[np.int64] | None,
         groups: NDArray[np.int64],
         numbers: Floats | None,
         n: int,
         rng: RandomSource,
     ) -> Iterator[Messages]:
         """As of `Reporting`; groups are bins."""
-        order = np.lexsort((rng.words(users.size), users))
-        first = np.searchsorted(users[order], np.arange(n))
-        cells = groups[order[first]] if n else groups
+        cells = groups
+        if users is not None and n:
+            order = np.lexsort((rng.words(users.size), users))
+            cells = groups[order[np.searchsorted(users[order], np.arange(n))]]
         none = cells == self.tree.cells
         layout = Layout(self.levels)
         step = max(1, _WORDS // layout.types.size)

@@ -461,8 +461,9 @@ class Counting(Metric):
 
 def _sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
     """The messages of a block, empty slots left out: see `AddDummies`."""
-    words = block.words.ravel()
-    return words[words < design.layout.starts[-1]].astype(np.min_scalar_type(design.codes))
+    words = block.words.ravel("K")
+    sent = words.take(np.flatnonzero(words < int(design.layout.starts[-1])))
+    return sent.astype(np.min_scalar_type(design.codes), copy=False)
 
 
 def declared(
