@@ -78,10 +78,16 @@ class Dummies(ABC):
         """How many there are on average, nulls left out."""
         return sum(m * level.counters for m, level in zip(self.means, levels, strict=True))
 
-    def variance(self, weights: Sequence[float]) -> float:
-        """Of a weighted sum of one counter of each level; levels that are not named count 0."""
+    def variance(self, weights: Sequence[float], rough: bool = False) -> float:
+        """Of a weighted sum of one counter of each level; levels that are not named count 0.
+
+        Args:
+            weights: of the levels.
+            rough: whether doubles will do, so that no table is made.
+        """
         given = self._padded(weights).astype(np.float64)
-        return sum(float(effect @ given) ** 2 * law.variance for law, effect in self.parts)
+        parts = [(law, float(effect @ given)) for law, effect in self.parts]
+        return sum(w**2 * (law.rough_variance if rough else law.variance) for law, w in parts if w)
 
     def error_law(self, weights: Sequence[int], columns: int = 1) -> IntegerNoise:
         """The exact law of a weighted sum's error, for intervals.

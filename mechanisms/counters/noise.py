@@ -49,11 +49,6 @@ class ShufflerNoise:
     def falls(self) -> tuple[float, float]:
         """(x, y): P(k) / P(k - 1) is e^-(x + (k - 1) y) for k = 1 .. mu."""
 
-    @property
-    @abstractmethod
-    def untruncated(self) -> float:
-        """The variance that the law has without ends, or nearly."""
-
     @cached_property
     def weights(self) -> Words:
         """(2 mu + 1,) how often each of -mu .. mu comes in 2^64 draws."""
@@ -89,13 +84,23 @@ class ShufflerNoise:
 
     def nearly(self, shift: int = 1) -> BinLaw:
         """`seen` in doubles: for searches, which make many laws and keep one."""
+        side = self._side
+        whole = np.concatenate([side[:0:-1], side])
+        apart = np.zeros(shift)
+        return BinLaw(np.append(apart, whole), np.append(whole, apart))
+
+    @property
+    def rough_variance(self) -> float:
+        """`variance` in doubles, to choose among laws by."""
+        return float(2 * self._side @ np.arange(float(self.mu + 1)) ** 2)
+
+    @property
+    def _side(self) -> Floats:
+        """(mu + 1,) the probabilities of 0 .. mu in doubles."""
         x, y = self.falls
         k = np.arange(float(self.mu + 1))
         side = np.exp(-np.minimum(x * k + y * k * (k - 1) / 2, 700))
-        whole = np.concatenate([side[:0:-1], side])
-        apart = np.zeros(shift)
-        whole /= whole.sum()
-        return BinLaw(np.append(apart, whole), np.append(whole, apart))
+        return np.asarray(side / (2 * side.sum() - side[0]))
 
     def draw(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
         """Numbers of dummies.
@@ -169,9 +174,17 @@ class Laplace(ShufflerNoise):
     def falls(self) -> tuple[float, float]:
         return self.slope, 0.0
 
-    @property
-    def untruncated(self) -> float:
-        return 0.5 / math.sinh(self.slope / 2) ** 2
+    def nearly(self, shift: int = 1) -> BinLaw:
+        # Most outcomes tell alike: left of all that a user moves, and right of it.
+        if not self.mu >= shift:
+            return super().nearly(shift)
+        slope, rest = self.slope, self.mu - shift
+        moved = np.exp(-slope * np.arange(shift + 1.0))
+        flat = math.expm1(-slope * (rest + 1)) / math.expm1(-slope)
+        end = math.exp(-slope * (rest + 1)) * math.expm1(-slope * shift) / math.expm1(-slope)
+        free = np.concatenate([[end, flat], moved[1:-1], [flat * moved[-1], 0.0]])
+        free /= free.sum()
+        return BinLaw(free[::-1], free)
 
 
 @dataclass(frozen=True)
@@ -205,10 +218,6 @@ class Gaussian(ShufflerNoise):
     @property
     def falls(self) -> tuple[float, float]:
         return 0.5 / self.sigma**2, 1 / self.sigma**2
-
-    @property
-    def untruncated(self) -> float:
-        return self.sigma**2
 
 
 @lru_cache(maxsize=64)

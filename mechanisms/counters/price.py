@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, get_args
 
@@ -19,7 +19,7 @@ from mechanisms.channel import Neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.loss_lattice import turned
-from mechanisms.privacy.loss_sums import CELLS, LossSum, Part
+from mechanisms.privacy.loss_sums import CELLS, COARSE, LossSum, Part
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu, private_end
 from mechanisms.privacy.two_bins import BinLaw
 
@@ -150,11 +150,13 @@ class Price:
             epsilon: around which it is to be sharp.
             added: epsilon -> what else there is of delta.
         """
-        delta = min(max(self.upper(epsilon), 1e-300), 0.4)
+        own = self.upper(epsilon)
+        delta = min(max(own, 1e-300), 0.4)
         steps = epsilon * np.arange(_BELOW + 1) / _BELOW
         beyond = epsilon + gaussian_mu(epsilon, delta) * np.array(_BEYOND)
         epsilons = np.concatenate([steps, beyond])
-        deltas = [self.upper(float(e)) + added(float(e)) for e in epsilons]
+        coarse = replace(self, cells=COARSE)
+        deltas = [(own if e == epsilon else coarse.upper(e)) + added(e) for e in epsilons.tolist()]
         return PrivacyLoss.from_profile(epsilons, deltas)
 
     @cached_property

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 from mechanisms.channel import Neighbours, require_epsilon
 from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, complete
@@ -20,6 +21,7 @@ from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.loss_sums import CELLS, COARSE
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 MOST_DUMMIES = 10_000_000
@@ -29,6 +31,8 @@ _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
 _MASKED = 0.015  # of epsilon: the standard deviation of the loss that masks of a sum may leave
 _LEAST_SIGMA = 0.05
+_SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
+_FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of several
 # Of slopes: what is lost in rounding up, next to nothing for one law and more where several are
 # composed. And of ends.
 _SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -81,22 +85,51 @@ def least_noise(
     found = [target.gaussian(), target.laplace(), target.steep_laplace()]
     if correlated:
         found.append(target.correlated())
-    made = [d if extra is None else Beside((d, extra)) for d in found if d is not None]
+    made = [family for family in found if family is not None]
     if not made:
         raise ValueError(
             f"epsilon {epsilon} at delta {delta} needs more than {LARGEST_MU:,} dummies a counter; "
             "let a user raise fewer counters, or choose a larger epsilon"
         )
-    number = {id(dummies): dummies.number(shape + more) for dummies in made}
-    few = [dummies for dummies in made if number[id(dummies)] <= most_dummies]
-    if not few:
-        least = min(number.values())
+    besides = 0 if extra is None else extra.number(more)
+    numbers = [family.likely.number(shape) + besides for family in made]
+    least = _least(
+        [family for family, n in zip(made, numbers, strict=True) if n <= most_dummies],
+        [level.weight for level in levels],
+    )
+    if least is None:
         raise ValueError(
-            f"these counters need {least:,} dummies and may have {most_dummies:,}; have fewer "
-            "counters, let a user raise fewer of them, or choose a larger epsilon"
+            f"these counters need {min(numbers):,} dummies and may have {most_dummies:,}; have "
+            "fewer counters, let a user raise fewer of them, or choose a larger epsilon"
         )
-    weights = [level.weight for level in levels]
-    return min(few, key=lambda dummies: dummies.variance(weights))
+    return least if extra is None else Beside((least, extra))
+
+
+class _Family(NamedTuple):
+    """Noise of one family that all but meets a target.
+
+    Attributes:
+        likely: the dummies, or less noise than they will have.
+        certified: makes those whose tables meet the target; None if none does.
+    """
+
+    likely: Dummies
+    certified: Callable[[], Dummies | None]
+
+
+def _least(families: Sequence[_Family], weights: Sequence[float]) -> Dummies | None:
+    """The certified dummies with the least variance of a weighted sum.
+
+    To certify takes tables of whole numbers and fine lattices: it is not done for those that would
+    err more anyway.
+    """
+    likely = [family.likely.variance(weights, rough=True) for family in families]
+    best, least = None, math.inf
+    for variance, place in sorted((variance, i) for i, variance in enumerate(likely)):
+        if variance < least and (made := families[place].certified()) is not None:
+            error = made.variance(weights, rough=True)
+            best, least = (made, error) if error < least else (best, least)
+    return best
 
 
 @dataclass(frozen=True)
@@ -115,7 +148,7 @@ class _Target:
         """How many counters of each level may change."""
         return [changes(lv.slots, lv.counters, self.neighbours) for lv in self.levels]
 
-    def gaussian(self) -> Dummies | None:
+    def gaussian(self) -> _Family | None:
         """Variances in proportion to sqrt(changes) / weight."""
         shape = [math.sqrt(t) / lv.weight for t, lv in zip(self.times, self.levels, strict=True)]
         price = sum(t / v for t, v in zip(self.times, shape, strict=True))
@@ -129,21 +162,40 @@ class _Target:
             sigmas = (max(math.sqrt(scale * v), _LEAST_SIGMA) for v in shape)
             return Independent(tuple(Gaussian.ending(sigma, ends) for sigma in sigmas))
 
+        def delta_at(scale: float) -> float:
+            """Of one noise in place of all: what Gaussian levels cost together, but for steps."""
+            sigma = math.sqrt(scale / price)
+            if not scale * min(shape) >= _SMOOTH:
+                return self._delta(scaled(scale))
+            steps = math.ceil(_FINE_SIGMA / sigma)
+            law = Gaussian.ending(steps * sigma, ends).nearly(steps)
+            paid = Price([Charge(law, 1, 1), *self.beside], self.neighbours, COARSE)
+            return paid.upper(self.epsilon) + _ENDS * self.delta
+
         high = guess * 1.02
-        while not self._delta(scaled(high)) <= self.delta:
+        while not delta_at(high) <= self.delta:
             high *= 1.5
-        return self._searched(scaled, high, 0.0, guess)
+        return self._searched(scaled, high, 0.0, guess, delta_at)
 
-    def laplace(self) -> Dummies | None:
+    def laplace(self) -> _Family | None:
         """Slopes that add up to epsilon, so that nothing but the ends takes from delta."""
-        for slack, ends in product(_SLACKS, _SPARED_ENDS):
-            total = self.left * self.epsilon * (1 - slack)
-            made = self._slopes(total, self.left * self.delta * (1 - ends))
-            if made is None or self._delta(made, ShufflerNoise.seen) <= self.delta:
-                return made
-        return None
 
-    def steep_laplace(self) -> Dummies | None:
+        def made(slack: float, ends: float) -> Dummies | None:
+            total = self.left * self.epsilon * (1 - slack)
+            return self._slopes(total, self.left * self.delta * (1 - ends))
+
+        def certified() -> Dummies | None:
+            for slack, ends in product(_SLACKS, _SPARED_ENDS):
+                dummies = made(slack, ends)
+                near = self._delta(dummies, cells=CELLS) <= self.delta
+                if near and self._exact(dummies) <= self.delta:
+                    return dummies
+            return None
+
+        first = made(_SLACKS[0], _SPARED_ENDS[0])
+        return None if first is None else _Family(first, certified)
+
+    def steep_laplace(self) -> _Family | None:
         """Slopes that add up to more than epsilon: all of them are seldom lost at once."""
 
         def scaled(scale: float) -> Dummies | None:
@@ -155,7 +207,7 @@ class _Target:
         met = self._delta(scaled(low)) <= self.delta
         return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 
-    def correlated(self) -> Dummies | None:
+    def correlated(self) -> _Family | None:
         """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it."""
         (slots, counters, _), times = self.levels[0], self.times[0]
         weights = tuple(int(level.weight) for level in self.levels)
@@ -191,11 +243,17 @@ class _Target:
         self,
         dummies: Dummies | None,
         seen: Seen = ShufflerNoise.nearly,
+        cells: int = COARSE,
     ) -> float:
+        """An upper end of what is paid for; of the laws in doubles, nearly."""
         if dummies is None:
             return 1.0
         charges = dummies.charges(self.levels, self.neighbours, seen)
-        return Price([*charges, *self.beside], self.neighbours).upper(self.epsilon)
+        return Price([*charges, *self.beside], self.neighbours, cells).upper(self.epsilon)
+
+    def _exact(self, dummies: Dummies | None) -> float:
+        """The same of the tables that dummies are drawn from."""
+        return self._delta(dummies, ShufflerNoise.seen, CELLS)
 
     def _searched(
         self,
@@ -203,15 +261,19 @@ class _Target:
         private: float,
         exposed: float,
         guess: float,
-    ) -> Dummies | None:
+        delta_at: Callable[[float], float] | None = None,
+    ) -> _Family | None:
         """The least noise of a family: searched for in doubles, met by its tables."""
+        nearly = delta_at or (lambda scale: self._delta(scaled(scale)))
+        found = private_end(nearly, self.delta, private, exposed, guess, _CLOSE)[0]
 
-        def delta_at(scale: float) -> float:
-            return self._delta(scaled(scale))
+        def certified() -> Dummies | None:
+            scale = found
+            while True:
+                made = scaled(scale)
+                if made is None or self._exact(made) <= self.delta:
+                    return made
+                scale *= 1 + _CLOSE if private > exposed else 1 - _CLOSE
 
-        scale = private_end(delta_at, self.delta, private, exposed, guess, _CLOSE)[0]
-        while True:
-            made = scaled(scale)
-            if made is None or self._delta(made, ShufflerNoise.seen) <= self.delta:
-                return made
-            scale *= 1 + _CLOSE if private > exposed else 1 - _CLOSE
+        likely = scaled(found)
+        return None if likely is None else _Family(likely, certified)

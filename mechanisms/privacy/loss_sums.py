@@ -36,6 +36,8 @@ _UNIT = 2.0**-53
 _LARGEST = 1e303  # of a scale, beyond which it may have been cut
 CELLS = 1 << 17
 """Lattice steps in the width of a sum."""
+COARSE = 1 << 14
+"""The same for searches and for whole curves: bounds are bounds, some 1e-4 of a delta farther."""
 
 _FINE = 0.05  # of one loss's standard deviation: splitting adds 1/2400 to its variance
 
@@ -91,7 +93,7 @@ class LossSum:
         relative = max(law.relative for law in given) + 16 * _UNIT
         blunt = self._count * (max(law.hidden for law in given) + 2.02 * relative)
         threshold = min(epsilon, STEEPEST) - blunt
-        sums = TiltedSum.around(self._above, self._step, threshold)
+        sums = TiltedSum.around(self._above, self._step, threshold, self.cells)
         over = sums.loss > threshold
         worth = sums.scale[over] * -np.expm1(threshold - sums.loss[over])
         bounded = float((sums.mass[over] + sums.error) @ worth) + sums.missed(threshold)
@@ -108,9 +110,9 @@ class LossSum:
         if shown >= 1:
             return 1.0
         one, other = (tuple((pair[i], times) for pair, times in self._below) for i in (0, 1))
-        first = TiltedSum.around(one, self._step, epsilon)
+        first = TiltedSum.around(one, self._step, epsilon, self.cells)
         # The second law is e^-loss times the first one: so tilted they look alike.
-        second = TiltedSum(other, self._step, first.tilt + 1, first.places)
+        second = TiltedSum(other, self._step, first.tilt + 1, first.places, self.cells)
         odds = math.exp(epsilon)
         known = np.maximum(first.scale, second.scale) < _LARGEST / odds
         yes = np.where(known, first.scale, 0.0) * (first.mass - first.error)

@@ -17,7 +17,8 @@ REACH = 13.0  # standard deviations to either side; beyond lies a probability of
 STEEPEST = 700.0  # e^epsilon is followed this far
 _UNIT = 2.0**-53
 _MOST_CELLS = 1 << 23
-_SMALL = 1 << 17
+_SMALL = 1 << 17  # places of a window, if there are so many
+_ROUGH = 32  # times fewer places than in a window do to look for a tilt
 
 Laws = Sequence[tuple[Lattice, int]]
 
@@ -35,9 +36,14 @@ class TiltedSum:
     """
 
     def __init__(
-        self, laws: Laws, step: float, tilt: float, places: NDArray[np.int64] | None = None
+        self,
+        laws: Laws,
+        step: float,
+        tilt: float,
+        places: NDArray[np.int64] | None = None,
+        small: int = _SMALL,
     ) -> None:
-        self._laws, self._slope, self.tilt = laws, tilt * step, tilt
+        self._laws, self._slope, self.tilt, self._small = laws, tilt * step, tilt, small
         self._least, self._most = (sum(int(x.places[i]) * t for x, t in laws) for i in (0, -1))
         self._log, mean, self._variance = _moments(laws, self._slope)
         self.places = self._window(mean) if places is None else places
@@ -60,14 +66,21 @@ class TiltedSum:
         self.error = 8 * _UNIT * (math.log2(size) + steep + 4) * (count + 2)
 
     @classmethod
-    def around(cls, laws: Laws, step: float, loss: float) -> TiltedSum:
+    def around(cls, laws: Laws, step: float, loss: float, small: int = _SMALL) -> TiltedSum:
         """So tilted that the sum is about as large as a given loss; any tilt is right."""
-        low, high = 0.0, 60 / (math.sqrt(_moments(laws, 0.0)[2]) * step or 1.0)
+        rough = [(law.gathered(small // _ROUGH), times) for law, times in laws]
+        low, high = 0.0, 60 / (math.sqrt(_moments(rough, 0.0)[2]) * step or 1.0)
+        starts = np.cumsum([0, *(law.places.size for law, _ in rough)])[:-1]
+        numbers = np.array([times for _, times in rough])
+        places, mass = (np.concatenate([law[i] for law, _ in rough]) for i in (0, 1))
+        below = np.concatenate([(law.places - law.places[-1]) * step for law, _ in rough])
         for _ in range(16):
             tilt = (low + high) / 2
-            above = tilt * (_moments(laws, tilt * step)[1] * step - loss) > 1
+            tilted = mass * np.exp(tilt * below)
+            sums = [np.add.reduceat(each, starts) for each in (tilted * places, tilted)]
+            above = tilt * (float(numbers @ (sums[0] / sums[1])) * step - loss) > 1
             low, high = (low, tilt) if above else (tilt, high)
-        return cls(laws, step, high)
+        return cls(laws, step, high, small=small)
 
     def missed(self, loss: float) -> float:
         """A bound of the true probability above a loss and outside the window."""
@@ -86,7 +99,7 @@ class TiltedSum:
         """Places around a mean, as many as the sum needs."""
         support = self._most - self._least + 1
         # All of it if it is small: a few atoms need not lie within any number of deviations.
-        width = min(max(2 * REACH * math.sqrt(self._variance) + 64, _SMALL), support)
+        width = min(max(2 * REACH * math.sqrt(self._variance) + 64, self._small), support)
         size = int(fft.next_fast_len(math.ceil(width), real=True))
         if not size <= _MOST_CELLS:
             raise ValueError(f"the losses of a sum spread over more than {_MOST_CELLS:,} cells")

@@ -27,6 +27,7 @@ from pipelines.plan.profiles import profile_of
 _NEAR = 0.015  # of the plan's epsilon: what the joint one may leave unused
 _INSIDE = 0.997  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
+_FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
 # The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
 # the units alone. So epsilons of 3 and more are better divided.
@@ -182,7 +183,7 @@ def _largest(
                 break
         else:
             high = scale
-        scale = _corrected(scale, spent, budget)
+        scale = _corrected(scale, losses, spent, budget)
         scale = min(most, scale if low < scale < high else (low + min(high, most)) / 2)
         scale = downward(scale, _DIGITS)
         if scale <= low:
@@ -196,12 +197,35 @@ def _budget(plan: Plan, losses: Sequence[Loss]) -> Budget:
     return Budget(epsilon=plan.epsilon, delta=delta)
 
 
-def _corrected(scale: float, spent: float, budget: Budget) -> float:
-    """Where the budget would be spent, if losses were normal and their deviations as epsilons."""
+def _corrected(scale: float, losses: Sequence[Loss], spent: float, budget: Budget) -> float:
+    """Where the budget would be spent, if losses were normal and their deviations as epsilons.
+
+    Far from there that says little of losses that are few and bounded, as of counts: then it is
+    looked up where they would be if all that is known of them grew as their epsilons do. To compose
+    them a few times takes less than to make the metrics once more.
+    """
     if not 0 < spent < math.inf:
         return math.nan
-    wanted = gaussian_mu(budget.epsilon, budget.delta)
-    return _INSIDE * scale * wanted / gaussian_mu(spent, budget.delta)
+    normal = gaussian_mu(budget.epsilon, budget.delta) / gaussian_mu(spent, budget.delta)
+    if not spent > _FAR * budget.epsilon:
+        return _INSIDE * scale * normal
+
+    def excess(factor: float) -> float:
+        grown = total([_scaled(loss, factor) for loss in losses], budget.delta)
+        return math.log(grown.epsilon / budget.epsilon)
+
+    # Losses that simply add up are on one side; beyond the other there are none.
+    low, high = 0.9 * budget.epsilon / spent, 1.1 * normal
+    if not excess(low) < 0 < excess(high):
+        return _INSIDE * scale * normal
+    return _INSIDE * scale * float(brentq(excess, low, high, xtol=1e-3, rtol=1e-3))
+
+
+def _scaled(loss: Loss, factor: float) -> Loss:
+    """About what the same metric reveals at so many times its epsilon."""
+    curves = {name: getattr(loss, name) for name in ("profile", "apart")}
+    scaled = {name: tuple((factor * e, d) for e, d in curve) for name, curve in curves.items()}
+    return loss.model_copy(update={"epsilon": factor * loss.epsilon, **scaled})
 
 
 def _guess(plan: Plan, most: float, divided: bool) -> float:
