@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Guarantee, Neighbours, require_epsilon, require_integer
+from mechanisms.channel import Counts, Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.noise import LARGEST_MU, Laplace
 from mechanisms.counters.price import Charge, Price, require_neighbours
 from mechanisms.counters.shares import (
@@ -219,7 +219,15 @@ class SplitMix:
         whole = np.asarray(numbers)
         if not (whole.dtype.kind in "iu" and ((whole >= self.low) & (whole <= self.high)).all()):
             raise ValueError(f"numbers must be integers in {self.low:,} .. {self.high:,}")
-        return split(whole, self.modulus, self.shares, rng)
+        return self.split(whole, rng)
+
+    def split(self, numbers: ArrayLike, rng: RandomSource) -> Words:
+        """(n, m) words of whole numbers, of people or of noise."""
+        return split(numbers, self.modulus, self.shares, rng)
+
+    def draw(self, rng: RandomSource) -> Counts:
+        """(1,) the noise of the sum: to be drawn once a window."""
+        return self.noise.draw(1, rng) - self.noise.mu
 
     def mix(self, reports: Words, rng: RandomSource) -> tuple[Words, int]:
         """The shuffler: noise and zeros added, all words in random order. Once a window.
@@ -243,9 +251,8 @@ class SplitMix:
                 f"withheld: {len(reports):,} reports came, and {self.honest:,} must be honest; "
                 "collect for longer"
             )
-        drawn = self.noise.draw(1, rng) - self.noise.mu
         empty = 0 if self.zeros is None else int(self.zeros.draw(1, rng)[0])
-        own = split(np.append(drawn, np.zeros(empty, np.int64)), self.modulus, self.shares, rng)
+        own = self.split(np.append(self.draw(rng), np.zeros(empty, np.int64)), rng)
         every = np.concatenate([reports, own])
         return every.ravel()[rng.permutation(every.size)], len(every)
 
@@ -271,8 +278,16 @@ class SplitMix:
             )
         if not (words < np.uint64(self.modulus)).all():
             raise ValueError(f"withheld: words must be below {self.modulus:,}")
+        return self.decode(total(words, self.modulus))
+
+    def decode(self, added: int) -> int:
+        """The sum that all words added up to, mod q.
+
+        Raises:
+            ValueError: the sum is withheld: it cannot be true.
+        """
         lowest, highest = self.totals
-        found = lowest + (total(words, self.modulus) - lowest) % self.modulus
+        found = lowest + (added - lowest) % self.modulus
         if not found <= highest:
             raise ValueError("withheld: the sum lies beyond what people and noise can add up to")
         return found

@@ -422,7 +422,8 @@ class ContentDoFn(beam.DoFn):
             tally(WITHHELD, 1)
             came = reporting_users(tallies, flow or {})
             least = int(self._metric.min_reports)
-            content = Content({}, {"reports": came, "min_reports": least})
+            # How many came is public where so many have to, and nowhere else.
+            content = Content({}, {"reports": came, "min_reports": least} if least else {})
         yield content
 
 

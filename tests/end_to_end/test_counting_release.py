@@ -387,6 +387,11 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("shares of users", {"postprocess": "pop"}, "it is auto, none, for shares of several"),
         ("shares", {"dummies": None}, "--expected: says something of --dummies, which is"),
         ("mean", {"dummies": None, "expected": 9}, "says something of --dummies, which is"),
+        (
+            "sum of users",
+            {"expected": 10**22},
+            "--expected: the sum of so many rounded numbers would be off by",
+        ),
         ("rows", {"dummies": "devices"}, "--enrolled is missing: with --dummies devices say how"),
         ("rows", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
         ("rows", {"honest_share": 0.5}, "--honest-share: says something of --dummies devices"),

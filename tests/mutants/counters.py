@@ -8,6 +8,7 @@ _NOISE = "tests/mechanisms/counters/test_noise.py"
 _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
+_SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
 _DRAWING = "tests/pipelines/test_parties_drawing.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
 
@@ -98,6 +99,15 @@ MUTANTS = (
         "self.honest * part // parts",
         (_DEVICES,),
         known_by="one_job",
+    ),
+    Mutant(
+        "split-mix-lost-shares-published",
+        "A sum of split and mix is published though shares of it never came.",
+        "pipelines/metrics/counting/split_mix.py",
+        "estimate.messages == words and estimate.invalid == 0",
+        "estimate.messages <= words and estimate.invalid == 0",
+        (_SPLIT_MIX,),
+        known_by="withholds",
     ),
     Mutant(
         "counters-masks-of-one-sign",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from mechanisms.counters.amounts import (
 )
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.rows import RowCounters
+from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import RowBlock, pieces
@@ -252,3 +254,44 @@ class RowReporting:
             missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
             sets = self.rows.encode(part.numbers, part.categories, rng)
             yield layout.reports([*sets, np.where(missing, 0, -1)[:, None]])
+
+
+@dataclass(frozen=True)
+class SplitReporting:
+    """A unit's rows to shares of what they add up to.
+
+    Attributes:
+        design: of the sum.
+        clip: of numbers.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> clip = Clip(-1.0, 2.5, 5)
+    >>> reach(clip)
+    (-2, 5)
+    """
+
+    design: SplitMix
+    clip: Clip
+    beside = ()
+
+    def words(
+        self,
+        users: NDArray[np.int64],
+        groups: NDArray[np.int64],
+        numbers: Floats,
+        n: int,
+        rng: RandomSource,
+    ) -> Iterator[Messages]:
+        """As of `Reporting`; there is one group, and numbers that cannot be used add nothing."""
+        some = ~np.isnan(numbers)
+        found = contributions(users[some], groups[some], n, 1, rng, numbers[some])
+        units = _units(self.clip, found.groups, found.amounts, rng)[0][:, 0]
+        step = max(1, _WORDS // self.design.shares)
+        for start in range(0, n, step):
+            yield self.design.reports(units[start : start + step], rng)
+
+
+def reach(clip: Clip) -> tuple[int, int]:
+    """The least and the largest number of units that a total is rounded to, and 0 between them."""
+    ends = sorted(clip.sign * end * clip.units / clip.bound for end in (clip.low, clip.high))
+    return min(math.floor(ends[0]), 0), max(math.ceil(ends[1]), 0)

@@ -266,13 +266,13 @@ class Counting(Metric):
     @property
     def shuffler(self) -> Shuffle:
         buckets = bucket_count(self.telemetry.rows * self.messages)
-        return Shuffle(0, self.design.codes, buckets, self.open_rng)
+        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng)
 
     @property
     def shuffled_batches(self) -> Shuffled:
         # A collector does not see what another party draws.
         ranges = 0 if self.collects else len(ranges_of(self.design))
-        return Shuffled(0, Batches(self.design.codes), ranges)
+        return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
     def shuffled(self, reports: Reports) -> Reports:
         dummies = AddDummies(self.design, self.open_rng)
@@ -390,7 +390,7 @@ class Counting(Metric):
 
     @property
     def protected(self) -> str:
-        if self.design.neighbours == "replace":
+        if self.options.neighbours == "replace":
             return (
                 f"Protected is all that any one {self.unit} contributes: which rows they are, and "
                 f"how many. That a {self.unit} took part is not."
@@ -405,7 +405,7 @@ class Counting(Metric):
 
     @property
     def neighbours(self) -> str:
-        if self.design.neighbours == "replace":
+        if self.options.neighbours == "replace":
             what = "a row becomes" if self.unit == "row" else "a user's rows, all of them, become"
             return f"{what} any other{'s' * (self.unit != 'row')}"
         if self.unit == "row":

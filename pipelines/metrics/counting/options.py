@@ -108,6 +108,9 @@ examples, with the files of the repository:
     output: str = published("count.parquet")
 
 
+_MIXED = "pipelines.metrics.counting.split_mix:MixedSum"
+
+
 class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
@@ -144,7 +147,22 @@ examples:
         "taken from the data. All other rows share one more sum",
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
+    mechanism: Literal["counters", "split-mix"] = option(
+        "counters: digits among dummies. split-mix: the least error that there is, of one total: "
+        "numbers are split into random shares, and the shuffler adds noise; but one lost message "
+        "spoils the sum, and one liar moves it anywhere. Every --enrolled device sends, and "
+        "--honest-share of them are counted on",
+        "counters", group=PROMISE,
+    )  # fmt: skip
     output: str = published("sum.parquet")
+
+    @property
+    def answered_by(self) -> str:
+        return _MIXED if self.mechanism == "split-mix" else self.metric
+
+    @property
+    def idle(self) -> frozenset[str]:
+        return frozenset() if self.mechanism == "split-mix" else super().idle
 
 
 def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:

@@ -19,6 +19,7 @@ from pipelines.metrics.counting.metric import Counting, declared, designed
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.blocks import Generator
+from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
 
@@ -52,14 +53,28 @@ class SumMetric(Counting):
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        clip = Clip(bounds.low, bounds.high, 1)
-        clip = Clip(bounds.low, bounds.high, _units(options, clip))
+        clip = told(options, bounds)
         amounts = Amounts(groups, options.rows_per_user, clip.units, clip.signed)
         reporting = Reporting(amounts, clip, (LIMITED, UNUSABLE))
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
             design=designed(options, reporting), reporting=reporting,
-        )  # fmt: skip
+        ).rounding_less()  # fmt: skip
+
+    def rounding_less(self) -> Self:
+        """The same, if rounding numbers errs by less than noise.
+
+        Raises:
+            RequestError: it errs by more.
+        """
+        errors = self.errors()
+        if not errors.rounding <= errors.sigma * errors.unit:
+            raise RequestError(
+                f"--expected: the sum of so many rounded numbers would be off by "
+                f"{errors.rounding:.3g}, and noise by {errors.sigma * errors.unit:.3g}: say "
+                "--whole-numbers if they are, or expect fewer"
+            )
+        return self
 
     @property
     def clip(self) -> Clip:
@@ -116,6 +131,12 @@ class SumMetric(Counting):
         whose = "What all rows of a user add up to" if self.unit == "user" else "A row's number"
         where = ", in each of its groups," if self.domains and self.unit == "user" else ""
         return [f"{whose}{where} was clipped to {self.clip.low:g} .. {self.clip.high:g}."]
+
+
+def told(options: SumOptions, bounds: Bounds) -> Clip:
+    """What numbers are clipped to, in units fine enough for the noise; as `_units` refuses."""
+    whole = Clip(bounds.low, bounds.high, 1)
+    return Clip(bounds.low, bounds.high, _units(options, whole))
 
 
 def _units(options: SumOptions, clip: Clip) -> int:
