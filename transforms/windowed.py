@@ -101,6 +101,11 @@ def time_in(path: str) -> int | None:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
+def moment_of(name: str) -> int | None:
+    """The moment that a window is named after, as in 2026-11-20T1300; None if it is none."""
+    return time_in(name) if _DATED.fullmatch(name) else None
+
+
 def times(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """When rows happened.
 
@@ -167,6 +172,48 @@ class ToWindows(beam.PTransform):
         return int(window.start.micros) - self.delay
 
 
+def moments_of(
+    path: str, table: pa.Table, column: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """When the rows of a file's table happened, as `times`.
+
+    Args:
+        path: of the file, whose name says it where no column does.
+        table: n of its rows.
+        column: that says it.
+    """
+    if column is not None:
+        return times(table.column(column))
+    moment, size = time_in(path), table.num_rows
+    return np.full(size, moment or 0, np.int64), np.full(size, moment is not None)
+
+
+@dataclass
+class OfWindow(beam.PTransform):
+    """(file, table) in; the rows of one window out, and nothing is counted of others.
+
+    Attributes:
+        windows: of time.
+        start: of the one.
+        column: as of `ToWindows`.
+        keep: columns that go on.
+    """
+
+    windows: Tumbling
+    start: int
+    column: str | None
+    keep: tuple[str, ...]
+
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        return files | "Rows of the window" >> beam.FlatMap(self._mine).with_output_types(pa.Table)
+
+    def _mine(self, file: tuple[str, pa.Table]) -> Iterator[pa.Table]:
+        moments, known = moments_of(*file, self.column)
+        mine = known & (self.windows.starts(moments) == self.start)
+        if mine.any():
+            yield file[1].select(self.keep).filter(pa.array(mine))
+
+
 @typehints.with_input_types(tuple[str, pa.Table])
 @typehints.with_output_types(pa.Table)
 class SplitDoFn(beam.DoFn):
@@ -179,7 +226,7 @@ class SplitDoFn(beam.DoFn):
         into, (path, table) = self._into, file
         if not table.num_rows:
             return
-        moments, known = self._moments(path, table)
+        moments, known = moments_of(path, table, into.column)
         past = known & (moments <= into.clock() + into.ahead)
         # What is older than the calendar has windows without a name.
         kept = past & (into.windows.starts(moments) >= _FIRST)
@@ -189,13 +236,6 @@ class SplitDoFn(beam.DoFn):
             if lost.any():
                 tally(reason, int(np.count_nonzero(lost)))
         yield from self._parts(table.select(into.keep), moments, kept)
-
-    def _moments(self, path: str, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        if self._into.column is not None:
-            return times(table.column(self._into.column))
-        moment = time_in(path)
-        size = table.num_rows
-        return np.full(size, moment or 0, np.int64), np.full(size, moment is not None)
 
     def _parts(
         self, table: pa.Table, moments: NDArray[np.int64], kept: NDArray[np.bool_]

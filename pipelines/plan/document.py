@@ -29,6 +29,7 @@ from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Delta, Epsilon
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
+from transforms.windowed import SECOND, Tumbling, moment_of
 
 WINDOW = "{window}"
 
@@ -76,6 +77,9 @@ class Stream(_Part):
         lateness: how long a window waits, by the clock of the rows, for those that come late.
         ahead: how far a row's clock may run ahead of this machine's.
         idle: after how long without a new file this machine's clock takes over.
+        first: of noisy counters: the first window of the calendar, by its name; each is released
+            when this machine's clock has passed it, if there are rows of it or not.
+        last: the last one, if there is one.
     """
 
     window: str
@@ -84,6 +88,8 @@ class Stream(_Part):
     lateness: str = "0s"
     ahead: str = "5min"
     idle: str | None = None
+    first: str | None = None
+    last: str | None = None
 
     @field_validator("window", "lateness", "ahead", "idle")
     @classmethod
@@ -98,6 +104,21 @@ class Stream(_Part):
         if not seconds_of(written) > 0:
             raise ValueError("a window must last")
         return written
+
+    @model_validator(mode="after")
+    def _begins_with_a_window(self) -> Stream:
+        if self.last is not None and self.first is None:
+            raise about("a calendar with a last window has a first one: name it", "last")
+        windows, earliest = Tumbling(seconds_of(self.window) * SECOND), -math.inf
+        named = {"first": self.first, "last": self.last}
+        for key, name in ((key, name) for key, name in named.items() if name is not None):
+            moment = moment_of(name)
+            if moment is None or windows.start(moment) != moment:
+                raise about(f"no window of {self.window} begins so; as in 2026-11-20T1300", key)
+            if moment < earliest:
+                raise about("is before the first window", key)
+            earliest = moment
+        return self
 
 
 def seconds_of(span: str) -> int:

@@ -27,16 +27,16 @@ class PublishPlan(beam.PTransform):
     Attributes:
         metrics: all of the same files.
         target: where the release goes.
+        read: from nothing to tables of the window; by default all that the files hold.
     """
 
     metrics: Sequence[Metric]
     target: Target
+    read: beam.PTransform | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
-        columns = sorted(frozenset().union(*(metric.columns for metric in self.metrics)))
-        files = self.metrics[0].telemetry.files
-        tables = drawn(begin | "Read" >> ReadTelemetry(files, tuple(columns)), self.metrics)
+        tables = drawn(begin | "Read" >> (self.read or self._files()), self.metrics)
         contents = (
             tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()
@@ -45,6 +45,10 @@ class PublishPlan(beam.PTransform):
         return (
             begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
         )
+
+    def _files(self) -> ReadTelemetry:
+        columns = sorted(frozenset().union(*(metric.columns for metric in self.metrics)))
+        return ReadTelemetry(self.metrics[0].telemetry.files, tuple(columns))
 
 
 @dataclass

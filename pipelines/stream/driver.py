@@ -10,6 +10,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
@@ -22,7 +23,7 @@ from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, pass
 from pipelines.stream.intake import TakeIn
 from pipelines.stream.landing import UNREACHED, Landed, Landing
 from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Backlog
+from pipelines.stream.release import Backlog, ReleaseWindow
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
@@ -155,19 +156,23 @@ class Driver:
             raise
         except Exception as error:
             kind, why = type(error).__name__, system_reason(error)
-        columns = self.streamed.columns
-        # A footer may be whole and a column damaged: which file it was is found by reading each.
-        faults = {landed: unreadable(landed.path, columns) for landed in batch}
-        whole = [landed for landed, fault in faults.items() if fault is None]
+        whole = self._whole(batch)
         if len(whole) == len(batch):
             raise FailedError(
                 f"a batch failed with {kind}{f' ({why})' if why else ''}, and all its "
                 f"{len(batch)} files can be read; nothing of it was kept"
             )
+        return bool(whole) and self._take_in(whole, read)
+
+    def _whole(self, batch: Sequence[Landed]) -> list[Landed]:
+        """The files of a batch that failed which can be read; the others are to blame."""
+        columns = self.streamed.columns
+        # A footer may be whole and a column damaged: which file it was is found by reading each.
+        faults = {landed: unreadable(landed.path, columns) for landed in batch}
         for landed, fault in faults.items():
             if fault is not None:
                 self._landing.blame(landed.path, landed.size, fault)
-        return bool(whole) and self._take_in(whole, read)
+        return [landed for landed, fault in faults.items() if fault is None]
 
     def _run(self, batch: Sequence[Landed], read: Reading) -> None:
         streamed, state = self.streamed, self.state
@@ -247,7 +252,8 @@ class Driver:
         """Publish a window, unless that was done before; False if there is not enough for it."""
         try:
             with self._once_each():
-                if not publish(self.streamed, start, first, backlog, self.for_beam):
+                release = partial(ReleaseWindow, backlog=backlog)
+                if not publish(self.streamed, start, first, release, self.for_beam):
                     return False
         except (RequestError, WithheldError, FailedError) as error:
             self.state.explain(start, str(error))

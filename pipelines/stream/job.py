@@ -10,6 +10,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from pipelines.plan.division import drawn
 from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Backlog
+from pipelines.stream.release import Backlog, ReleaseWindow
 from pipelines.stream.windows import Streamed
 from transforms.blocks import GroupOnce
 from transforms.count_late import CountLate
@@ -125,6 +126,11 @@ class AtTheEnd(beam.PTransform):
 
 def open_windows(streamed: Streamed, clock: Callable[[], int] = now) -> ToWindows:
     """The plan's windows, held open for as long as rows may be late."""
+    if streamed.calendar is not None:
+        raise RequestError(
+            "stream.first: a runner ends no window without rows, and its counters tell how many "
+            "rows came: noisy counters are served on one machine; leave out --runner"
+        )
     if streamed.plan.merge_small:
         raise RequestError(
             "merge_small: a runner's windows end on their own; only the stream on one machine "
@@ -177,8 +183,9 @@ class ReleaseDoFn(beam.DoFn):
 
     def _publish(self, start: int, backlog: Mapping[str, Backlog]) -> None:
         try:
+            release = partial(ReleaseWindow, backlog=backlog)
             published = enough(self._streamed, backlog) and publish(
-                self._streamed, start, start, backlog, beam_options([])
+                self._streamed, start, start, release, beam_options([])
             )
         except BudgetExceeded:
             tally(NO_BUDGET, 1)  # raised, it would make the runner try again for ever

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,12 +43,14 @@ class Landed:
         size: in bytes.
         rows: how many it holds.
         span: when they happened.
+        windows: when those begin that it has rows of, in microseconds; where there is a calendar.
     """
 
     path: str
     size: int
     rows: int
     span: Span
+    windows: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -115,23 +118,22 @@ class Landing:
             self.state.count({UNFIT: 1})
             return None
         try:
-            moments = self._moments(path, footer[0])
+            moments, windows = self._moments(path, footer[0])
         except _UNREADABLE as error:
             self.blame(path, size, error)
             return None
-        return Landed(path, size, footer[0], span(moments, limit, self.streamed.windows.length))
+        spread = span(moments, limit, self.streamed.windows.length)
+        return Landed(path, size, footer[0], spread, windows)
 
-    def _moments(self, path: str, rows: int) -> NDArray[np.int64]:
-        """When a file's rows happened."""
+    def _moments(self, path: str, rows: int) -> tuple[NDArray[np.int64], frozenset[int]]:
+        """When so many of a file's rows happened that they stand for all; and all their windows."""
         time = self.streamed.stream.time
-        if time is None:
-            return np.array([time_in(path)], np.int64)
-        parts = [np.empty(0, np.int64)]
-        with FileSystems.open(path) as stream:
-            for batch in pq.ParquetFile(stream).iter_batches(columns=[time]):
-                moments, known = times(pa.chunked_array([batch.column(0)]))
-                parts.append(moments[known][:: rows // _ENOUGH + 1])
-        return np.concatenate(parts)
+        windows, parts = set[int](), [np.empty(0, np.int64)]
+        for found in [np.array([time_in(path)], np.int64)] if time is None else _read(path, time):
+            if self.streamed.calendar is not None:
+                windows.update(np.unique(self.streamed.windows.starts(found)).tolist())
+            parts.append(found[:: rows // _ENOUGH + 1])
+        return np.concatenate(parts), frozenset(windows)
 
     def _tell(self, new: set[str], limit: int) -> None:
         """That files are held; once."""
@@ -227,6 +229,14 @@ class Landing:
         except RequestError as error:
             return str(error)
         return None
+
+
+def _read(path: str, time: str) -> Iterator[NDArray[np.int64]]:
+    """When a file's rows happened, of those that say it, some at a time."""
+    with FileSystems.open(path) as stream:
+        for batch in pq.ParquetFile(stream).iter_batches(columns=[time]):
+            moments, known = times(pa.chunked_array([batch.column(0)]))
+            yield moments[known]
 
 
 def _footer(path: str) -> tuple[int, pa.Schema]:

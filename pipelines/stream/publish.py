@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
-from pipelines.stream.release import Backlog, ReleaseWindow
+from pipelines.stream.release import Backlog
 from pipelines.stream.windows import Streamed
 from transforms.windowed import SECOND
 
@@ -35,7 +35,7 @@ def publish(
     streamed: Streamed,
     start: int,
     first: int,
-    backlog: Mapping[str, Backlog],
+    release: Callable[[Sequence[Metric], Target], beam.PTransform],
     for_beam: PipelineOptions,
 ) -> bool:
     """Publish a window, unless that was done before.
@@ -44,7 +44,7 @@ def publish(
         streamed: the plan.
         start: of the window, in microseconds.
         first: of the first window that was added to it, or its own.
-        backlog: metric -> what there is of it.
+        release: (metrics, target) -> from nothing to the release.
         for_beam: Beam's options.
 
     Returns:
@@ -58,7 +58,7 @@ def publish(
 
     def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
         dated = target.telling(stream=_span(streamed, start, first))
-        return ReleaseWindow(metrics, dated, backlog)
+        return release(metrics, dated)
 
     name = streamed.windows.name(start)
     try:

@@ -39,11 +39,6 @@ class ServeReports(beam.PTransform):
 
     def expand(self, sent: beam.PCollection) -> beam.PCollection:
         plan, windows = self.streamed, open_windows(self.streamed)
-        if any(metric.counters is not None for metric in plan.metrics):
-            raise RequestError(
-                "a queue's reports are not sealed, where the shuffler is to draw the dummies: let "
-                "clients seal them, and shuffle and collect each window by itself"
-            )
         mechanisms = tuple(metric.mechanism for metric in plan.metrics)
         if any(mechanism.messages != 1 for mechanism in mechanisms):
             raise RequestError("reports of several messages a user do not tell how many users sent")

@@ -18,12 +18,14 @@ from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.run import beam_options, run_beam
+from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables
 from pipelines.stream.state import State
 from pipelines.stream.subscription import FromSubscription, require_subscription, serve_here
 from pipelines.stream.windows import Streamed, streamed
 from pipelines.views.console import Screen
+from transforms.windowed import now
 
 _HELD_IN_MEMORY = (
     "on this machine a message is acknowledged when it is read: what open windows hold is lost "
@@ -77,12 +79,13 @@ def run(
                 "--once, --drain and --accept-clock are for a stream on this machine"
             )
         return _elsewhere(_Unbounded(plan, every), for_beam, screen)
-    state = State(plan.stream.state, _identity(plan))
+    state = State(plan.stream.state, identity(plan))
     try:
         with _until_stopped() as stop:
             if accept_clock:
-                state.accept()
-            driver = Driver(plan, state, for_beam, screen)
+                state.accept(None if plan.calendar is None else now())
+            serve = Driver if plan.calendar is None else CalendarDriver
+            driver = serve(plan, state, for_beam, screen)
             _go_on(driver, stop, once or drain, every)
             if drain and not stop.is_set():
                 driver.drain()
@@ -145,7 +148,7 @@ def _go_on(driver: Driver, stop: threading.Event, once: bool, every: float) -> N
             stop.wait(every)
 
 
-def _identity(plan: Streamed) -> str:
+def identity(plan: Streamed) -> str:
     """What state belongs to: the plan, what it has come to, and how it is cut into windows.
 
     Messages that one mechanism has drawn are not to be decoded by another one.

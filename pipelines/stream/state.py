@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pipelines.paths import flush
 from pipelines.stream import intake
-from pipelines.stream.clocks import Evidence, Reading
+from pipelines.stream.clocks import Evidence, Reading, passed
 from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
@@ -71,13 +71,18 @@ class State(Memory):
             gone = [(path,) for path in paths]
             database.executemany("DELETE FROM files WHERE path = ?", gone)
 
-    def accept(self) -> None:
-        """The operator knows better: what is held is taken in, and what files say is the time."""
+    def accept(self, clock: int | None = None) -> None:
+        """The operator knows better: what is held is taken in, and what files say is the time.
+
+        Args:
+            clock: the time by this machine's clock, where that ends windows.
+        """
         evidence = self.evidence
         with self.change() as database:
             database.execute("UPDATE files SET state = 'accepted' WHERE state = 'held'")
             if evidence.reached is not None:
-                self.say("reached", str(max(evidence.reached, *evidence.recent)))
+                later = evidence.recent if clock is None else (clock,)
+                self.say("reached", str(max(evidence.reached, *later)))
 
     # ---- batches
 
@@ -149,6 +154,18 @@ class State(Memory):
         """When time last went on."""
         return self._reading("moved")
 
+    def go_on(self, read: Reading) -> int:
+        """Go on by as much as has passed here, and no further than the clock: the time then."""
+        reached, moved = self.evidence.reached, self.moved
+        if reached is None or moved is None:
+            reached = read.wall
+        else:
+            reached = max(reached, min(reached + (passed(moved, read) or 0), read.wall))
+        with self.change():
+            self.say("reached", str(reached))
+        self.begin_anew(read)
+        return reached
+
     def begin_anew(self, read: Reading) -> None:
         """Count from now on: nothing says how long it has been since the last batch."""
         with self.change():
@@ -171,6 +188,23 @@ class State(Memory):
         """Let windows that begin before a moment take no more rows."""
         with self.change():
             self.say("ended", str(moment))
+
+    def open_windows(self, starts: Iterable[int]) -> None:
+        """Windows of a calendar, whether there are rows of them or not."""
+        with self.change() as database:
+            rows = [(start, start, "open") for start in starts]
+            database.executemany("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", rows)
+
+    def newest(self) -> int | None:
+        """The start of the last window that there is, of whatever state."""
+        latest: int | None = self.database.execute("SELECT max(start) FROM windows").fetchone()[0]
+        return latest
+
+    def done(self, files: Mapping[str, int]) -> None:
+        """Files (path -> size) of which nothing more is read."""
+        with self.change() as database:
+            rows = [(path, size, 0, "done", None) for path, size in files.items()]
+            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
 
     def due(self) -> list[tuple[int, int]]:
         """Ended windows that wait for their release: (start, start of the first one in it)."""

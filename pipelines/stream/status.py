@@ -65,6 +65,7 @@ def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
     return {
         "clock": _iso(clocks.wall),
         "clock_jumped": jumped(arrived, clocks) // SECOND if arrived else 0,
+        "time": "by the rows" if streamed.calendar is None else "by this machine's clock",
         "reached": None if evidence.reached is None else _iso(window(evidence.reached)),
         "ended_before": _iso(ended),
         "last_files": _iso(arrived.wall) if arrived else None,
@@ -95,7 +96,7 @@ def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    yield f"by the rows, time has come to the window of {facts['reached'] or 'no time yet'}"
+    yield f"{facts['time']}, time has come to the window of {facts['reached'] or 'no time yet'}"
     yield f"this machine's clock says {facts['clock']}; files last came at {facts['last_files']}"
     if abs(leap := facts["clock_jumped"]) > 60:
         way = "forward" if leap > 0 else "back"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.inputs import UNREAD
@@ -12,11 +13,28 @@ from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_reports
 from pipelines.plan.document import WINDOW, Plan, Stream, seconds_of
 from pipelines.plan.job import PlanJob, output_of, unread_job
-from transforms.windowed import SECOND, Tumbling
+from transforms.windowed import SECOND, Tumbling, moment_of
 
 # What public randomness is drawn for: one draw serves all windows, so that a message of one can
 # be read in the next, and clients need not know the time.
 SEED = "stream"
+
+
+class Calendar(NamedTuple):
+    """The windows that are released whether there are rows of them or not.
+
+    Attributes:
+        first: when the first of them begins, in microseconds.
+        until: when the last of them ends; None if there is no last one.
+    """
+
+    first: int
+    until: int | None
+
+    def starts(self, newest: int | None, moment: int, length: int) -> range:
+        """When those begin that begin after a window, and no later than a moment."""
+        begin = self.first if newest is None else newest + length
+        return range(begin, min(moment + 1, self.until or moment + 1), length)
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,14 @@ class Streamed:
     def idle(self) -> int | None:
         """After how long without files our clock takes over, in microseconds."""
         return None if self.stream.idle is None else seconds_of(self.stream.idle) * SECOND
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """Of noisy counters; None where windows end by their rows."""
+        first, last = moment_of(self.stream.first or ""), moment_of(self.stream.last or "")
+        if first is None:
+            return None
+        return Calendar(first, None if last is None else last + self.windows.length)
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -101,6 +127,7 @@ def streamed(plan: Plan, clients: bool = False) -> Streamed:
         )
     metrics = unread_job(plan, SEED, clients).metrics
     _require_streamable(metrics)
+    _require_calendar(plan, stream, metrics, clients)
     return Streamed(plan, stream, metrics)
 
 
@@ -123,10 +150,32 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
             why = "choose_bounds needs two rounds; declare the bounds"
         elif metric.model == "central":
             why = "the central model keeps raw values until a window ends"
-        elif metric.options.hides_presence:
-            why = (
-                "nothing that it counts is randomised before its window ends, and windows without "
-                "rows have to be released, too; `hushbeam run`, window by window, serves it"
-            )
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")
+
+
+def _require_calendar(plan: Plan, stream: Stream, metrics: Sequence[Metric], clients: bool) -> None:
+    """Refuse what would tell by a release that is there, or is not, whether there were rows."""
+    names = [metric.name for metric in metrics if metric.options.hides_presence]
+    if not names:
+        if stream.first is not None:
+            raise RequestError(
+                "stream.first: no metric is of noisy counters, and windows of others end by their "
+                "rows: leave it out"
+            )
+        return
+    why = None
+    if clients:
+        why = (
+            "a queue's reports are not sealed, where the shuffler is to draw the dummies: let "
+            "clients seal them, and shuffle and collect each window by itself"
+        )
+    elif plan.merge_small:
+        why = "merge_small: noisy counters are released in every window, however few report"
+    elif stream.first is None:
+        why = (
+            "stream.first is missing: noisy counters are released in every window, without rows, "
+            "too: name the first one, as in 2026-11-20T1300"
+        )
+    if why is not None:
+        raise RequestError(f"metric {names[0]}: {why}")

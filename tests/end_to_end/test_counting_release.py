@@ -519,16 +519,6 @@ def test_devices_dummies_in_a_plan_are_of_one_job(run, log: str) -> None:
         split(load("plan.yaml"), "d1")
 
 
-def test_a_stream_refuses_what_would_wait_unrandomised(run, log: str) -> None:
-    more = "stream: {window: 1d, state: state, time: moment}\n"
-    planned(log, more)
-    text = Path("plan.yaml").read_text().replace("output: out", "output: 'out/{window}'")
-    Path("plan.yaml").write_text(text)
-    outcome = run(["stream", "plan.yaml", "--once"])
-    assert outcome.code == 2
-    assert "metric users: no stream: nothing that it counts is randomised" in outcome.err
-
-
 @pytest.mark.parametrize("case", ["distribution", "distribution of users"])
 def test_quantiles_lie_in_their_limits(case: str, run, log: str) -> None:
     """At a confidence that is missed not once in 10^9; and limits are short."""
