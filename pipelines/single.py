@@ -6,6 +6,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
+from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
@@ -51,6 +52,8 @@ def publish_one(
     if published:
         metric.show(screen)
         conclude(metric, screen)
+        for line in said([metric]):
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 

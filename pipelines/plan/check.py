@@ -9,6 +9,7 @@ from rich.table import Table
 
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
+from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
 from pipelines.plan.document import Plan
@@ -61,7 +62,7 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
-    about = [*about_clients, *_about_units(job), *job.cautions, *about_windows]
+    about = [*about_clients, *_about_units(job), *said(job.metrics), *job.cautions, *about_windows]
     for line in [*about, *_about_ledger(job.plan)]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE

@@ -116,6 +116,10 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     screen.print(_table(compared, options))
     promise(screen, compared[0])
     absence(screen, compared[0], FrequencyTask(options.domain_size + 1, options.max_messages))
+    if target.model == "shuffle":
+        released = compared[0].release
+        line = counters.instead(options.domain_size, target.n, released.epsilon, released.delta)
+        screen.print(line, highlight=False)
     return DONE
 
 

@@ -26,6 +26,7 @@ from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA
+from pipelines.metrics.instead import TRUSTED
 from pipelines.options import flag
 from pipelines.requests import Whole, request
 
@@ -178,6 +179,20 @@ def _rows(options: AveragesRequest) -> Table:
             f"{100 * coins / variance:.0f} %",
         )  # fmt: skip
     return table
+
+
+def instead(values: int, n: int, epsilon: float, delta: float) -> str:
+    """What counters would give in the place of randomised reports, in a line.
+
+    Args:
+        values: how many are counted.
+        n: how many send one.
+        epsilon: of the release.
+        delta: of the release.
+    """
+    levels = Amounts(values, 1, 1).levels
+    design = Counters.meeting(levels, "add or remove", epsilon, delta)
+    return f"{TRUSTED}: standard error {design.column_variance**0.5 / n:.2e}"
 
 
 def _table(options: CountersRequest) -> Table:

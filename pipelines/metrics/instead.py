@@ -1,0 +1,55 @@
+"""What noisy counters would give in the place of randomised reports: said where people decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pipelines.errors import RequestError
+from pipelines.inputs import Source
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.options import EitherOptions
+from pipelines.metrics.registry import find_for
+
+TRUSTED = (
+    "--dummies shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
+)
+
+
+def instead(metric: Metric) -> str | None:
+    """How exact counters of the same price would be, in a few words.
+
+    Args:
+        metric: as it was asked.
+
+    Returns:
+        Their expected error; None where there are none, or they hold no such promise.
+    """
+    options = metric.options
+    reports = isinstance(options, EitherOptions) and not options.hides_presence
+    if not (reports and options.counted and metric.model == "shuffle" and metric.permanent is None):
+        return None
+    released = metric.promises[0]
+    counted = options.model_copy(update={"dummies": "shuffler"})
+    kind = find_for(counted)
+    kept = options.model_fields_set - counted.idle - kind.unstated
+    asked: dict[str, Any] = {name: getattr(options, name) for name in kept}
+    asked |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
+    units = metric.min_reports or metric.rows_asked
+    if units:
+        asked["expected"] = units
+    try:
+        return kind.resolve(type(options)(**asked), Source(metric.telemetry, 0)).expected_error
+    except (RequestError, ValueError):
+        return None
+
+
+def said(metrics: Iterable[Metric]) -> list[str]:
+    """A line for each of those that could do with counters, under what holds for all of them.
+
+    Args:
+        metrics: as they were asked.
+    """
+    found = [(metric.name, instead(metric)) for metric in metrics]
+    lines = [f"  {name}: {error}" if name else f"  {error}" for name, error in found if error]
+    return [f"{TRUSTED}:", *lines] if lines else []
