@@ -95,12 +95,17 @@ ASKED["distribution"] = {
 ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
+STRINGS = {
+    "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
+    "max_length": 20, "dummies": "shuffler", "expected": 500,
+} | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 quick_case = pytest.mark.parametrize("case", ["rows", "events", "means", "sum of devices", "row"])
 
 
 def words(case: str, log: str, **changes: object) -> list[str]:
-    asked = ASKED[case] | {"epsilon": 2.0, "input": log, "output": "out"} | changes
+    known = ASKED | {"strings of users": STRINGS}
+    asked = known[case] | {"epsilon": 2.0, "input": log, "output": "out"} | changes
     return canaries.words(str(asked.pop("kind")), asked, joined=True)
 
 
@@ -243,7 +248,7 @@ def without_time(data: bytes) -> bytes:
     return re.sub(rb"\d{4}-\d\d-\d\dT[\d:]{8}\+00:00", b"", data)
 
 
-@every_case
+@pytest.mark.parametrize("case", [*ASKED, "strings of users"])
 def test_two_logs_that_differ_by_one_who_takes_part_look_alike(case: str, run, log: str) -> None:
     """All that is written is the same but for figures; and these by what one unit contributes."""
     whole = canaries.table()
@@ -264,7 +269,7 @@ def test_two_logs_that_differ_by_one_who_takes_part_look_alike(case: str, run, l
         statement.pop("took_part", None)
         statement.pop("unusable", None)
     assert statements[0] == statements[1]
-    kind = ASKED[case]["kind"]
+    kind = ASKED[case]["kind"] if case in ASKED else "heavy_hitters"
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
@@ -414,6 +419,9 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("row", {"digits": 17}, "--digits must be a number of at most 16"),
         ("row", {"number": None}, "--number or --vector is missing"),
         ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
+        ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
+        ("strings of users", {"rows_per_user": 2}, "--rows-per-user: with --dummies shuffler no"),
+        ("strings of users", {"dummies": "devices", "enrolled": 9}, "--dummies: devices cannot"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
@@ -563,6 +571,25 @@ def test_shares_lie_in_their_limits(case: str, run, log: str) -> None:
     assert statement["cut"].keys() == {"limited"}
 
 
+def test_strings_are_found_and_told_without_bias(run, log: str) -> None:
+    """All that there are: no user's rows are of one value, and one of them is drawn."""
+    outcome = run(words("strings of users", log))
+    assert outcome.code == 0, outcome.said
+    release = Release(Path("out"))
+    require_whole(release, ["heavy_hitters.parquet"])
+    require_alone(release.read("report.html"))
+    table, statement = release.table("heavy_hitters.parquet"), release.statement
+    assert {*table["value"].to_pylist()} == {*canaries.DECLARED}
+    error = table["standard_error"][0].as_py()
+    assert statement["search"]["detection_limit"] < 115
+    # About a quarter of 494 each, of 469 whose rows are of all four.
+    assert (np.abs(table["estimate"].to_numpy() - 117) < FAR * (error + 10)).all()
+    unusable = statement["cut"]["unusable"]
+    assert abs(unusable["estimate"] - 10) < FAR * unusable["standard_error"]
+    assert statement["guarantees"]["release"]["model"] == "central"
+    assert "rows_read" not in json.dumps(statement)
+
+
 # ---- errors --------------------------------------------------------------------------------------
 
 
@@ -570,7 +597,7 @@ RUNS = 10_000
 
 
 def require_cover(
-    some: Any, log: str, file: str, prefix: str, true: np.ndarray, single: slice = slice(None)
+    some: Any, log: str, file: str, prefix: str, true: np.ndarray, most: float = 0.97
 ) -> None:
     """Of so many releases by sums, each interval holds in 93 to 97 %, all of them in 94 % or more.
 
@@ -582,7 +609,7 @@ def require_cover(
         file: of its release.
         prefix: of the names of limits.
         true: what they are to hold.
-        single: (...) of which it is asked that they hold by themselves.
+        most: how often single ones may hold.
     """
     raised = raised_by(some, log)
     inside, together = np.zeros(true.size), 0
@@ -595,8 +622,9 @@ def require_cover(
             ends = (f"{prefix}{end}_simultaneous" for end in ("lower", "upper"))
             low, high = (table[name].to_numpy() for name in ends)
             together += bool(((low <= true) & (true <= high)).all())
-    covered = inside[single] / RUNS
-    assert ((covered >= 0.93) & (covered <= 0.97)).all(), covered
+    covered = inside / RUNS
+    # At the edge of what may be intervals reach inwards, and hold more often.
+    assert ((covered >= 0.93) & ((covered <= most) | (true == 0))).all(), covered
     assert true.size == 1 or together >= 0.94 * RUNS, together
 
 
@@ -624,13 +652,13 @@ def test_shares_of_several_values_cover_as_often_as_they_say(log: str) -> None:
 
 @pytest.mark.verify
 def test_limits_of_shares_cover_as_often_as_they_say(log: str) -> None:
-    """Above the bin of the largest number all lies below, whatever is drawn."""
+    """Rather too often: tails are as heavy as those of a level's noise, and counts go in steps."""
     some = metric("distribution", log, bins=70, epsilon=1.0)
     restart(12)
     numbers = canaries.table()["number"].to_numpy()
     true = np.array([(numbers < edge).mean() for edge in some.bins.edges[1:]])
     true[-1] = 1.0
-    require_cover(some, log, "distribution.parquet", "cumulative_", true, slice(None, -1))
+    require_cover(some, log, "distribution.parquet", "cumulative_", true, most=1.0)
 
 
 def raised_by(some: Any, log: str) -> np.ndarray:

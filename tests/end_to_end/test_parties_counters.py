@@ -39,6 +39,7 @@ ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_rep
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
+FREQUENT = "  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler}\n"
 VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
     "dummies: shuffler}\n"
@@ -167,6 +168,8 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
     refused(shuffle("missing.bin", into="out"), "no file matches missing.bin")
     Path("plan.yaml").write_text(PLAN + ORDINARY)
     refused(shuffle("log.parquet", into="out"), "metric one: how many reports it has is public")
+    Path("plan.yaml").write_text(PLAN + FREQUENT)
+    refused(shuffle("log.parquet", into="out"), "what earlier levels let stand")
     Path("plan.yaml").write_text(PLAN + WIDE)
     refused(shuffle("log.parquet", into="out"), "room for 1,169 messages, and this one has 1,")
 

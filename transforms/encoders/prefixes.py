@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.heavy_hitters.counted import CountedSearch
 from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
@@ -38,13 +39,13 @@ class PrefixEncoder:
 
     Attributes:
         column: the name of the column.
-        protocol: what users run.
+        protocol: what users run; of a search by counters, all lengths are looked at.
         instead: (positions,) the code in the place of what is no string of the alphabet, or None to
             leave that out, and counted.
     """
 
     column: str
-    protocol: Protocol
+    protocol: Protocol | CountedSearch
     instead: Codes | None = field(default=None, compare=False)
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
@@ -64,7 +65,9 @@ class PrefixEncoder:
         return CellBlock(self.protocol.cells(rows.filled(codes[inside], self.instead), rng), None)
 
 
-def codes_of(protocol: Protocol, texts: pa.Array) -> tuple[Codes, NDArray[np.bool_]]:
+def codes_of(
+    protocol: Protocol | CountedSearch, texts: pa.Array
+) -> tuple[Codes, NDArray[np.bool_]]:
     """The codes of a column of large strings without nulls, and which of them mean something."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]

@@ -23,6 +23,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
@@ -75,6 +76,7 @@ class HeavyHitters(Randomised):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
+        require_randomised(options)
         telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
         if not (telemetry.unread or accepts(kind)):
@@ -217,7 +219,7 @@ def _planned(
     )
     return fit(
         target,
-        _code(options, kind),
+        code_of(options, kind),
         Search(max(Search.beam, _BEAM_PER_STRING * (options.top or 0)), options.false_strings),
         # Public, and drawn anew for each job, before it looks at a value.
         int(open_rng().words(1)[0]) if source.seed is None else source.seed,
@@ -236,7 +238,7 @@ def _filled(options: HeavyHittersOptions, code: PrefixCode) -> Codes | None:
     return codes[0]
 
 
-def _code(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
+def code_of(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
     """The code of the strings, by default as wide as the column's type calls for."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

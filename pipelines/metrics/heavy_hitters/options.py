@@ -7,17 +7,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import MetricOptions, published
+from pipelines.metrics.options import EitherOptions, published
 from pipelines.options import PROMISE, RESULT, option
 from pipelines.requests import AS_TYPED, Count
 
 _SEARCH = "how it is searched"
 
 
-class HeavyHittersOptions(MetricOptions):
+class HeavyHittersOptions(EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.heavy_hitters.metric:HeavyHitters"
+    counted: ClassVar[str] = "pipelines.metrics.counting.heavy_hitters:CountedHeavyHitters"
     brief: ClassVar[str] = "the frequent strings, of which none was declared"
     description: ClassVar[str] = (
         "The frequent strings of a telemetry log, of which none was declared: addresses, versions, "
@@ -34,6 +35,9 @@ bucket by chance are told apart.
 what is found: before the run a line tells which share of the users must hold a string for it to
 be found. It falls with more users, a larger epsilon, the shuffle model, a smaller --alphabet and
 a shorter --max-length. Strings longer than that are published by their beginning, and marked.
+
+with --dummies shuffler everybody looks at all lengths, among noise that the job draws: far rarer
+strings are found, and how many users hold each is told, to some ten users.
 
 example, with the files of the repository:
   hushbeam heavy-hitters --input examples/flights.parquet --column destination \\
