@@ -71,7 +71,7 @@ def _argument(field: FieldInfo) -> dict[str, Any]:
     if kind is bool:
         return argument | {"action": "store_true"}
     argument["required"] = field.is_required()
-    if kind is Literal:
+    if kind is Literal and about.metavar is None:  # else the options' class says what there is
         return argument | {"choices": values}
     if kind is tuple:
         argument |= {"action": "append"} if about.repeated else {"nargs": "+"}

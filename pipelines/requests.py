@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -21,6 +21,12 @@ AS_TYPED = BeforeValidator(lambda text: _whole(text))
 
 Whole = Annotated[int, AS_TYPED]
 Count = Annotated[int, Field(ge=1), AS_TYPED]
+
+# Which two logs must look alike; a shell splits the words, and YAML does not.
+Neighbours = Annotated[
+    Literal["add or remove", "replace"],
+    BeforeValidator(lambda text: text.replace("-", " ") if isinstance(text, str) else text),
+]
 
 # What is wrong, by pydantic's name for it, in plainer words than pydantic's.
 _MUST = {

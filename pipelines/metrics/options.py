@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Confidence, Count, Delta, Epsilon
+from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -160,12 +160,12 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
 class BoundedOptions(ReleaseOptions):
     """What a person says of counters that a unit may raise several of."""
 
-    neighbours: Literal["add or remove", "replace"] = option(
-        "of counters: which two logs must look alike. add or remove: with a user's rows, all of "
+    neighbours: Neighbours = option(
+        "of counters: which two logs must look alike. add-or-remove: with a user's rows, all of "
         "them, and without them. replace: a user's rows become any others, and that the user takes "
         "part is not hidden; for plans that publish exactly how many take part (there it is the "
         "default)",
-        "add or remove", group=PROMISE,
+        "add or remove", group=PROMISE, metavar="add-or-remove|replace",
     )  # fmt: skip
     rows_per_user: Count = option(
         "of counters: k, how many different values, or groups, of a user count; where a user has "

@@ -116,7 +116,7 @@ def split(plan: Plan, window: str) -> Split:
 
 
 def _require_alike(parted: Split) -> None:
-    """Refuse what would show who takes part, where counters are to hide it; and endless reports.
+    """Refuse reports that are shuffled by different rules; and endless ones.
 
     Raises:
         RequestError: some metrics are noisy counters, and others are not; or one has more slots
@@ -126,8 +126,10 @@ def _require_alike(parted: Split) -> None:
         counters = metric.counters
         if counters is None:
             raise RequestError(
-                f"metric {metric.name}: how many reports it has is public, and beside noisy "
-                "counters would show who takes part: give it a plan of its own"
+                f"metric {metric.name}: its reports go on whenever enough have come, and those of "
+                "noisy counters once, whoever has come: give it a plan of its own, of the same "
+                "population, and the counters' plan `neighbours: replace`: the ledger then adds "
+                "both up"
             )
         slots = counters.layout.types.size
         if slots > MOST_SLOTS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -21,21 +22,21 @@ def tables(metric: Metric) -> Iterator[pa.Table]:
     """The lines of the standard input, in tables of the metric's columns.
 
     Of a metric of one column of single values a line is a value; of any other it is a JSON object
-    with the columns' names, as in {"seconds": 3.5, "city": "Oslo"}. What is not what the metric
-    asks for becomes a null, and is counted as one.
+    with the columns' names, as in {"seconds": 3.5, "city": "Oslo"}. A value that is not what the
+    metric asks for becomes a null, and is counted as one.
 
     Args:
         metric: whose values they are.
 
     Raises:
-        RequestError: a line is longer than 1 MiB.
+        RequestError: a line is longer than 1 MiB, or should be an object and is none.
     """
     # Of a total a line is a row, whatever stands on it.
     types = metric.line_types or {"": pa.string()}
     one = len(types) == 1 and not any(pa.types.is_list(kind) for kind in types.values())
-    for lines in _blocks(sys.stdin.buffer):
-        texts = map(_text, lines)
-        rows = [dict.fromkeys(types, text) if one else _object(text) for text in texts]
+    for first, lines in _blocks(sys.stdin.buffer):
+        texts = enumerate(map(_text, lines), first)
+        rows = [dict.fromkeys(types, text) if one else _object(text, n) for n, text in texts]
         yield pa.table(
             {
                 column: pa.array([_value(row.get(column), kind) for row in rows], kind)
@@ -44,8 +45,8 @@ def tables(metric: Metric) -> Iterator[pa.Table]:
         )
 
 
-def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Some lines at a time, in bounded memory: nobody says that a stream ever ends a line."""
+def _blocks(stream: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+    """Some lines, and the number of the first, in bounded memory: a line may never end."""
     block, size, number = list[bytes](), 0, 0
     while line := stream.readline(_LARGEST_LINE + 1):
         number += 1
@@ -57,10 +58,10 @@ def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
         block.append(line)
         size += len(line)
         if len(block) >= _BLOCK or size >= _LARGEST_BLOCK:
-            yield block
+            yield number - len(block) + 1, block
             block, size = [], 0
     if block:
-        yield block
+        yield number - len(block) + 1, block
 
 
 def _text(line: bytes) -> str | None:
@@ -70,14 +71,22 @@ def _text(line: bytes) -> str | None:
         return None
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    """A line as a JSON object; empty if it is none."""
-    try:
+def _object(text: str | None, number: int) -> dict[str, Any]:
+    """A line as a JSON object.
+
+    Raises:
+        RequestError: it is none: columns that it might have had are not those of a row without
+            values, which would be reported as any other.
+    """
+    row: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
         row = json.loads(text or "", parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        return {}
-    # A line that is no object has no columns: its values are nulls, and counted as such.
-    return row if type(row) is dict else {}
+    if type(row) is not dict:
+        raise RequestError(
+            f"--input: line {number:,} is no JSON object: of several columns a line names each, as "
+            'in {"seconds": 3.5, "city": "Oslo"}'
+        )
+    return row
 
 
 def _no_number(name: str) -> NoReturn:

@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from mechanisms.channel import Neighbours
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
@@ -26,7 +25,7 @@ from pipelines.paths import beside, require_found
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import Delta, Epsilon
+from pipelines.requests import Delta, Epsilon, Neighbours
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 from transforms.windowed import SECOND, Tumbling, moment_of
@@ -182,6 +181,9 @@ class Plan(_Part):
         honest_share: of metrics that name none: the share of the users whom the shuffle model's
             promise counts on; by default all in a run over a log, and nine tenths where clients
             draw the noise.
+        neighbours: replace, where counters could hide who takes part and are to be priced like what
+            publishes it, as in a plan of other kinds about the same people; by default what all
+            metrics can promise.
         noise: fresh in every window; or permanent, drawn once and for all by each user's client,
             for each value that the user ever reports.
         distinct_values: the most different values of a metric that a user ever reports, as its
@@ -207,6 +209,7 @@ class Plan(_Part):
     min_reports: int | None = Field(None, ge=1)
     epsilon_local: Epsilon | None = None
     honest_share: float | None = Field(None, gt=0, le=1)
+    neighbours: Neighbours | None = None
     noise: Literal["fresh", "permanent"] = "fresh"
     distinct_values: int | None = Field(None, ge=1, le=1_000_000)
     schedule: str | None = None
@@ -232,6 +235,9 @@ class Plan(_Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Plan:
         require_consistent(self, WINDOW)
+        if self.neighbours == "add or remove" != self.promised:
+            text = "some of the metrics publish how many take part: say replace"
+            raise about(text, "neighbours")
         return self
 
     def placed(self, places: SourceLines, folder: str) -> Plan:
@@ -331,9 +337,10 @@ class Plan(_Part):
         return "shuffle" if _hides(metric) else named
 
     @property
-    def neighbours(self) -> Neighbours:
-        """What all metrics can promise: some publish how many take part."""
-        return "add or remove" if all(map(_hides, self.metrics)) else "replace"
+    def promised(self) -> Neighbours:
+        """What all metrics promise: some publish how many take part."""
+        hidden = all(map(_hides, self.metrics)) and self.neighbours != "replace"
+        return "add or remove" if hidden else "replace"
 
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.
@@ -372,7 +379,7 @@ class Plan(_Part):
             "min_reports": self.min_reports,
             "epsilon_local": self.epsilon_local,
             "honest_share": self.honest_share or (CLIENTS_SHARE if clients else None),
-            "neighbours": self.neighbours,
+            "neighbours": self.promised,
         }
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0

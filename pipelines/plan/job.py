@@ -202,7 +202,7 @@ def open_job(plan: Plan, window: str) -> PlanJob:
         )
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:
-        hidden = plan.neighbours == "add or remove"
+        hidden = plan.promised == "add or remove"
         telemetry = inputs.open_telemetry(patterns, empty=hidden)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None

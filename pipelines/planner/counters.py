@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import (
@@ -28,7 +28,7 @@ from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.instead import TRUSTED
 from pipelines.options import flag
-from pipelines.requests import Whole, request
+from pipelines.requests import Neighbours, Whole, request
 
 _SENT = 82  # bytes of a sealed word, see docs/wire.md
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
@@ -53,7 +53,7 @@ class NoiseRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    neighbours: Literal["add or remove", "replace"] = "add or remove"
+    neighbours: Neighbours = "add or remove"
     epsilon: float = Field(gt=0)
     delta: float = Field(DELTA, gt=0, lt=1)
 
@@ -101,7 +101,7 @@ def add_to(parser: Any) -> None:
     group.add_argument(
         "--per-value", metavar="B,B,...", help="rows of a value that count (default: 1,2,8,32)"
     )
-    group.add_argument("--neighbours", choices=("add or remove", "replace"))
+    group.add_argument("--neighbours", metavar="add-or-remove|replace")
     rows = parser.add_argument_group("average rows over noisy counters")
     rows.add_argument(
         "--averages", metavar="D",

@@ -56,11 +56,15 @@ PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
 def parted(workspace: Path) -> Split:
     """A plan, a log of 30 users, two rows each, and a key."""
     Path("plan.yaml").write_text(PLAN)
+    log_and_key(workspace)
+    return split(load("plan.yaml"), "d1")
+
+
+def log_and_key(workspace: Path) -> None:
     users = np.arange(60) // 2
     pq.write_table(pa.table({"user": users, "city": np.arange(60) % 3}), "log.parquet")
     Path("keys").mkdir()
     create_key(workspace / "keys")
-    return split(load("plan.yaml"), "d1")
 
 
 def key(kind: str = "public") -> str:
@@ -119,6 +123,37 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     assert "Against shuffler and collector together nothing is promised" in said
 
 
+def test_counts_of_a_plan_whose_users_are_replaced(run, workspace, refused) -> None:
+    """That somebody takes part is then not hidden, and noise is for a report that changes."""
+    log_and_key(workspace)
+    told = "neighbours is wrong: some of the metrics publish"
+    Path("plan.yaml").write_text(f"neighbours: add-or-remove\n{PLAN}{ORDINARY}")
+    refused(["check", "plan.yaml"], told)
+    text = PLAN.partition("  - {name: people")[0]
+    plans = []
+    for which in ("add or remove", "replace"):
+        Path("plan.yaml").write_text(f"neighbours: {which}\n{text}")
+        plans.append(split(load("plan.yaml"), "d1"))
+    hidden, replaced = plans
+    assert replaced.fingerprint != hidden.fingerprint
+    assert [one.counters[0].neighbours for one in plans] == ["add or remove", "replace"]
+    assert replaced.counters[0].variances[0] > 2 * hidden.counters[0].variances[0]
+    assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
+    assert run(shuffle("log.bin", into="out")).code == 0
+    outcome = run(collect("out"))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert near(replaced, 0, figures("cities"), [20, 20, 20, 0])
+    for name in ("", "cities"):
+        said = json.loads(Path("released/d1", name, "statement.json").read_text())
+        promise = said["guarantees"]["release"]
+        assert promise["neighbours"] == "replace"
+        assert promise["epsilon"] <= 9
+        assert "rows_read" not in said
+        if name:
+            assert said["neighbours"] == "a user's rows, all of them, become any others"
+            assert "That a user took part is not." in said["in_words"][0]
+
+
 @pytest.mark.verify
 def test_the_statements_of_two_logs_that_differ_by_one_user_are_the_same(run, parted) -> None:
     """And of nobody's: all that is said beside estimates, but for ids and times, word for word."""
@@ -167,7 +202,10 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
     refused(one, "a Parquet file has room for reports of one width")
     refused(shuffle("missing.bin", into="out"), "no file matches missing.bin")
     Path("plan.yaml").write_text(PLAN + ORDINARY)
-    refused(shuffle("log.parquet", into="out"), "metric one: how many reports it has is public")
+    refused(
+        shuffle("log.parquet", into="out"),
+        "metric one: its reports go on whenever enough have come",
+    )
     Path("plan.yaml").write_text(PLAN + FREQUENT)
     refused(shuffle("log.parquet", into="out"), "what earlier levels let stand")
     Path("plan.yaml").write_text(PLAN + WIDE)

@@ -256,7 +256,7 @@ def test_windows_wait_for_their_budget_and_files_for_their_repair(plan, run) -> 
 def test_each_metric_of_a_mixed_plan_goes_its_way(plan) -> None:
     """One-report metrics publish how many report, and are withheld below min_reports."""
     plan(last=ONE)
-    assert load("plan.yaml").neighbours == "replace"
+    assert load("plan.yaml").promised == "replace"
     land("a", rows([*spread(0, 500), *spread(1, 300)]))
     serve(2.1)
     said = [json.loads(Path("out", name, "statement.json").read_text()) for name in NAMES[:2]]

@@ -43,7 +43,7 @@ def test_version(run) -> None:
 
 def test_the_example_of_help_runs_as_it_stands(run, workspace, monkeypatch) -> None:
     shown = run(["histogram", "--help"]).out
-    example = re.search(r"^  (hushbeam histogram .*?)\n\n", shown, re.DOTALL | re.MULTILINE)
+    example = re.search(r"^  (hushbeam histogram .*?[^\\])\n", shown, re.DOTALL | re.MULTILINE)
     assert example is not None
     words = shlex.split(example[1].replace("\\\n", " "))
     (workspace / "examples").symlink_to(ROOT / "examples")

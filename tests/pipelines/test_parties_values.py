@@ -84,13 +84,28 @@ def test_rows_of_several_columns_come_as_json(monkeypatch) -> None:
         b'{"x": 1.5, "k": 3, "v": [1, 2.5]}',
         b'{"k": "4", "x": "2", "v": [], "more": 1}',
         b'{"x": true, "k": 2.5, "v": [1, null]}',
-        b'{"x": NaN, "k": 1}', b"not json", b"[1]", b"", b'{"k": 9007199254740993, "v": 5}',
-        b'{"k": 1e400, "x": {}}', b"[" * 5000,
-    ]  # fmt: skip
+        b'{"k": 9007199254740993, "v": 5}',
+        b'{"k": 1e400, "x": {}}',
+    ]
     types = {"x": pa.float64(), "k": pa.int64(), "v": pa.list_(pa.float64())}
     (table,) = read(monkeypatch, b"\n".join(lines), **types)
-    assert table["x"].to_pylist() == [1.5, 2.0, *[None] * 8]
-    assert table["k"].to_pylist() == [3, 4, *[None] * 5, 9007199254740993, None, None]
-    assert table["v"].to_pylist() == [[1, 2.5], [], *[None] * 8]
+    assert table["x"].to_pylist() == [1.5, 2.0, None, None, None]
+    assert table["k"].to_pylist() == [3, 4, None, 9007199254740993, None]
+    assert table["v"].to_pylist() == [[1, 2.5], [], None, None, None]
     (table,) = read(monkeypatch, b'{"v": [3]}', v=pa.list_(pa.float64()))
     assert table["v"].to_pylist() == [[3.0]]
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"x": NaN, "k": 1}', b"CANARY", b"[1]", b"", b"\xff", b"[" * 5000], ids=repr
+)
+@pytest.mark.parametrize("before", [0, 70_000])
+def test_a_line_that_is_no_object_is_refused_by_its_number_alone(
+    monkeypatch, line: bytes, before: int
+) -> None:
+    """As a row without values it would be reported like any other."""
+    data = b'{"x": 1, "k": 2}\n' * before + line + b"\n"
+    with pytest.raises(RequestError) as refusal:
+        read(monkeypatch, data, x=pa.float64(), k=pa.int64())
+    assert str(refusal.value).startswith(f"--input: line {before + 1:,} is no JSON object: ")
+    assert "CANARY" not in str(refusal.value)

@@ -276,13 +276,15 @@ class SplitReporting:
 
     def words(
         self,
-        users: NDArray[np.int64],
+        users: NDArray[np.int64] | None,
         groups: NDArray[np.int64],
         numbers: Floats,
         n: int,
         rng: RandomSource,
     ) -> Iterator[Messages]:
         """As of `Reporting`; there is one group, and numbers that cannot be used add nothing."""
+        if users is None:
+            users = np.arange(n)
         some = ~np.isnan(numbers)
         found = contributions(users[some], groups[some], n, 1, rng, numbers[some])
         units = _units(self.clip, found.groups, found.amounts, rng)[0][:, 0]
