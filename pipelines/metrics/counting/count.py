@@ -12,7 +12,8 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.metric import Counting, declared, designed
+from pipelines.metrics.counting.design import declared, designed
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
 from transforms.blocks import Generator
 from transforms.encoders.groups import GroupEncoder

@@ -21,7 +21,8 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.metric import MOST_SEALED, Counting, meeting
+from pipelines.metrics.counting.design import MOST_SEALED, meeting
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions

@@ -20,7 +20,8 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.metric import Counting, meeting
+from pipelines.metrics.counting.design import meeting
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.heavy_hitters.metric import code_of
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions

@@ -21,7 +21,8 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs, release
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.metric import Counting, designed
+from pipelines.metrics.counting.design import designed
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE

@@ -18,7 +18,8 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.metric import MOST_SEALED, Counting, declared, designed
+from pipelines.metrics.counting.design import MOST_SEALED, declared, designed
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.numbers import open_numbers, read_bounds

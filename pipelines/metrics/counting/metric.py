@@ -13,22 +13,17 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
-from mechanisms.counters.choose import NoisyCounters, least_error
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
-from mechanisms.counters.levels import Level
-from mechanisms.counters.solve import MOST_DUMMIES
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
-from pipelines import inputs, release
-from pipelines.errors import RequestError
-from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.options import DELTA, require_drawn
+from pipelines import release
+from pipelines.metrics.counting import result, view, wording
+from pipelines.metrics.counting.design import MOST_SEALED, designed
 from pipelines.metrics.metric import Metric, Reports, table_of
-from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
-from pipelines.views.wording import upward
 from transforms.blocks import bucket_count
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import Shuffled, entering, leaving
@@ -44,32 +39,6 @@ from transforms.units import ReportUnits
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_OF_SHUFFLER = (
-    "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
-    "slots: docs/counters.md"
-)
-_OF_DEVICES = (
-    "Poisson dummies, or masked ones as of Ghazi, Kumar, Manurangsi, Pagh, ICML 2020; levels: "
-    "docs/counters.md"
-)
-_SHUFFLER = (
-    "Nothing that a {unit} sends is randomised: the shuffler{here} drew dummies that nobody can "
-    "tell from what {unit}s send. The promise is against who sees this release or the shuffled "
-    "messages, if the shuffler drew honestly and has told nobody what it drew; it knows the exact "
-    "counts."
-)
-_DEVICES = (
-    "Nothing that a {unit} says is randomised: each of {enrolled:,} enrolled devices sends its "
-    "share of the dummies in every window, whether it has something to say or not; here the job "
-    "that read the log drew them for all of them. The promise is against who sees this release or "
-    "the shuffled messages, whoever shuffled them, and counts on {honest:,} devices that send, "
-    "follow the protocol and tell nobody what they drew. That a device is enrolled is public."
-)
-# Dummies that are sealed one by one take a thousand times as long as others: digits of a sum that
-# need more than this get noise of their own, which is twice as large and a thousandth of them.
-MOST_SEALED = 1 << 18
-_EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 
 
 @dataclass(frozen=True)
@@ -321,17 +290,18 @@ class Counting(Metric):
         return {f"{self.kind}.parquet": pa.table(self.labels() | columns)}
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        unit, neighbours = self.unit, self.options.neighbours
         words = [
             self._who(),
             self._liars(),
-            _EXACT,
+            wording.EXACT,
             *self.words,
-            *self._left_out(),
+            *([] if unit == "row" else [wording.NOBODY]),
             *self.cautions,
         ]
         return {
-            **head(self.kind, self.promises, self.protected, words, 0),
-            "neighbours": self.neighbours,
+            **head(self.kind, self.promises, wording.protected(unit, neighbours), words, 0),
+            "neighbours": wording.neighbours(unit, neighbours),
             "published_exactly": "nothing",
             "cut": self._cut(estimate),
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
@@ -360,57 +330,11 @@ class Counting(Metric):
         rows = zip(amounts.levels, self.design.lifts, strict=False)
         return float(sum(level.weight * lift for level, lift in rows))
 
-    def _left_out(self) -> list[str]:
-        """Which rows are nobody's."""
-        nobody = "Rows that name no user are of nobody, and count nowhere."
-        return [] if self.unit == "row" else [nobody]
-
     def _who(self) -> str:
-        """Who drew the noise, and whom one has to trust."""
-        if isinstance(self.design, DeviceCounters):
-            design = self.design
-            return _DEVICES.format(
-                unit=self.unit, enrolled=design.enrolled, honest=design.honest
-            )  # fmt: skip
-        here = "" if self.collects else ", here the job that read the log,"
-        return _SHUFFLER.format(unit=self.unit, here=here)
+        return wording.who(self.design, self.unit, self.collects)
 
     def _liars(self) -> str:
-        if self.counters is None:
-            return (
-                f"A device that lies moves any one figure by up to {upward(self.influence, 3):g} "
-                "with no more messages than others may happen to send; one that sends more moves "
-                "it further, unless the shuffler holds devices to so many. Nobody sees who lies."
-            )
-        return (
-            f"A {self.unit} that lies moves any one figure by up to {upward(self.influence, 3):g}, "
-            "whatever it sends: a code counts in a slot of its own kind alone. Nobody sees who "
-            "lies."
-        )
-
-    @property
-    def protected(self) -> str:
-        if self.options.neighbours == "replace":
-            return (
-                f"Protected is all that any one {self.unit} contributes: which rows they are, and "
-                f"how many. That a {self.unit} took part is not."
-            )
-        whole = "whether it is there or not" if self.unit == "row" else (
-            "all of its rows together, whether they are there or not"
-        )  # fmt: skip
-        return (
-            f"Protected is all that any one {self.unit} contributes: {whole}. Whether anybody took "
-            f"part is hidden, and so is how many {self.unit}s did."
-        )
-
-    @property
-    def neighbours(self) -> str:
-        if self.options.neighbours == "replace":
-            what = "a row becomes" if self.unit == "row" else "a user's rows, all of them, become"
-            return f"{what} any other{'s' * (self.unit != 'row')}"
-        if self.unit == "row":
-            return "a row is there or not"
-        return "a user's rows, all of them, are there or not"
+        return wording.liars(self.design, self.unit, self.influence)
 
     def _cut(self, estimate: Counted) -> dict[str, Any]:
         """How many units lost something, by counters of their own."""
@@ -442,7 +366,7 @@ class Counting(Metric):
     def mechanism_statement(self) -> dict[str, Any]:
         return {
             "name": self.system,
-            "source": _OF_DEVICES if self.counters is None else _OF_SHUFFLER,
+            "source": wording.source(self.design),
             "constants": self.design.constants,
             "dummies": "devices" if self.counters is None else "shuffler",
             "messages_per_user": self.messages,
@@ -464,81 +388,3 @@ def _sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
     words = block.words.ravel("K")
     sent = words.take(np.flatnonzero(words < int(design.layout.starts[-1])))
     return sent.astype(np.min_scalar_type(design.codes), copy=False)
-
-
-def declared(
-    telemetry: inputs.Telemetry, *pairs: tuple[str, str | None, str, str | None]
-) -> tuple[tuple[str, Domain], ...]:
-    """The columns that a statistic is divided by, with their values.
-
-    Args:
-        telemetry: the files.
-        pairs: as of `options.require_pairs`.
-
-    Raises:
-        RequestError: a file lacks a column, or values do not fit it.
-    """
-    found = []
-    for flag, column, declares, values in pairs:
-        if column is None or values is None:
-            continue
-        kind = telemetry.column_type(column, flag)
-        try:
-            found.append((column, inputs.read_domain(values, kind, other=False, least=1)))
-        except RequestError as error:
-            text = str(error)
-            raise RequestError(declares + text.removeprefix("--domain")) from None
-    if len({column for column, _ in found}) < len(found):
-        raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
-    return tuple(found)
-
-
-def designed(
-    options: Any, reporting: Reporting, most: int = MOST_DUMMIES, **more: Any
-) -> NoisyCounters:
-    """The counters of a request, with the least noise.
-
-    Args:
-        options: of the request.
-        reporting: what users send.
-        most: dummies that may be spent on digits that share one noise.
-        **more: further arguments of `least_error`.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
-    levels, sides = reporting.amounts.levels, reporting.sides
-    found = meeting(options, levels, sides, correlated=reporting.amounts.most > 1, **more)
-    if options.dummies == "shuffler" and found.number > most:
-        found = meeting(options, levels, sides, **more)
-    return found
-
-
-def meeting(
-    options: Any, levels: Sequence[Level], beside: Sequence[Level], **more: Any
-) -> NoisyCounters:
-    """Counters that keep what a request promises.
-
-    Args:
-        options: of the request.
-        levels: of the statistic.
-        beside: what else is told.
-        **more: further arguments of `least_error`.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
-    require_drawn(options)
-    if options.epsilon is None:
-        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
-    target = (levels, options.neighbours, options.epsilon, options.delta or DELTA)
-    # A kind that sends one randomised report may have a limit of its own for that.
-    named = "max_messages" in options.model_fields_set
-    limits = {"most_messages": options.max_messages} if named else {}
-    devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
-    asked: Any = {"drawers": [options.dummies], "beside": beside, **limits, **devices, **more}
-    try:
-        return least_error(*target, **asked)
-    except ValueError as error:
-        known = "--enrolled, " * (options.dummies == "devices") + "--max-messages, " * named
-        raise RequestError(f"{known}--epsilon, --delta: {error}") from None

@@ -15,7 +15,8 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.metric import Counting, declared, designed
+from pipelines.metrics.counting.design import declared, designed
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.blocks import Generator

@@ -22,7 +22,8 @@ from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.metric import MOST_SEALED, Counting, meeting
+from pipelines.metrics.counting.design import MOST_SEALED, meeting
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import DELTA, require_counted
 from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers

@@ -1,0 +1,100 @@
+"""What a statement says of noisy counters: who drew the noise, and what is hidden from whom."""
+
+from __future__ import annotations
+
+from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.device_design import DeviceCounters
+from pipelines.views.wording import upward
+
+_OF_SHUFFLER = (
+    "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
+    "slots: docs/counters.md"
+)
+_OF_DEVICES = (
+    "Poisson dummies, or masked ones as of Ghazi, Kumar, Manurangsi, Pagh, ICML 2020; levels: "
+    "docs/counters.md"
+)
+_SHUFFLER = (
+    "Nothing that a {unit} sends is randomised: the shuffler{here} drew dummies that nobody can "
+    "tell from what {unit}s send. The promise is against who sees this release or the shuffled "
+    "messages, if the shuffler drew honestly and has told nobody what it drew; it knows the exact "
+    "counts."
+)
+_DEVICES = (
+    "Nothing that a {unit} says is randomised: each of {enrolled:,} enrolled devices sends its "
+    "share of the dummies in every window, whether it has something to say or not; here the job "
+    "that read the log drew them for all of them. The promise is against who sees this release or "
+    "the shuffled messages, whoever shuffled them, and counts on {honest:,} devices that send, "
+    "follow the protocol and tell nobody what they drew. That a device is enrolled is public."
+)
+EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
+NOBODY = "Rows that name no user are of nobody, and count nowhere."
+
+
+def source(design: NoisyCounters) -> str:
+    """Where its dummies are from."""
+    return _OF_DEVICES if isinstance(design, DeviceCounters) else _OF_SHUFFLER
+
+
+def who(design: NoisyCounters, unit: str, elsewhere: bool) -> str:
+    """Who drew the noise, and whom one has to trust.
+
+    Args:
+        design: of the counters.
+        unit: whose contribution is protected.
+        elsewhere: whether another party draws.
+    """
+    if isinstance(design, DeviceCounters):
+        return _DEVICES.format(unit=unit, enrolled=design.enrolled, honest=design.honest)
+    return _SHUFFLER.format(
+        unit=unit, here="" if elsewhere else ", here the job that read the log,"
+    )
+
+
+def liars(design: NoisyCounters, unit: str, influence: float) -> str:
+    """What one can do that does not follow the protocol.
+
+    Args:
+        design: of the counters.
+        unit: whose contribution is protected.
+        influence: how far it moves a figure, at the most.
+    """
+    most = f"moves any one figure by up to {upward(influence, 3):g}"
+    if isinstance(design, DeviceCounters):
+        return (
+            f"A device that lies {most} with no more messages than others may happen to send; one "
+            "that sends more moves it further, unless the shuffler holds devices to so many. "
+            "Nobody sees who lies."
+        )
+    return (
+        f"A {unit} that lies {most}, whatever it sends: a code counts in a slot of its own kind "
+        "alone. Nobody sees who lies."
+    )
+
+
+def protected(unit: str, which: str) -> str:
+    """What the promises are about, in everyday words.
+
+    Args:
+        unit: whose contribution is protected.
+        which: neighbours, by name.
+    """
+    if which == "replace":
+        return (
+            f"Protected is all that any one {unit} contributes: which rows they are, and how many. "
+            f"That a {unit} took part is not."
+        )
+    rows = "all of its rows together, whether they are there or not"
+    whole = "whether it is there or not" if unit == "row" else rows
+    return (
+        f"Protected is all that any one {unit} contributes: {whole}. Whether anybody took part is "
+        f"hidden, and so is how many {unit}s did."
+    )
+
+
+def neighbours(unit: str, which: str) -> str:
+    """Which two inputs the promises make hard to tell apart; arguments as of `protected`."""
+    what = "a row" if unit == "row" else "a user's rows, all of them,"
+    if which == "replace":
+        return f"{what} becomes any other" if unit == "row" else f"{what} become any others"
+    return f"{what} {'is' if unit == 'row' else 'are'} there or not"
