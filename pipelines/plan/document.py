@@ -384,7 +384,8 @@ class Plan(_Part):
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
         idle = _OF_REPORTS if _hides(metric) else _OF_COUNTERS
-        if {"devices", "split-mix"} & {*map(metric.options.get, ("dummies", "mechanism"))}:
+        told = metric.options.get("dummies"), metric.options.get("mechanism")
+        if told[0] == "devices" or told[1] == "split-mix":
             idle -= {"honest_share"}
         known = kind.model_fields.keys() - idle
         common = {name: value for name, value in common.items() if name in known}

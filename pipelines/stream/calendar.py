@@ -62,30 +62,36 @@ class CalendarDriver(Driver):
         """Each window that has ended, in the order of time; then what has no later rows is done."""
         windows = self.streamed.windows
         for start, _ in self.state.due():
-            self._release(start, [file for file in landed if start in file.windows])
-            self.state.settle(start, "released")
-            self._tell(start, f"released: {output_of(self.streamed.plan, windows.name(start))}")
+            if self._release(start, [file for file in landed if start in file.windows]):
+                self.state.settle(start, "released")
+                self._tell(start, f"released: {output_of(self.streamed.plan, windows.name(start))}")
+            else:
+                self.state.settle(start, "withheld")
+                self._tell(start, "withheld")
         ended = self.state.ended
         over = [
             f for f in landed if ended is not None and max(f.windows, default=ended - 1) < ended
         ]
         self.state.done({file.path: file.size for file in over})
 
-    def _release(self, start: int, files: Sequence[Landed]) -> None:
-        """Publish a window, unless that was done before, without files that turn out damaged."""
+    def _release(self, start: int, files: Sequence[Landed]) -> bool:
+        """Publish a window, unless that was done before, without files that turn out damaged.
+
+        Returns:
+            Whether there is a release.
+        """
         read = ReadWindow(self.streamed, start, tuple(file.path for file in files))
         try:
             with self._once_each():
                 release = partial(PublishPlan, read=read)
-                publish(self.streamed, start, start, release, self.for_beam)
+                return publish(self.streamed, start, start, release, self.for_beam)
         except (RequestError, WithheldError) as error:
             self.state.explain(start, str(error))
             raise
         except Exception as error:
             whole = self._whole(files)
             if len(whole) < len(files):
-                self._release(start, whole)
-                return
+                return self._release(start, whole)
             why = system_reason(error) or type(error).__name__
             name = self.streamed.windows.name(start)
             ours = error if isinstance(error, FailedError) else None

@@ -623,8 +623,9 @@ def require_cover(
             low, high = (table[name].to_numpy() for name in ends)
             together += bool(((low <= true) & (true <= high)).all())
     covered = inside / RUNS
-    # At the edge of what may be intervals reach inwards, and hold more often.
-    assert ((covered >= 0.93) & ((covered <= most) | (true == 0))).all(), covered
+    # Within a standard error of the least that may be intervals reach inwards, and hold oftener.
+    edge = true < some.error
+    assert ((covered >= 0.93) & ((covered <= most) | edge)).all(), covered
     assert true.size == 1 or together >= 0.94 * RUNS, together
 
 

@@ -90,6 +90,9 @@ def test_a_lost_or_doubled_share_withholds(log: str) -> None:
     other = mixed.copy()  # one lost, another doubled: a sum that cannot be true, but for luck
     other[0] = (other[0] + design.modulus // 2) % design.modulus
     assert content(other) is None
+    # A report more than are enrolled changes nothing: or a missing release would tell of it.
+    more = design.reports(np.zeros(1, np.int64), fresh_stream()).ravel()
+    assert content(np.concatenate([mixed, more])).files == published.files
 
 
 @pytest.mark.parametrize("step", [SplitAbsentDoFn, SplitNoiseDoFn])

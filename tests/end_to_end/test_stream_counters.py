@@ -30,6 +30,7 @@ from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.golden.fixed_randomness import fixed_randomness
 from transforms.dummies import DrawDummiesDoFn
+from transforms.mix import SplitAbsentDoFn
 
 pytestmark = pytest.mark.verify
 
@@ -212,6 +213,21 @@ def test_a_window_that_is_out_is_not_drawn_again(plan, monkeypatch, where: str) 
     assert len(draws) == drawn > 0
     (entry,) = Ledger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state, entry.attempt) == (NAMES[0], "committed", 1)
+
+
+def test_a_window_that_is_withheld_is_not_said_to_be_released(plan, run) -> None:
+    """A metric whose every share has to arrive, with none that an engine hands on."""
+    plan()
+    shares = "{name: much, kind: sum, column: number, bounds: '0,9', mechanism: split-mix, enrolled"
+    text = Path("plan.yaml").read_text()
+    Path("plan.yaml").write_text(f"{text[: text.index('  - {name: events')]}  - {shares}: 100}}\n")
+    land("a", rows(spread(0, 40), range(40)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SplitAbsentDoFn, "process", lambda *_: iter(()))
+        assert serve(1.1) == f"window {NAMES[0]}: withheld\n"
+    assert released() == []
+    serve(1.2)
+    assert released() == []  # what was read is gone
 
 
 def test_a_draw_that_came_to_nothing_is_seen_by_nobody(plan, monkeypatch, run) -> None:

@@ -83,6 +83,7 @@ def test_what_nobody_claims_is_shared_by_the_silent(tmp_path: Path) -> None:
         ("    kind: mean", "    kind: median", 15, "kind"),
         ("    domain: 1..50", "    domian: 1..50", 9, "domain is missing"),
         ('    bounds: "0,60"', '    bounds: "0,60"\n    colour: red', 18, "is nothing that a plan"),
+        ('    bounds: "0,60"', '    bounds: "0,60"\n    dummies: [devices]', 18, "dummies"),
         ("name: delay", "name: city", 14, "one name"),
         ("name: delay", "name: ../x", 14, "name"),
         ("unit: row", "ledger: l.sqlite", 3, "ledger and budget go together"),

@@ -195,9 +195,13 @@ class MixedSum(SumMetric):
     # The collector.
 
     def enough(self, estimate: Counted) -> bool:
-        """Whether every word of every enrolled device, and of the noise, is there."""
-        words = self.design.shares * (self.design.most + 1)
-        if not (estimate.messages == words and estimate.invalid == 0):
+        """Whether every share of every enrolled device, and of the noise, is there.
+
+        Where more report than are enrolled, theirs are there, too: a release that waits for so many
+        and no more would tell of one that is too many.
+        """
+        reports, broken = divmod(estimate.messages, self.design.shares)
+        if broken or estimate.invalid or reports <= self.design.most:
             return False
         try:
             self.design.decode(int(estimate.counts[0]) % self.design.modulus)
@@ -214,8 +218,8 @@ class MixedSum(SumMetric):
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         return (
-            "the shares that came are not all of those of as many reports as --enrolled says, so "
-            "that they add up to nothing"
+            "the shares that came are not all of those of whole reports, of at least as many as "
+            "--enrolled says, so that they add up to nothing"
         )
 
     @property
