@@ -7,13 +7,10 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.inputs import Source
+from pipelines.metrics.counting.options import TRUSTED
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions
 from pipelines.metrics.registry import find_for
-
-TRUSTED = (
-    "--dummies shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
-)
 
 
 def instead(metric: Metric) -> str | None:

@@ -118,8 +118,9 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     absence(screen, compared[0], FrequencyTask(options.domain_size + 1, options.max_messages))
     if target.model == "shuffle":
         released = compared[0].release
-        line = counters.instead(options.domain_size, target.n, released.epsilon, released.delta)
-        screen.print(line, highlight=False)
+        asked = options.domain_size, target.n, released.epsilon, released.delta
+        for line in counters.instead(*asked):
+            screen.print(line, highlight=False)
     return DONE
 
 

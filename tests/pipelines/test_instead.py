@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import main
+from pipelines.metrics.counting.options import TRUSTED
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.instead import TRUSTED, instead, said
+from pipelines.metrics.instead import instead, said
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions

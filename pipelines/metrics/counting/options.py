@@ -18,6 +18,11 @@ from pipelines.requests import Count, Delta
 DELTA = 1e-6
 """Where nobody names one: it cannot follow from how many take part, for that is hidden."""
 
+TRUSTED = (
+    "--dummies shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
+)
+"""What is said of counters where randomised reports are asked for."""
+
 _TRUST = (
     "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
     "The shuffler draws the noise, here the job that reads the log, or all devices that are "
