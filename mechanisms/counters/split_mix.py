@@ -32,7 +32,7 @@ from mechanisms.randomness import RandomSource, Words
 
 LOST_SHARE = (
     "Every share of every report must arrive: if one is lost or doubled, the sum is a random "
-    "number. The collector counts the words, and withholds where they are too few or too many."
+    "number. The collector counts the words, and withholds where some are missing or left over."
 )
 ONE_LIAR = "One liar can shift the sum by any amount, unseen: there is no bound on poisoning."
 SIGMA = 40.0
