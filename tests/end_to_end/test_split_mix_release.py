@@ -90,6 +90,11 @@ def test_a_lost_or_doubled_share_withholds(log: str) -> None:
     other = mixed.copy()  # one lost, another doubled: a sum that cannot be true, but for luck
     other[0] = (other[0] + design.modulus // 2) % design.modulus
     assert content(other) is None
+    # A whole report that never came: what is left adds up to a total that might well be.
+    fewer, _ = design.mix(design.reports(np.ones(design.most - 1, np.int64), fresh_stream()),
+                          fresh_stream())  # fmt: skip
+    design.decode(int(some.mechanism.count(fewer)[0]) % design.modulus)
+    assert content(fewer) is None
     # A report more than are enrolled changes nothing: or a missing release would tell of it.
     more = design.reports(np.zeros(1, np.int64), fresh_stream()).ravel()
     assert content(np.concatenate([mixed, more])).files == published.files

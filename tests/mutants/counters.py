@@ -105,7 +105,7 @@ MUTANTS = (
         "A sum of split and mix is published though shares of it never came.",
         "pipelines/metrics/counting/split_mix.py",
         "if broken or estimate.invalid or reports <= self.design.most:",
-        "if estimate.invalid:",
+        "if broken or estimate.invalid:",
         (_SPLIT_MIX,),
         known_by="withholds",
     ),
