@@ -28,7 +28,7 @@ STEPS = [
     "transforms.encoders.users.UserDigest.__call__",
     "transforms.contributions.choose_one_per_user",
     "mechanism.perturb",
-    "mechanisms.randomness.SecureRandom.permutation",
+    "mechanisms.randomness.SecureRandom.shuffled",
     "mechanism.count",
     "mechanism.estimate",
     "pipelines.metrics.histogram.metric.histogram_table",
