@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Floats
+from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.planner.design import Design
 from mechanisms.postprocess.choice import publish
@@ -38,8 +38,20 @@ def simulate(design: Design[FrequencyOracle], histogram: ArrayLike, rng: SeededR
         Frequencies whose law is that of a real release of these values.
     """
     holders = np.asarray(histogram)
-    counts = design.mechanism.simulate(holders, rng)
-    n = int(holders.sum())
+    return collect(design, design.mechanism.simulate(holders, rng), int(holders.sum()), rng)
+
+
+def collect(
+    design: Design[FrequencyOracle], counts: Counts, n: int, rng: SeededRandom
+) -> Simulated:
+    """What is released of counts.
+
+    Args:
+        design: as in `simulate`.
+        counts: (codes,) the collector's state.
+        n: how many users reported.
+        rng: repeatable randomness.
+    """
     unbiased, estimate = design.mechanism.release(counts, rng, n)
     processed = publish(design.postprocess, design.mechanism, unbiased, n, estimate)
     return Simulated(unbiased, processed.shares)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from scipy.optimize import brentq
 from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
 from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL_WITH_DELTA, require_cells
-from mechanisms.privacy.search import gaussian_delta, gaussian_mu
+from mechanisms.privacy.search import gaussian_delta, gaussian_mu, least_integer
 from mechanisms.randomness import Words
 from mechanisms.registry import register
 from mechanisms.rounding import exponential_bounds
@@ -170,7 +169,8 @@ def gaussian_analytic(epsilon: float, delta: float, cells: int = 1024) -> Gaussi
         sigma = multiple * quantum
         return _delta(_table(sigma * cells / 2), cells, epsilon) <= delta
 
-    return Gaussian(epsilon, delta, cells, _least(private, round(guess / quantum)) * quantum)
+    quanta = least_integer(private, round(guess / quantum))
+    return Gaussian(epsilon, delta, cells, quanta * quantum)
 
 
 def _require(epsilon: float, delta: float, cells: int) -> None:
@@ -215,21 +215,6 @@ def _delta(half: Words, cells: int, epsilon: float) -> float:
     surplus[cells:] -= noise * (multiplier * (1 - 8 * _UNIT))
     total = float(np.maximum(surplus, 0).sum())
     return min(1.0, total * (1 + 2.0**-40) / WORD)
-
-
-def _least(holds: Callable[[int], bool], guess: int) -> int:
-    """An integer that meets a condition, one above an integer that does not; from a guess on."""
-    low, high, step = 0, max(1, guess), 1
-    while not holds(high):
-        low, high, step = high, high + step, 2 * step
-    if not low:
-        while (low := max(0, high - step)) and holds(low):
-            high, step = low, 2 * step
-    # The table's delta need not fall monotonously with sigma, so what is returned was itself tried.
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _classical_limit(delta: float) -> float:

@@ -52,6 +52,21 @@ def _straight(delta: float) -> float:
     return math.log(-float(ndtri(min(max(delta, 1e-300), 0.45))))
 
 
+def least_integer(holds: Callable[[int], bool], guess: int) -> int:
+    """A positive integer that meets a condition, above one that does not; from a guess on."""
+    low, high, step = 0, max(1, guess), 1
+    while not holds(high):
+        low, high, step = high, high + step, 2 * step
+    if not low:
+        while (low := max(0, high - step)) and holds(low):
+            high, step = low, 2 * step
+    # A delta need not fall monotonously with the integer, so what is returned was itself tried.
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def private_end(
     delta_at: Callable[[float], float],
     delta: float,

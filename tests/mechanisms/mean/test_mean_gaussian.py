@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.mean.gaussian import Gaussian, _least, gaussian, gaussian_analytic
+from mechanisms.mean.gaussian import Gaussian, gaussian, gaussian_analytic
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
+from mechanisms.privacy.search import least_integer
 from mechanisms.rounding import exponential_bounds
 from tests.oracles import mean as oracle
 
@@ -115,6 +116,6 @@ def test_least_integer_is_found_from_any_guess(least, guess):
         asked.append(k)
         return k >= least
 
-    assert _least(holds, guess) == least
+    assert least_integer(holds, guess) == least
     assert min(asked) >= 1
     assert len(asked) <= 40
