@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from mechanisms.channel import Floats
 
@@ -30,6 +31,7 @@ _COLUMNS = 2  # panels beside one another
 _PANEL = (5.0, 3.7)  # inches
 _LEGEND_ROW = 0.21  # inches
 _DPI = 110
+_NEAR = 10.0  # places whose ratio is smaller stand on an axis that is not logarithmic
 _STYLE: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
 
 
@@ -91,7 +93,9 @@ class Panel:
     mark: float | None = None
 
 
-def draw(panels: Sequence[Panel], x: str, y: str, log: bool, title: str) -> Figure:
+def draw(
+    panels: Sequence[Panel], x: str, y: str, log: bool, title: str, bridged: bool = False
+) -> Figure:
     """A figure of errors along something.
 
     Args:
@@ -100,6 +104,7 @@ def draw(panels: Sequence[Panel], x: str, y: str, log: bool, title: str) -> Figu
         y: what was measured, with its unit.
         log: whether it is drawn on a logarithmic axis, and is no share.
         title: above everything.
+        bridged: whether a line goes on over values at which it has no point; a gap otherwise.
 
     Returns:
         A figure that belongs to no window.
@@ -107,7 +112,7 @@ def draw(panels: Sequence[Panel], x: str, y: str, log: bool, title: str) -> Figu
     with styled():
         figure, axes = canvas(len(panels), _legend_rows(panels))
         for axis, panel in zip(axes, panels, strict=True):
-            _fill(axis, panel)
+            _fill(axis, panel, bridged)
             axis.set_yscale("log" if log else "linear")
             if not log:
                 axis.set_ylim(-0.03, 1.03)
@@ -199,13 +204,18 @@ def legend_of_colours(figure: Figure, labels: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def _fill(axis: Axes, panel: Panel) -> None:
+def _fill(axis: Axes, panel: Panel, bridged: bool) -> None:
     """The lines and bands of one panel."""
     x = panel.values
     for curve in panel.curves:
-        look = curve.look
-        axis.fill_between(x, curve.low, curve.high, color=look["color"], alpha=0.18, linewidth=0)
-        axis.plot(x, curve.middle, **look)
+        look, drawn = curve.look, np.isfinite(curve.middle) | (not bridged)
+        at, middle, low, high = (
+            np.asarray(row)[drawn] for row in (x, curve.middle, curve.low, curve.high)
+        )
+        axis.fill_between(at, low, high, color=look["color"], alpha=0.18, linewidth=0)
+        axis.plot(at, middle, **look)
+        if at.size == 1:  # which no band shows
+            axis.vlines(at, low, high, color=look["color"], linewidth=3, alpha=0.4)
     for curve in panel.curves:
         if curve.predicted is not None:
             axis.plot(x, curve.predicted, ":", color=curve.look["color"], linewidth=1)
@@ -214,8 +224,14 @@ def _fill(axis: Axes, panel: Panel) -> None:
     if not min(x) > 0:  # a share of nobody, say
         axis.set_xticks(x)
         return
+    if bridged and max(x) / min(x) < _NEAR:
+        return
     axis.set_xscale("log")
-    if max(x) / min(x) < 1000:  # powers of ten alone would leave such an axis bare
+    if bridged:  # each point has a place of its own, and none is round
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    elif max(x) / min(x) < 1000:  # powers of ten alone would leave such an axis bare
         axis.set_xticks(_thinned(x))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.xaxis.set_minor_formatter(NullFormatter())

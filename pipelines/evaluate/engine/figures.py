@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -37,15 +37,13 @@ class Point:
 
     Attributes:
         line: that it is a point of.
-        colour: the number of the line's system.
         population: that was simulated.
-        columns: those of its table, and besides them `title`, `label` and `size` of its population
-            and `curve`, the label of its line.
+        columns: those of its table, and besides them `title`, `label` and `size` of its population,
+            `curve`, the label of its line, and `drawn`, a name that no other system has.
         outcome: what came of it.
     """
 
     line: Line
-    colour: int
     population: Population
     columns: dict[str, Any]
     outcome: Outcome
@@ -60,12 +58,14 @@ class Sheet:
         title: above everything.
         panel: above a panel; of populations that differ in more than size none share one.
         curve: in the legend.
+        look: what has a colour and a marker of its own.
     """
 
     name: str
     title: str
     panel: str = "{title}"
     curve: str = "{curve}"
+    look: str = "{drawn}"
 
     def place(self, point: Point) -> float | None:
         """Where a point stands; None for anywhere."""
@@ -95,12 +95,15 @@ class Along(Sheet):
         axis: what the column is, with its unit.
         predicted: the column that is drawn dotted, or "".
         marked: gives `mark`.
+        bridged: whether lines go on over the places of others.
     """
 
     x: str = "epsilon"
     axis: str = ""
     predicted: str = ""
     marked: Callable[[Sequence[Point]], float | None] | None = None
+
+    bridged: ClassVar[bool] = False
 
     def place(self, point: Point) -> float | None:
         value: float | None = point.columns[self.x]
@@ -119,7 +122,20 @@ class Along(Sheet):
         from pipelines.evaluate.engine.drawing import draw
 
         several = [panel for panel in panels if len(panel.values) > 1]
-        return draw(several, self.axis, measure.label, measure.log, title) if several else None
+        if not several:
+            return None
+        return draw(several, self.axis, measure.label, measure.log, title, self.bridged)
+
+
+@dataclass(frozen=True)
+class Costs(Along):
+    """A figure of errors against what they cost: a point a system, which `x` follows from."""
+
+    bridged: ClassVar[bool] = True
+
+    def place(self, point: Point) -> float | None:
+        cost: float | None = point.outcome.known.get(self.x)
+        return cost
 
 
 BY_EPSILON = Along(
@@ -140,7 +156,11 @@ ALONE = Sheet(
 
 
 def figures(
-    results: Results, measure: Measure, along: Sequence[Along], alone: Sheet | None
+    results: Results,
+    measure: Measure,
+    along: Sequence[Along],
+    alone: Sheet | None,
+    costs: Sequence[Costs] = (),
 ) -> Drawn:
     """Every figure of a measure.
 
@@ -149,20 +169,23 @@ def figures(
         measure: what is drawn.
         along: the figures, of which those are drawn that have several points.
         alone: the figure in their place where there is one of everything, if any.
+        costs: the figures besides.
 
     Returns:
         (name of the file without its ending, figure) of each.
     """
     points = _points(results)
     drawn = [figure for sheet in along for figure in _drawn(sheet, points, measure)]
-    return drawn or (_drawn(alone, points, measure) if alone is not None else [])
+    if alone is not None and not drawn:
+        drawn = list(_drawn(alone, points, measure))
+    beside = [figure for sheet in costs for figure in _drawn(sheet, points, measure)]
+    return [*drawn, *beside]
 
 
 def _points(results: Results) -> list[Point]:
     """Every cell."""
     bases = [population.base for population in results.data]
     several = len(set(bases)) < len(bases)
-    systems = list(dict.fromkeys(line.system for line in results.lines))
     points = []
     for cell, outcome in results.outcomes.items():
         population = results.populations[cell.data]
@@ -172,18 +195,19 @@ def _points(results: Results) -> list[Point]:
             # Tells files apart where populations that differ in size alone would share panels.
             "size": population.size if several else "",
             "curve": str(cell.line),
+            "drawn": cell.line.system,
             **results.columns(cell),
         }
-        colour = systems.index(cell.line.system)
-        points.append(Point(cell.line, colour, population, columns, outcome))
+        points.append(Point(cell.line, population, columns, outcome))
     return points
 
 
 def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Drawn:
     """The figures of a sheet."""
+    looks = list(dict.fromkeys(sheet.look.format(**point.columns) for point in points))
     for name, members in _grouped(points, lambda point: sheet.name.format(**point.columns)):
         panels = [
-            _panel(sheet, title, group, measure)
+            _panel(sheet, title, group, measure, looks)
             for (title, _), group in _grouped(
                 members, lambda point: (sheet.panel.format(**point.columns), point.population.base)
             )
@@ -193,7 +217,9 @@ def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Drawn:
             yield f"{measure.column}{name}", figure
 
 
-def _panel(sheet: Sheet, title: str, points: Sequence[Point], measure: Measure) -> Panel:
+def _panel(
+    sheet: Sheet, title: str, points: Sequence[Point], measure: Measure, looks: Sequence[str]
+) -> Panel:
     """Lines with their bands; a gap where there is nothing."""
     from pipelines.evaluate.engine.drawing import Curve, Panel
 
@@ -205,7 +231,8 @@ def _panel(sheet: Sheet, title: str, points: Sequence[Point], measure: Measure) 
         outcomes = [at.get(value, at.get(None)) for value in values]
         middle, low, high = np.transpose([measure.band(outcome) for outcome in outcomes])
         first, predicted = members[0], sheet.prediction(outcomes)
-        curve = Curve(label, first.colour, first.line.dashes, middle, low, high, predicted)
+        look = looks.index(sheet.look.format(**first.columns))
+        curve = Curve(label, look, first.line.dashes, middle, low, high, predicted)
         curves.append(curve)
     return Panel(title, values, curves, sheet.mark(points))
 

@@ -59,6 +59,6 @@ class Measure:
             return Band(mean, float(low), float(high))
         several = len(values) > 1
         reach = 2 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if several else 0.0
-        # Below the least of all errors there is no telling, and on a logarithmic axis no end.
-        low = max(mean - reach, min(values)) if self.log else mean - reach
+        # A logarithmic axis has no place for what lies at 0 or below: as far down there as up.
+        low = mean**2 / (mean + reach) if self.log and mean > 0 else mean - reach
         return Band(mean, low, mean + reach)

@@ -12,6 +12,7 @@ from pipelines.options import description, flag, option
 from pipelines.requests import Epsilon, Whole
 
 Delta = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Ascending = AfterValidator(lambda values: tuple(sorted(set(values))))
 Once = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 

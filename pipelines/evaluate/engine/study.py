@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pipelines.errors import DONE, FailedError, RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, Simulation
-from pipelines.evaluate.engine.figures import Along, Sheet, figures, write_figures
+from pipelines.evaluate.engine.figures import Along, Costs, Sheet, figures, write_figures
 from pipelines.evaluate.engine.journal import journal
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Options
@@ -60,6 +60,7 @@ class Study:
         measures: what is drawn and summed up; labels may name options in braces.
         along: the figures.
         alone: the figure where there is one of everything, if any.
+        costs: figures besides, of a point a system.
         grid: (options, populations, lines) -> the cells, in their order.
         show: prints what came of them.
         sequel: (options, results) -> nothing; makes what else there is of the results.
@@ -73,6 +74,7 @@ class Study:
     measures: Sequence[Measure]
     along: Sequence[Along]
     alone: Sheet | None = None
+    costs: Sequence[Costs] = ()
     grid: Callable[[Any, Sequence[Any], Sequence[Any]], Iterable[Cell]] = by_privacy
     show: Callable[[Console, Results, Sequence[Measure]], None] = show
     sequel: Callable[[Any, Results], None] | None = None
@@ -159,7 +161,7 @@ def _write(folder: str, study: Study, results: Results, measures: Sequence[Measu
         why = results.refused[0].refused
         raise RequestError(f"no system can serve any of this; the first: {why}")
     for measure in measures:
-        write_figures(folder, figures(results, measure, study.along, study.alone))
+        write_figures(folder, figures(results, measure, study.along, study.alone, study.costs))
     write_table(folder, RESULTS, results.rows(), study.columns)
 
 

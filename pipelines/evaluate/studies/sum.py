@@ -7,15 +7,14 @@ from typing import Annotated, Literal, cast
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 
 from mechanisms.channel import Neighbours
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import ERRORS, Command
-from pipelines.evaluate.engine.figures import Along, Sheet
+from pipelines.evaluate.engine.figures import Along, Costs, Sheet
 from pipelines.evaluate.engine.measure import Measure
-from pipelines.evaluate.engine.options import Ascending, Deltas, EpsilonOptions, Ns, Sizes
+from pipelines.evaluate.engine.options import Ascending, Deltas, EpsilonOptions, Ns, Share, Sizes
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations import numbers
 from pipelines.evaluate.systems.number_sums import SYSTEMS, Numbers, SumSystem, fitted, lines
@@ -35,6 +34,7 @@ COLUMNS = pa.schema(
         ("delta", pa.float64()),  # wanted of the release
         ("most_messages", pa.int64()),  # that a user may send; null for any number
         ("messages", pa.float64()),  # that a user sends on average
+        ("collected", pa.float64()),  # that reach the collector, a user: the shuffler's dummies too
         ("units", pa.int64()),  # to which numbers are rounded, in the largest absolute value
         ("liars", pa.float64()),  # their share of the users
         ("repetition", pa.int64()),
@@ -45,12 +45,11 @@ COLUMNS = pa.schema(
         ("squared_error", pa.float64()),
         ("predicted_variance", pa.float64()),  # of the estimate, rounding included
         ("shift", pa.float64()),  # error / n: of the mean, as a share of the range
+        ("distance", pa.float64()),  # its absolute value
         ("shift_bound", pa.float64()),  # what these liars can move; null if nothing bounds it
         ("seconds", pa.float64()),  # CPU time of the simulated release
     ]
 )
-
-Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class SumOptions(EpsilonOptions):
@@ -110,7 +109,7 @@ def fit(options: SumOptions, cell: Cell, population: numbers.Numbers) -> Simulat
         error = estimate - truth
         return {
             "estimate": estimate, "error": error, "absolute_error": abs(error),
-            "squared_error": error**2, "shift": error / n,
+            "squared_error": error**2, "shift": error / n, "distance": abs(error) / n,
         }  # fmt: skip
 
     coins = float((up * (1 - up)) @ population.histogram)
@@ -122,6 +121,7 @@ def fit(options: SumOptions, cell: Cell, population: numbers.Numbers) -> Simulat
         "drawn_by": design.drawn_by,
         "neighbours": neighbours,
         "messages": float(design.messages),
+        "collected": design.messages + design.dummies / n,
         "units": design.most,
         "predicted_variance": (noise + coins) * unit**2,
         "shift_bound": (0.0 if not liars else most if most < math.inf else None),
@@ -140,7 +140,7 @@ STUDY = Study(
     columns=COLUMNS,
     measures=[
         Measure("squared_error", "squared error of the sum, in squared ranges", errors=True),
-        Measure("shift", "shift of the mean, as a share of the range", log=False, errors=True),
+        Measure("distance", "how far off the mean is, as a share of the range", errors=True),
     ],
     along=[
         Along(
@@ -153,6 +153,7 @@ STUDY = Study(
             name="-by-messages" + _FIXED + "{size}",
             title=_BOTH,
             curve="{by_messages}",
+            look="{by_messages}",
             x="most_messages",
             axis="messages that a user may send",
         ),
@@ -160,11 +161,22 @@ STUDY = Study(
             name="-by-liars" + _FIXED + "{size}",
             title=_BOTH,
             curve="{by_liars}",
+            look="{by_liars}",
             x="liars",
             axis="share of the users who lie",
         ),
     ],
     alone=Sheet(name=_FIXED, title=_BOTH),
+    costs=[
+        Costs(
+            name="-by-collected" + _FIXED + "{size}",
+            title=_BOTH,
+            curve="{by_messages}",
+            look="{by_messages}",
+            x="collected",
+            axis="messages that reach the collector, a user (shuffler's dummies included)",
+        )
+    ],
 )
 
 COMMAND = Command(

@@ -52,6 +52,7 @@ class Design:
         most: the largest number of a user.
         drawn_by: who draws the noise.
         messages: of a user, on average.
+        dummies: of the shuffler, on average, for all users together.
         lie: how far one liar moves the sum at the most, in units; infinite without a bound.
         variance: (numbers, how many users have each) -> that of the sum.
         release: (numbers, how many users have each, liars besides, randomness) -> the sum.
@@ -60,6 +61,7 @@ class Design:
     most: int
     drawn_by: str
     messages: float
+    dummies: float
     lie: float
     variance: Callable[[Counts, Floats], float]
     release: Callable[[Counts, Counts, int, SeededRandom], float]
@@ -73,8 +75,9 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
     """A sum by counters."""
     weights = [int(level.weight) for level in encoder.levels]
     drawn_by, messages, lifts = "shuffler", float(len(weights)), [1] * len(weights)
+    dummies = float(design.number)
     if isinstance(design, DeviceCounters):
-        drawn_by, messages, lifts = "devices", design.messages, design.lifts
+        drawn_by, messages, dummies, lifts = "devices", design.messages, 0.0, design.lifts
     lie = sum(weight * lift for weight, lift in zip(weights, lifts, strict=True))
 
     def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
@@ -89,6 +92,7 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
         most=encoder.most,
         drawn_by=drawn_by,
         messages=messages,
+        dummies=dummies,
         lie=lie,
         variance=lambda *_: encoder.variance(design.column_variance),
         release=release,
@@ -124,7 +128,7 @@ def _noisy(most: int, noise: ShufflerNoise, drawn_by: str, messages: int) -> Des
     def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
         return float(numbers @ counts + liars * most + noise.draw(1, rng)[0] - noise.mu)
 
-    return Design(most, drawn_by, messages, most, lambda *_: noise.variance, release)
+    return Design(most, drawn_by, messages, 0.0, most, lambda *_: noise.variance, release)
 
 
 def _split_mix(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
@@ -137,7 +141,10 @@ def _split_mix(most: int, of: Numbers, epsilon: float, delta: float, messages: f
         # One liar is enough for the largest sum that a collector would take.
         return mixed.totals[1] if liars else plain.release(numbers, counts, 0, rng)
 
-    return Design(most, "shuffler", mixed.shares, math.inf, plain.variance, release)
+    reports = 1 + (mixed.zeros.mu if mixed.zeros is not None else 0)
+    return Design(
+        most, "shuffler", mixed.shares, reports * mixed.shares, math.inf, plain.variance, release
+    )
 
 
 def _laplace(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
@@ -168,7 +175,7 @@ def _one_report(most: int, of: Numbers, epsilon: float, delta: float, messages: 
         spread = mechanism.second_moment(numbers) - mechanism.grid[numbers] ** 2
         return float(spread @ counts) * (most / 2) ** 2
 
-    return Design(most, "users", 1, mechanism.influence / 2 * most, variance, release)
+    return Design(most, "users", 1, 0.0, mechanism.influence / 2 * most, variance, release)
 
 
 def _require_messages(needed: int, messages: float) -> None:

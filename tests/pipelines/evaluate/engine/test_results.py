@@ -108,7 +108,7 @@ def test_bands_are_quantiles_or_standard_errors() -> None:
     reach = 2 * np.std([1, 2, 9], ddof=1) / np.sqrt(3)
     assert Measure("x", "", False, errors=True).band(outcome) == (4, 4 - reach, 4 + reach)
     # Where a logarithmic axis would lose its lower end.
-    assert Measure("x", "", errors=True).band(outcome) == (4, 1, 4 + reach)
+    assert Measure("x", "", errors=True).band(outcome) == (4, 16 / (4 + reach), 4 + reach)
     assert Measure("x", "", parts=("y", "z")).band(Outcome(runs={0: {"y": 1, "z": 3}})).middle == 2
     assert np.isnan(Measure("x", "", errors=True).band(Outcome())).all()
     assert Measure("x", "", errors=True).band(Outcome(runs={0: {"x": 5.0}})) == (5, 5, 5)

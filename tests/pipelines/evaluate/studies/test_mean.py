@@ -136,7 +136,8 @@ def test_figures_are_drawn_along_all_that_varies() -> None:
     assert all(list(line.get_xdata()) == [2, 5] for line in figure.axes[0].lines)
     (band,) = {tuple(area.get_paths()[0].get_extents().intervaly) for area in
                figure.axes[0].collections}  # fmt: skip
-    assert band == pytest.approx((0.1, 0.2 + 2 * 0.1 / math.sqrt(3)))  # no lower than the least
+    high = 0.2 + 2 * 0.1 / math.sqrt(3)
+    assert band == pytest.approx((0.2**2 / high, high))  # as far down as up on a logarithmic axis
 
 
 def test_one_setting_alone_is_a_figure_too() -> None:

@@ -121,9 +121,9 @@ def test_a_study_leaves_its_files(run, workspace) -> None:
     assert {row["most_messages"] for row in rows} == {3, 5, None}
     assert all(row["messages"] <= (row["most_messages"] or 1) for row in rows)
     names = {path.name for path in workspace.glob("out/*.png")}
-    for along in ("by-messages", "by-liars"):
+    for along in ("by-messages", "by-liars", "by-collected"):
         assert any(name.startswith(f"squared_error-{along}") for name in names)
-        assert any(name.startswith(f"shift-{along}") for name in names)
+        assert any(name.startswith(f"distance-{along}") for name in names)
     again = run([*asked, "--output", "out"])
     assert again.code == 0
 
