@@ -25,7 +25,7 @@ from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Once
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.histograms import read_histograms
 from pipelines.evaluate.populations.population import Histogram
-from pipelines.evaluate.systems.augmented import found
+from pipelines.evaluate.systems.augmented_systems import found
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS
 from pipelines.evaluate.systems.liars import ATTACKS, AttackedSystem, Targets, lines
 from pipelines.evaluate.systems.whole_reports import sifted
@@ -158,7 +158,8 @@ statements give, what LDPRecover makes of it, and whether a collector would be w
     about=f"""\
 systems, with their exact bounds:
   {textwrap.indent(_NAMES, "  ").strip()}
-  counters, s1geo, best, all, paper, NAME@local, ...: as for `hushbeam evaluate histogram`
+  counters, sbin, sageo, s1geo, fme, best, all, paper, NAME@local, ...: as for
+  `hushbeam evaluate histogram`
 
 attacks ({", ".join(ATTACKS)}), of Cao, Jia, Gong (USENIX Security 2021):
   none     nobody lies

@@ -10,14 +10,14 @@ from mechanisms.registry import explained
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Line
 from pipelines.evaluate.papers import hp_sdp
-from pipelines.evaluate.systems.augmented import AUGMENTED
+from pipelines.evaluate.systems.augmented_systems import AUGMENTED
 
 BEST = "best"  # what the planner would choose
 MODELS = ("shuffle", "central", "local")  # a system is shown in the first of them that it serves
 
 SYSTEMS: dict[str, Sequence[tuple[str, str]]] = {
     **{name: one.serves for name, one in of_task("frequency").items()},
-    **dict.fromkeys(AUGMENTED, (("shuffle", "exact"),)),
+    **{name: [("shuffle", bound) for bound in system.bounds] for name, system in AUGMENTED.items()},
     BEST: tuple((model, "exact") for model in MODELS),
 }
 """Name -> every (model, bound) that it serves."""

@@ -75,13 +75,22 @@ class AttackedSystem(Line):
     Attributes:
         name: one of `histograms.SYSTEMS`.
         attack: one of `ATTACKS`.
+        share: of the users who lie, where systems differ in it.
     """
 
     name: str = ""
     attack: str = "none"
+    share: float = 0.0
 
     def columns(self, cell: Cell) -> dict[str, Any]:
-        return {**super().columns(cell), "system": self.name, "attack": self.attack}
+        return {
+            **super().columns(cell),
+            "system": self.name,
+            "attack": self.attack,
+            "liars": self.share,
+            "honest": str(self).removesuffix(_lying(self.share)),
+            "lying": f"-liars-{self.share:g}" if self.share else "",
+        }
 
     def poisoned(
         self, oracle: FrequencyOracle, histogram: Counts, liars: int, size: int, rng: SeededRandom
@@ -120,3 +129,24 @@ def lines(names: Sequence[str], attacks: Sequence[str]) -> list[AttackedSystem]:
         for line in histograms.lines(names, "exact")
         for attack in attacks
     ]  # fmt: skip
+
+
+def pushed(names: Sequence[str], bound: str, shares: Sequence[float]) -> list[AttackedSystem]:
+    """Every system, with each share of users who push one value up as far as they can.
+
+    Args:
+        names, bound: as `histograms.lines` takes them.
+        shares: in [0, 1); a system with none is called as it is without liars.
+    """
+    return [
+        AttackedSystem(
+            f"{line.system}{_lying(share)}", line.bound, line.model, label=f"{line}{_lying(share)}",
+            name=line.system, attack="target" if share else "none", share=share,
+        )
+        for line in histograms.lines(names, bound)
+        for share in shares
+    ]  # fmt: skip
+
+
+def _lying(share: float) -> str:
+    return f", {100 * share:g} % liars" if share else ""

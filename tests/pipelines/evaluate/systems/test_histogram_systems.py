@@ -8,7 +8,7 @@ from mechanisms.catalog import of_task
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Line
 from pipelines.evaluate.papers import hp_sdp
-from pipelines.evaluate.systems.augmented import AUGMENTED
+from pipelines.evaluate.systems.augmented_systems import AUGMENTED
 from pipelines.evaluate.systems.histograms import lines
 
 
