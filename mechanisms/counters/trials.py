@@ -1,4 +1,4 @@
-"""Releases of counters, at small examples, for attacks: whole batches, whoever draws."""
+"""Releases of counters and of split and mix, at small examples, for attacks: whole batches."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.shares import total
+from mechanisms.counters.split_mix import SplitMix
 from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
 
@@ -87,3 +89,39 @@ def device_counters() -> Trial:
 def device_counters_replaced() -> Trial:
     """The devices' dummies; a user's rows become others."""
     return device_trial(_devices("replace"), _MOVED)
+
+
+def split_mix_trial(design: SplitMix, pairs: Any) -> Trial:
+    """The words of a sum by split and mix.
+
+    Args:
+        design: of numbers 0 .. 3.
+        pairs: of users' numbers.
+    """
+
+    def draw(numbers: Any, times: int, rng: RandomSource) -> NDArray[Any]:
+        return np.array([seen(numbers, rng) for _ in range(times)])
+
+    def seen(numbers: Any, rng: RandomSource) -> list[int]:
+        words, reports = design.mix(design.reports(np.array(numbers, np.int64), rng), rng)
+        # What the first words add up to is somebody's number, unless the words were mixed.
+        first = total(words[: design.shares], design.modulus)
+        return [design.estimate(words, reports), reports, first, int(words[0])]
+
+    return Trial("the words of a sum by split and mix", design.guarantee, pairs, draw)
+
+
+def _split_mix(neighbours: Neighbours) -> SplitMix:
+    return SplitMix.meeting(0, 3, 5, 4, neighbours, 1.0, _DELTA)
+
+
+@register_trial("split-mix")
+def split_mix() -> Trial:
+    """Split and mix; a user is there or is not, beside four who are."""
+    return split_mix_trial(_split_mix("add or remove"), [([3, 0, 0, 0, 0], [0] * 4)])
+
+
+@register_trial("split-mix-replaced")
+def split_mix_replaced() -> Trial:
+    """Split and mix; a user's number becomes another."""
+    return split_mix_trial(_split_mix("replace"), [([3, 0, 0, 0, 0], [0] * 5)])

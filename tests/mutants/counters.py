@@ -10,6 +10,9 @@ _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
 _SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
 _DRAWING = "tests/pipelines/test_parties_drawing.py"
+_SHARES = "tests/mechanisms/counters/test_split_mix.py"
+_AMOUNTS = "tests/mechanisms/counters/test_amounts.py"
+_RELEASE = "tests/end_to_end/test_counting_release.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
 
 MUTANTS = (
@@ -108,6 +111,33 @@ MUTANTS = (
         "if broken or estimate.invalid:",
         (_SPLIT_MIX,),
         known_by="withholds",
+    ),
+    Mutant(
+        "split-mix-words-in-their-order",
+        "The shuffler adds its noise to split reports, and hands their words on unmixed.",
+        "mechanisms/counters/split_mix.py",
+        "every.ravel()[rng.permutation(every.size)]",
+        "every.ravel()",
+        (_SHARES,),
+        known_by="attack",
+    ),
+    Mutant(
+        "rows-one-value-more",
+        "A user counts for one value more than it may.",
+        "mechanisms/counters/amounts.py",
+        "have = np.bincount(owner, minlength=n)",
+        "k, have = k + 1, np.bincount(owner, minlength=n)",
+        (_AMOUNTS,),
+        known_by="bounded",
+    ),
+    Mutant(
+        "counters-statement-of-rows-read",
+        "A release that hides who takes part states how many rows were read.",
+        "pipelines/metrics/counting/metric.py",
+        '"published_exactly": "nothing",',
+        '"published_exactly": "nothing", "rows_read": sum(tallies.values()),',
+        (_RELEASE,),
+        known_by="strings_are_found",
     ),
     Mutant(
         "counters-masks-of-one-sign",

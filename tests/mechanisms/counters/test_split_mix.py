@@ -21,6 +21,9 @@ from mechanisms.counters.noise import Laplace
 from mechanisms.counters.price import Neighbours
 from mechanisms.counters.shares import distance, least_shares, split, total
 from mechanisms.counters.split_mix import SplitMix
+from mechanisms.counters.trials import split_mix_trial
+from mechanisms.privacy.rejection import measure
+from mechanisms.privacy.trial import Trial
 from mechanisms.randomness import SeededRandom
 
 Law = dict[tuple[int, ...], Fraction]
@@ -313,3 +316,16 @@ def test_designs_that_do_not_hold_are_refused() -> None:
 @pytest.mark.parametrize("module", [shares, split_mix])
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.verify
+def test_too_little_noise_and_words_in_their_order_are_found_by_attack(monkeypatch: Any) -> None:
+    design = SplitMix.meeting(0, 3, 5, 4, "replace", 1.0, 0.05)
+    pairs = [([3, 0, 0, 0, 0], [0] * 5)]
+    assert measure(split_mix_trial(design, pairs), SeededRandom(3), 4000).epsilon <= 1.0
+    loose = SplitMix.meeting(0, 3, 5, 4, "replace", 3.0, 0.05)
+    wrong = Trial("", design.guarantee, pairs, split_mix_trial(loose, pairs).draw)
+    assert measure(wrong, SeededRandom(3), 4000).epsilon > 1.3
+    # The first report's words side by side add up to its number, whatever the noise.
+    monkeypatch.setattr(SeededRandom, "permutation", lambda self, size: np.arange(size))
+    assert measure(split_mix_trial(design, pairs), SeededRandom(3), 4000).epsilon > 4
