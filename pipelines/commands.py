@@ -46,6 +46,7 @@ _OTHERS = {
     "ledger": _Command(
         "pipelines.ledger.command", "show, explain and settle what was spent of a privacy budget"
     ),
+    "export": _Command("pipelines.export_command", "one table of many releases, in Parquet or CSV"),
     "client": _Command(_PARTIES, "values to randomised reports, on the device"),
     "shuffle": _Command(_PARTIES, "reports to shuffled reports"),
     "collect": _Command(_PARTIES, "shuffled reports to a release"),

@@ -23,6 +23,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.metric import Content, Metric
 from pipelines.metrics.options import ReleaseOptions
+from pipelines.metrics.schema import joinable
 from pipelines.options import description, undashed
 from pipelines.requests import request
 from pipelines.run import beam_options
@@ -140,6 +141,6 @@ class PublishAndTellDoFn(beam.DoFn):
         if not content.files:
             return
         statement = {**content.statement, "release_id": self._release_id}
-        release.publish(self._folder, content.files, statement)
+        release.publish(self._folder, joinable(content.files, statement), statement)
         reports = statement.get("n")  # no number where nobody is to learn it
         yield beam.Row(output=self._folder, release_id=self._release_id, reports=reports)

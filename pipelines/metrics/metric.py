@@ -25,6 +25,7 @@ from pipelines import release
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
 from pipelines.metrics.permanent import Permanent
+from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
 from transforms.blocks import Generator
 from transforms.conservation import (
@@ -337,6 +338,14 @@ class Metric(ABC):
         """What was asked, what was done, and what it guarantees."""
 
     @property
+    def figures(self) -> dict[str, str]:
+        """Table -> what its estimates are, as in "share"; a table of something else is not there.
+
+        In such a table the columns in front of "estimate" say what each row is of.
+        """
+        return {}
+
+    @property
     def words(self) -> list[str]:
         """What a reader must know beside the promises and the cautions."""
         return []
@@ -364,7 +373,7 @@ class Metric(ABC):
         tables = self.tables(estimate)
         if not tables:
             return None
-        statement = self.statement(estimate, tallies)
+        statement = {**self.statement(estimate, tallies), "figures": self.figures}
         files = {name: parquet(table) for name, table in tables.items()}
         return Content(files | {PAGE: self.page(tables, statement)}, statement)
 
@@ -389,7 +398,10 @@ class Metric(ABC):
 
     def show(self, screen: Console) -> None:
         """The release, where people look first."""
-        view.show(screen, release.read_tables(self.options.output))
+        tables = {
+            name: own(table) for name, table in release.read_tables(self.options.output).items()
+        }
+        view.show(screen, tables)
 
 
 class ContentDoFn(beam.DoFn):

@@ -12,6 +12,7 @@ import apache_beam as beam
 from pipelines import release
 from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.schema import joinable
 from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
 
@@ -49,4 +50,5 @@ class PublishDoFn(beam.DoFn):
         if not is_held(self._ledger, self._stamp):
             tally(SETTLED, 1)
             return
-        release.publish(self._folder, content.files, {**content.statement, **self._stamp})
+        statement = {**content.statement, **self._stamp}
+        release.publish(self._folder, joinable(content.files, statement), statement)

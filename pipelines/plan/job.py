@@ -6,18 +6,19 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from mechanisms.channel import Guarantee, Model
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.ledger.spans import Span, span_of
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
 from pipelines.options import undashed
 from pipelines.plan.design import mark_of_design
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import WINDOW, Plan, seconds_of
 from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.terms import next_to_nothing
@@ -116,6 +117,7 @@ class PlanJob:
         words = [
             meaning(guarantee, self.min_reports) for guarantee in dict.fromkeys((released, local))
         ]
+        time = time_of(plan, self.window)
         return {
             "statement_version": 1,
             "release": "plan",
@@ -129,6 +131,8 @@ class PlanJob:
                 "fingerprint": mark(plan).hex(),
                 "design": self.design.hex(),
                 "window": self.window,
+                "from": None if time is None else time.start.isoformat(),
+                "until": None if time is None else time.until.isoformat(),
                 "unit": plan.unit,
                 "noise": plan.noise,
             },
@@ -175,6 +179,16 @@ def window_of(plan: Plan, name: str | None) -> str:
             "letters, digits and . _ : + - only"
         )
     return name
+
+
+def time_of(plan: Plan, window: str) -> Span | None:
+    """The time of a window, by its name; None if the name is no date."""
+    named = span_of(window)
+    if named is None or plan.stream is None:
+        return named
+    # A stream's windows are named after their beginning, however long they are.
+    length = timedelta(seconds=seconds_of(plan.stream.window))
+    return Span(start=named.start, until=max(named.until, named.start + length))
 
 
 def output_of(plan: Plan, window: str) -> str:

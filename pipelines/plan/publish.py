@@ -11,11 +11,13 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
 from pipelines import release
-from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.metric import PAGE, Content, Metric
+from pipelines.metrics.schema import joinable
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.division import drawn
 from pipelines.plan.page import page
 from pipelines.plan.target import Target
+from pipelines.views.pages import placed
 from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
 
@@ -102,6 +104,15 @@ class ReleasePlanDoFn(beam.DoFn):
         release.publish(self._target.output, *whole)
 
 
+def _place(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """What the statement of each metric says of the release that it belongs to."""
+    plan = statement["plan"]
+    time = statement.get("stream", plan)  # a stream knows how long its windows are
+    window = {"name": plan["window"], "start": time["from"], "end": time["until"]}
+    collection = {"collection": plan["collection"], "window": window}
+    return {"release_id": statement["release_id"], **collection}
+
+
 def gathered(
     names: Sequence[str], contents: Mapping[str, Content], statement: Mapping[str, Any]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -113,16 +124,19 @@ def gathered(
         statement: of the release, but for what the metrics have come to.
     """
     files: dict[str, bytes] = {}
+    place = _place(statement)
     statements: dict[str, dict[str, Any]] = {}
     published = [name for name in names if name in contents and contents[name].files]
     for name in published:
-        statements[name] = {**contents[name].statement, "release_id": statement["release_id"]}
-        files |= {f"{name}/{file}": data for file, data in contents[name].files.items()}
+        statements[name] = {**contents[name].statement, **place, "metric": name}
+        own = joinable(contents[name].files, statements[name])
+        own[PAGE] = placed(own[PAGE], statements[name])
+        files |= {f"{name}/{file}": data for file, data in own.items()}
         files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
     diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
     words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
     statement = {**statement, "in_words": [*words, *statement["in_words"]]}
-    files["report.html"] = page(names, statements, statement)
+    files[PAGE] = page(names, statements, statement)
     withheld = [name for name in names if name not in published]
     return files, {
         **statement,

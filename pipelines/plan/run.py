@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -17,13 +16,13 @@ from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
-from pipelines.ledger.spans import Span, digests, span_of
+from pipelines.ledger.spans import Span, digests
 from pipelines.metrics.metric import Metric
 from pipelines.options import undashed
 from pipelines.paths import escaped
 from pipelines.paying import Right
-from pipelines.plan.document import WINDOW, Plan, seconds_of
-from pipelines.plan.job import PlanJob, open_job, output_of, window_of
+from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.job import PlanJob, open_job, output_of, time_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.publish import PublishPlan
@@ -167,16 +166,6 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None
-
-
-def time_of(plan: Plan, window: str) -> Span | None:
-    """The time of a window, by its name; None if the name is no date."""
-    named = span_of(window)
-    if named is None or plan.stream is None:
-        return named
-    # A stream's windows are named after their beginning, however long they are.
-    length = timedelta(seconds=seconds_of(plan.stream.window))
-    return Span(start=named.start, until=max(named.until, named.start + length))
 
 
 def _published(

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Mapping
 from importlib import resources
 from string import Template
+from typing import Any
+
+REPORT = "report.html"
+
+_PLACE = "<!-- where this page belongs -->"
 
 _FRAME = """\
 <!doctype html>
@@ -16,6 +23,7 @@ _FRAME = """\
 {style}</style>
 </head>
 <body>
+{place}
 {body}</body>
 </html>
 """
@@ -31,4 +39,20 @@ def page(package: str, **parts: object) -> bytes:
     template = resources.files(package).joinpath("page.html").read_text("utf-8")
     style = resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
     title, body = (Template(part).substitute(**parts) for part in template.split("\n", 1))
-    return _FRAME.format(title=title, style=style, body=body).encode()
+    return _FRAME.format(title=title, style=style, place=_PLACE, body=body).encode()
+
+
+def placed(made: bytes, statement: Mapping[str, Any]) -> bytes:
+    """The page of a metric, with a line that leads back to the release that it belongs to.
+
+    Args:
+        made: by `page`.
+        statement: of the metric; it names collection, window and metric.
+    """
+    words = [statement["collection"], statement["window"]["name"], statement["metric"]]
+    collection, window, metric = map(html.escape, words)
+    line = (
+        f'<nav aria-label="where this page belongs"><a href="../{REPORT}">{collection}</a> · '
+        f"window {window} · {metric}</nav>"
+    )
+    return made.replace(_PLACE.encode(), line.encode(), 1)

@@ -19,6 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from threadpoolctl import threadpool_limits
 
 from pipelines import cli
+from pipelines.metrics.schema import own
 from tests.golden import arithmetic
 from tests.golden.cases import Case
 from tests.golden.fixed_randomness import fixed_randomness
@@ -68,7 +69,7 @@ def record(case: Case, folder: Path) -> dict[str, Any]:
             for name, path in made.items() if path.name in _STATEMENTS
         },
         "tables": {
-            name: _table(pq.ParquetFile(path).read())
+            name: _table(own(pq.ParquetFile(path).read()))
             for name, path in made.items() if path.suffix == ".parquet"
         },
     }  # fmt: skip

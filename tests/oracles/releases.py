@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.metrics.schema import LONG, own
 from pipelines.views.wording import RAW_ROWS
 from tests.fakes import canaries
 from tests.oracles.pages import Page, require_alone
@@ -67,6 +69,7 @@ def require_contract(release: Release, kind: str, files: Iterable[str], *private
         private: what must not be in it.
     """
     require_whole(release, files)
+    require_joinable(release, kind)
     require_nobody(release, *private)
     require_numbers(release)
     require_statement(release, kind)
@@ -77,6 +80,25 @@ def require_whole(release: Release, files: Iterable[str]) -> None:
     """The folder holds its files and nothing else, and beside it nothing was left."""
     assert release.names == {*files, "statement.json", "report.html"}
     assert not list(release.folder.parent.glob(f".{release.folder.name}*"))
+
+
+def require_joinable(release: Release, kind: str) -> None:
+    """Every table has the columns of all kinds, in their order and of their types, and its own."""
+    statement = release.statement
+    assert release.tables.keys() <= statement["figures"].keys()
+    for name, table in release.tables.items():
+        first = pa.schema([table.schema.field(column) for column in LONG.names])
+        assert first.equals(LONG)
+        assert table.column_names[: len(LONG.names)] == LONG.names
+        promised = statement["guarantees"]["release"]
+        told = {"release_id": statement["release_id"], "kind": kind, "metric": kind}
+        told |= {"figure": statement["figures"][name], "epsilon": promised["epsilon"]}
+        for column, value in told.items():
+            assert table[column].unique().to_pylist() == [value]
+        made = own(table)
+        shared = (column for column in made.column_names if column in LONG.names)
+        for column in set(shared) - {"value", "group"}:
+            assert made[column].cast(table[column].type).equals(table[column])
 
 
 def require_nobody(release: Release, *private: str) -> None:
@@ -106,8 +128,9 @@ def require_numbers(release: Release) -> None:
             assert np.isfinite(column.drop_null().to_numpy()).all()
         for name in table.column_names:
             if name.startswith("lower"):
-                upper = table[name.replace("lower", "upper")].to_numpy()
-                assert (table[name].to_numpy() <= upper).all()
+                upper = table[name.replace("lower", "upper")]
+                assert pc.all(pc.less_equal(table[name], upper), min_count=0).as_py()
+                assert upper.null_count == table[name].null_count
 
 
 def require_page(release: Release) -> None:

@@ -12,7 +12,7 @@ from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
-from pipelines.metrics.metric import Content
+from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import ReleasePlanDoFn
 from pipelines.plan.target import Target
 from tests.fakes.ledgers import begun
@@ -21,7 +21,10 @@ from transforms import progress
 LOSS = Guarantee("local", 1.0, 0.0, "user", "closed form")
 STATEMENT = {
     "created": "today", "in_words": [], "guarantees": {"release": LOSS.as_dict()}, "n": 3,
-    "plan": {"collection": "c", "version": 1, "fingerprint": "f", "window": "w", "unit": "user"},
+    "plan": {
+        "collection": "c", "version": 1, "fingerprint": "f", "window": "w", "unit": "user",
+        "from": None, "until": None,
+    },
 }  # fmt: skip
 
 
@@ -79,6 +82,6 @@ def test_what_was_settled_or_overtaken_is_not_released(
         step = ReleasePlanDoFn(target(tmp_path, reservation.stamp), ("one",))
         statement = STATEMENT | {"release": "mean"}
         statement["guarantees"] = {"release": LOSS.as_dict(), "local": LOSS.as_dict()}
-        step.process(None, {"one": Content({"mean.parquet": b"table"}, statement)})
+        step.process(None, {"one": Content({"mean.parquet": b"table", PAGE: b"page"}, statement)})
         assert (tmp_path / "out" / "statement.json").exists() == counts
         assert progress.live().get(progress.SETTLED, 0) == (not counts)

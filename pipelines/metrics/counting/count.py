@@ -74,6 +74,10 @@ class CountMetric(Counting):
     def expected_error(self) -> str:
         return f"count ± {self.error:.3g}"
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {"count.parquet": "events" if self.options.per_value > 1 else f"{self.unit}s"}
+
     def errors(self) -> result.Errors:
         return result.Errors.of(self.design, 1, least=0)
 

@@ -18,7 +18,7 @@ from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
@@ -27,6 +27,7 @@ from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
+from pipelines.metrics.schema import read_own
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
@@ -116,6 +117,10 @@ class CountedDistribution(Counting):
             return float(sum(self.design.lifts[: len(self.reporting.tree.levels)]))
         return float(len(self.reporting.tree.levels)) if self.collects else 1.0
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: "share", QUANTILES: "quantile"}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         tree, variances = self.reporting.tree, self.design.variances[:-1]
         leaves = tree.estimate(self.design.centred(estimate.counts)[:-1], variances)
@@ -190,7 +195,7 @@ class CountedDistribution(Counting):
         return view.page(self.options.brief, tables[QUANTILES], statement, figure)
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, QUANTILES)
+        table = read_own(self.options.output, QUANTILES)
         view.show_quantiles(screen, table, self.options.confidence)
 
 

@@ -17,7 +17,7 @@ from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import meeting
@@ -28,6 +28,7 @@ from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.result import TABLE
 from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
+from pipelines.metrics.schema import read_own
 from pipelines.views.wording import upward
 from transforms.blocks import Generator, bucket_count
 from transforms.conservation import Shuffled, entering, reporting
@@ -192,6 +193,10 @@ class CountedHeavyHitters(Counting):
     def influence(self) -> float:
         return 1.0
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: f"{self.unit}s"}
+
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         found, top = estimate.found, self.options.top
         columns = result.columns(found.holders, self.errors(), self.options.confidence)
@@ -243,7 +248,7 @@ class CountedHeavyHitters(Counting):
         return view.page(self.options.brief, _readable(tables[TABLE]), statement)
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, TABLE)
+        table = read_own(self.options.output, TABLE)
         if not len(table):
             screen.print("no string stands out of the noise")
             return

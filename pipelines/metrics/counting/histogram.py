@@ -18,7 +18,7 @@ from mechanisms.mean.fieller import Quotients, quotients
 from mechanisms.postprocess.intervals import opened
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import designed
@@ -27,6 +27,7 @@ from pipelines.metrics.counting.options import require_bounded, require_counted
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
 from pipelines.metrics.histogram.view import chart, largest
+from pipelines.metrics.schema import read_own
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
 from transforms.encoders.domain import Domain
@@ -176,6 +177,10 @@ class CountedHistogram(Counting):
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a share is no total")
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: "share"}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         columns, values = self._shares(estimate)[0], self.domain.labels()
         if self.domain.other:
@@ -226,7 +231,7 @@ class CountedHistogram(Counting):
         return view.page(self.options.brief, table, statement, figure)
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, TABLE)
+        table = read_own(self.options.output, TABLE)
         view.show(screen, table, self.options.confidence)
 
 

@@ -135,6 +135,10 @@ class CountedMean(Counting):
         law = self.design.level_law(len(self.reporting.amounts.levels))
         return result.Errors(law, self._sigmas[1])
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {"mean.parquet": "mean"}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         centred = self.design.centred(estimate.counts)
         amounts, sigmas = self.reporting.amounts, self._sigmas

@@ -18,10 +18,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
-from pipelines import release
 from pipelines.metrics.counting import result, view, wording
 from pipelines.metrics.counting.design import MOST_SEALED, designed
 from pipelines.metrics.metric import Metric, Reports, table_of
+from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from transforms.blocks import bucket_count
@@ -283,6 +283,10 @@ class Counting(Metric):
             columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
         return columns
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {f"{self.kind}.parquet": self.kind}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         levels = len(self.reporting.amounts.levels)
         totals = self.totals(self.design.centred(estimate.counts)[:levels])
@@ -379,7 +383,7 @@ class Counting(Metric):
     # Afterwards.
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, f"{self.kind}.parquet")
+        table = read_own(self.options.output, f"{self.kind}.parquet")
         view.show(screen, table, self.options.confidence)
 
 

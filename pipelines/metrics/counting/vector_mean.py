@@ -178,6 +178,10 @@ class CountedRows(Counting):
     def _found(self, estimate: Counted) -> RowSums:
         return self.rows.sums(self.design.centred(estimate.counts)[:-1])
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: "mean", FREQUENCIES: "share"}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         found, noise = self._found(estimate), self.rows.noise(self.design.variances)
         sums = np.sqrt(noise.sum**2 + self.rows.rounding(found.counts))

@@ -28,6 +28,7 @@ from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.schema import read_own
 from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
 from transforms.blocks import Generator
@@ -133,6 +134,10 @@ class DistributionOfNumbers(Randomised):
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)
         return reports.messages | "Collect" >> collect
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {result.TABLE: "share", result.QUANTILES: "quantile"}
+
     def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
         return {
             result.TABLE: result.distribution_table(estimate.known, self.bounds),
@@ -168,7 +173,7 @@ class DistributionOfNumbers(Randomised):
     def show(self, screen: Console) -> None:
         folder = self.options.output
         statement = json.loads(release.read(folder, release.STATEMENT))
-        quantiles = release.read_table(folder, result.QUANTILES)
+        quantiles = read_own(folder, result.QUANTILES)
         view.show(screen, quantiles, statement["mean"], self.options.confidence)
 
 

@@ -21,7 +21,7 @@ from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.heavy_hitters import result, view
@@ -29,6 +29,7 @@ from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.schema import read_own
 from pipelines.terms import (
     cautioned,
     least_batch,
@@ -155,6 +156,10 @@ class HeavyHitters(Randomised):
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
         return reports.messages | "Discover" >> discover
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {result.TABLE: "share"}
+
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
         return {result.TABLE: result.heavy_hitters_table(estimate.strings)}
 
@@ -192,7 +197,7 @@ class HeavyHitters(Randomised):
         return view.page(table_of(tables), statement)
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, result.TABLE)
+        table = read_own(self.options.output, result.TABLE)
         view.show(screen, table, self.options.confidence)
 
 

@@ -17,7 +17,7 @@ from mechanisms.frequency.task import FrequencyTask, too_large
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.histogram import view
@@ -32,6 +32,7 @@ from pipelines.metrics.histogram.result import (
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.schema import read_own
 from pipelines.terms import best_design, drowned, hiding_cost
 from pipelines.views.wording import many_messages
 from transforms.blocks import Generator
@@ -137,6 +138,10 @@ class Histogram(Randomised):
     def arrived(self, estimate: Frequencies) -> int:
         return estimate.messages + estimate.invalid
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: "share"}
+
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
         confidence = self.options.confidence
         return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}
@@ -175,7 +180,7 @@ class Histogram(Randomised):
         return view.page(table_of(tables), statement)
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, TABLE)
+        table = read_own(self.options.output, TABLE)
         view.show(screen, table, 10, self.options.confidence)
 
 

@@ -24,7 +24,7 @@ from mechanisms.mean.usable_mean import unusable_share, usable_mean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.mean import result, view
 from pipelines.metrics.mean.design import (
@@ -36,6 +36,7 @@ from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import published_exactly
 from pipelines.numbers import open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
@@ -208,6 +209,10 @@ class Mean(Randomised):
         known = estimate.chosen.bounds is not None
         return known and bool(estimate.counted.counts.sum() >= self.min_reports)
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {result.TABLE: "mean"}
+
     def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
         counts, bounds = estimate.counted.counts, estimate.chosen.known
         labels = {} if self.groups is None else {"group": self.groups.groups.labels()}
@@ -339,7 +344,7 @@ class Mean(Randomised):
         return f"{reports:,} reports came, fewer than --min-reports {least:,}"
 
     def show(self, screen: Console) -> None:
-        table = release.read_table(self.options.output, result.TABLE)
+        table = read_own(self.options.output, result.TABLE)
         view.show(screen, table, self.options.confidence)
 
     def counted(self, reports: Reports) -> beam.PCollection:

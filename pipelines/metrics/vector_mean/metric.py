@@ -207,6 +207,10 @@ class AverageRow(Randomised):
         shrunk = result.shrunk(row, self.options.shrink, prior)
         return result.Estimated(row, shrunk, shares, counted.invalid)
 
+    @property
+    def figures(self) -> dict[str, str]:
+        return {result.TABLE: "mean", result.FREQUENCIES: "share"}
+
     def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
         return result.tables(self.attributes, estimate)
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
-from pipelines import release
 from pipelines.metrics.mean.view import interval, number
+from pipelines.metrics.schema import read_own
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
@@ -175,9 +175,9 @@ def _bounds(bounds: Mapping[str, Any]) -> str:
 
 def show(screen: Console, folder: str, shares: bool, confidence: float) -> None:
     """The average row of a release, and of its categories who is most frequent."""
-    _show_numbers(screen, release.read_table(folder, TABLE), confidence)
+    _show_numbers(screen, read_own(folder, TABLE), confidence)
     if shares:
-        table = release.read_table(folder, FREQUENCIES)
+        table = read_own(folder, FREQUENCIES)
         _show_shares(screen, table, confidence, f"{folder}/{FREQUENCIES}")
     long = live().get(SHORTENED, 0)
     if long:

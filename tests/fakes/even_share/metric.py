@@ -81,6 +81,10 @@ class EvenShare(Randomised):
     def estimated(self, reports):
         return reports.messages | CollectFrequencies(self.mechanism, "pop", reports.users)
 
+    @property
+    def figures(self):
+        return {"even_share.parquet": "share"}
+
     def tables(self, estimate):
         n, unbiased, confidence = estimate.n, estimate.unbiased, self.options.confidence
         lower, upper = intervals(self.mechanism, unbiased, n, confidence, simultaneous=False)

@@ -1,0 +1,116 @@
+"""Releases that stand, read back: what each metric of each of them has published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines import release
+from pipelines.errors import RequestError, reason
+from pipelines.metrics import schema
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one metric has published in one release.
+
+    Attributes:
+        folder: of its tables, its statement and its page.
+        statement: its own.
+        whole: the statement of the release that it belongs to; its own where it stands alone.
+    """
+
+    folder: str
+    statement: dict[str, Any]
+    whole: dict[str, Any]
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """Table -> what its estimates are; none of a release of an earlier version."""
+        return dict(self.statement.get("figures", {}))
+
+    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """Each table that can be joined with others, by name."""
+        for name in self.figures:
+            try:
+                yield name, release.read_table(self.folder, name)
+            except FileNotFoundError:
+                continue  # a kind that may publish it, and did not
+
+
+def found(patterns: Sequence[str]) -> list[Published]:
+    """What stands in some folders, the oldest release first, each once.
+
+    Args:
+        patterns: folders of releases, folders that hold such folders, or globs of either.
+
+    Raises:
+        RequestError: one of them holds no release, or one cannot be read.
+    """
+    by_id: dict[tuple[str, str], Published] = {}
+    for pattern in patterns:
+        for folder in _folders(pattern):
+            for one in _of(folder):
+                name = one.statement.get("metric", one.statement["release"])
+                by_id.setdefault((one.statement["release_id"], name), one)
+    return sorted(by_id.values(), key=_order)
+
+
+def _folders(pattern: str) -> list[str]:
+    """The folders of releases that a pattern means."""
+    try:
+        if release.holds_release(pattern):
+            return [pattern]
+        folders = release.newest([pattern], None) or release.newest([f"{pattern}/*"], None)
+    except (OSError, ValueError, ImportError) as error:
+        raise RequestError(f"{pattern}: {reason(error)}") from None
+    if not folders:
+        raise RequestError(
+            f"{pattern}: there is no release; name folders that hold a statement.json"
+        )
+    return folders
+
+
+def _of(folder: str) -> Iterator[Published]:
+    """All metrics of one release."""
+    statement = _statement(folder)
+    if statement.get("release") != "plan":
+        yield Published(folder, statement, statement)
+        return
+    for name in statement["metrics"]:
+        inner = f"{folder}/{name}"
+        yield Published(inner, _statement(inner), statement)
+
+
+def _statement(folder: str) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = json.loads(release.read(folder, release.STATEMENT))
+        if not {"release", "release_id", "created"} <= said.keys():
+            raise ValueError("it is not a release's")
+    except (OSError, ValueError) as error:
+        raise RequestError(
+            f"{folder}/{release.STATEMENT} cannot be read: {reason(error)}"
+        ) from None
+    return said
+
+
+def _order(one: Published) -> tuple[str, str, str, str]:
+    """By collection, window, time and metric."""
+    window = one.statement.get("window") or {}
+    return (
+        one.statement.get("collection") or "",
+        window.get("start") or window.get("name") or "",
+        one.statement["created"],
+        one.statement.get("metric") or "",
+    )
+
+
+def long(published: Sequence[Published]) -> Iterator[pa.Table]:
+    """The tables of all of them, in the columns that all kinds share."""
+    for one in published:
+        for _, table in one.tables():
+            yield schema.long(table)
