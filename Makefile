@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines fuzz soak mutants check format bench lock image image-base sbom clean help
+.PHONY: demo test verify test-engines test-site fuzz soak mutants check format bench lock image image-base sbom clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -36,6 +36,10 @@ verify: $(READY)  ## run what `make test` leaves out: slow, statistical, or the 
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
 test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker; Pub/Sub (needs go, mvn, java)
 	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --durations=0 $(ARGS)
+
+# In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
+test-site: $(READY)  ## look at sites and pages in a browser, on screens wide and narrow (needs chromium)
+	$(BIN)/python -m pytest tests/browser/site_in_browser.py --durations=5 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)

@@ -73,7 +73,12 @@ def demo() -> int:
             f"{100 * row['standard_error']:.3f}",
         )
     screen.print(table)
-    screen.print(f"the page to read: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    site = folder.with_name("site")
+    words = ["site", *map(str, sorted(HERE.glob("release-*"))), "--output", str(site)]
+    subprocess.run([sys.executable, "-m", "pipelines.cli", *words], check=True)
+    for what, place in (("the page to read", folder / "report.html"), ("all releases", site)):
+        index = "/index.html" if place == site else ""
+        screen.print(f"{what}: {place}{index}", highlight=False, soft_wrap=True)
     screen.print(f"start to finish: {time.perf_counter() - started:.1f} s", highlight=False)
     return 0
 

@@ -46,6 +46,9 @@ _OTHERS = {
     "ledger": _Command(
         "pipelines.ledger.command", "show, explain and settle what was spent of a privacy budget"
     ),
+    "site": _Command(
+        "pipelines.site.command", "a static site over releases, every day side by side"
+    ),
     "export": _Command("pipelines.export_command", "one table of many releases, in Parquet or CSV"),
     "client": _Command(_PARTIES, "values to randomised reports, on the device"),
     "shuffle": _Command(_PARTIES, "reports to shuffled reports"),

@@ -21,11 +21,13 @@ class Published:
     Attributes:
         folder: of its tables, its statement and its page.
         statement: its own.
+        written: the same, as it stands there.
         whole: the statement of the release that it belongs to; its own where it stands alone.
     """
 
     folder: str
     statement: dict[str, Any]
+    written: bytes
     whole: dict[str, Any]
 
     @property
@@ -77,25 +79,27 @@ def _folders(pattern: str) -> list[str]:
 
 def _of(folder: str) -> Iterator[Published]:
     """All metrics of one release."""
-    statement = _statement(folder)
+    statement, written = _statement(folder)
     if statement.get("release") != "plan":
-        yield Published(folder, statement, statement)
+        yield Published(folder, statement, written, statement)
         return
     for name in statement["metrics"]:
         inner = f"{folder}/{name}"
-        yield Published(inner, _statement(inner), statement)
+        yield Published(inner, *_statement(inner), statement)
 
 
-def _statement(folder: str) -> dict[str, Any]:
+def _statement(folder: str) -> tuple[dict[str, Any], bytes]:
+    """What a release says of itself, and the bytes in which it does."""
     try:
-        said: dict[str, Any] = json.loads(release.read(folder, release.STATEMENT))
+        written = release.read(folder, release.STATEMENT)
+        said: dict[str, Any] = json.loads(written)
         if not {"release", "release_id", "created"} <= said.keys():
             raise ValueError("it is not a release's")
     except (OSError, ValueError) as error:
         raise RequestError(
             f"{folder}/{release.STATEMENT} cannot be read: {reason(error)}"
         ) from None
-    return said
+    return said, written
 
 
 def _order(one: Published) -> tuple[str, str, str, str]:

@@ -74,6 +74,18 @@ def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     return DONE
 
 
+def accounts(path: str) -> list[dict[str, Any]]:
+    """What each account of a ledger comes to, in numbers.
+
+    Args:
+        path: of the ledger.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    return [_account(*one) for one in _accounts(_entries(path))]
+
+
 def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
     """The entries that the words on the command line are about."""
     no_more(rest)

@@ -72,8 +72,13 @@ def publish(day: int, contents: dict[str, Content], folder: Path) -> None:
         "collection": "rides", "version": 1, "window": f"2026-11-{day:02}", "fingerprint": "f",
         "from": start.isoformat(), "until": (start + timedelta(days=1)).isoformat(),
     }  # fmt: skip
-    whole = {"release": "plan", "release_id": f"{day:032x}", "created": "2026-11-21T03:00:00+00:00"}
-    files, said = gathered([*contents], contents, {**whole, "in_words": [], "plan": plan})
+    whole: dict[str, Any] = {
+        "release": "plan",
+        "release_id": f"{day:032x}",
+        "created": "2026-11-21T03:00:00+00:00",
+    }
+    whole |= {"in_words": [], "plan": plan, "guarantees": {"release": GUARANTEE}}
+    files, said = gathered([*contents], contents, whole)
     release.publish(str(folder / plan["window"]), files, said)
 
 
@@ -181,6 +186,9 @@ def publish_week_day(day: int, folder: Path) -> None:
         "value": ["Oslo", "Bergen", None], "estimate": [oslo, 0.3, 0.7 - oslo],
         "standard_error": [0.01] * 3,
     }  # fmt: skip
+    for name, times in (("", 0.02), ("_simultaneous", 0.03)):
+        ends = {"lower": -times, "upper": times}
+        shares |= {f"{end}{name}": [x + by for x in shares["estimate"]] for end, by in ends.items()}
     tables = {
         "cities": ("histogram", "share", shares),
         "people": ("count", "users", {"estimate": [1000 + day], "standard_error": [1.4]}),

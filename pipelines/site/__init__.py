@@ -1,0 +1,1 @@
+"""A static site over releases: every day side by side."""

@@ -1,0 +1,349 @@
+/* What every page of a site draws, from the data that the page holds. Texts of strangers only ever
+   become text nodes and attributes that nobody executes. */
+"use strict";
+const hushbeam = (() => {
+  const pictures = {}; // kind -> (place, table, words): what a kind draws of its newest release
+
+  function el(tag, attributes, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
+    }
+    for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
+    return made;
+  }
+
+  function svg(tag, attributes, ...children) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+    for (const child of children.flat()) made.append(child);
+    return made;
+  }
+
+  const shares = (figure) => figure === "share";
+
+  /* A number to two digits of its error; shares in per cent. */
+  function number(value, error, figure) {
+    if (value === null || value === undefined) return "unknown";
+    const times = shares(figure) ? 100 : 1;
+    const spread = error > 0 ? error * times : Math.abs(value * times) * 1e-4;
+    const digits = spread > 0 ? Math.max(-12, Math.min(12, 1 - Math.floor(Math.log10(spread)))) : 2;
+    const unit = 10 ** digits;
+    const rounded = digits < 0 ? Math.round(value * times * unit) / unit : value * times;
+    const text = rounded.toLocaleString("en", {
+      minimumFractionDigits: Math.max(0, digits), maximumFractionDigits: Math.max(0, digits),
+    });
+    return shares(figure) ? text + " %" : text;
+  }
+
+  const label = ([group, value]) =>
+    [group, value].filter((part) => part !== null && part !== undefined).join(" · ") || "(all)";
+
+  const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 5 });
+
+  const OTHER = "(any other)";
+
+  /* The rows of a table as objects, with the label of each. */
+  function rows(now) {
+    const names = Object.keys(now.columns);
+    const several = now.rows > 1;
+    return Array.from({ length: now.rows }, (_, i) => {
+      const row = {};
+      for (const name of names) row[name] = now.columns[name][i];
+      const bin = row.low !== undefined && row.high !== undefined;
+      const said = bin ? [`${short(row.low)} to ${short(row.high)}`]
+        : [row.group, row.value].filter((part) => part !== null && part !== undefined);
+      row.label = said.join(" · ") || (several ? OTHER : "");
+      row.low_end = row.lower_simultaneous ?? row.lower ?? null;
+      row.high_end = row.upper_simultaneous ?? row.upper ?? null;
+      return row;
+    });
+  }
+
+  /* Bars with their intervals; HTML, so that letters keep their size on a narrow screen. */
+  function bars(place, table, most = 30) {
+    const all = rows(table.now);
+    const top = [...all].sort((a, b) => b.estimate - a.estimate).slice(0, most);
+    const ends = top.flatMap((row) => [row.estimate, row.low_end ?? 0, row.high_end ?? 0]);
+    const low = Math.min(0, ...ends), high = Math.max(0, ...ends), width = high - low || 1;
+    const at = (value) => `${(100 * (value - low)) / width}%`;
+    const list = el("ol", { class: "bars" });
+    for (const row of top) {
+      const sure = row.low_end !== null && (row.low_end > 0 || row.high_end < 0);
+      const track = el("span", { class: "track", "aria-hidden": "true" });
+      const bar = el("span", { class: sure || row.low_end === null ? "bar" : "bar noise" });
+      bar.style.left = at(Math.min(0, row.estimate));
+      bar.style.width = `${(100 * Math.abs(row.estimate)) / width}%`;
+      track.append(bar);
+      if (row.low_end !== null) {
+        const line = el("span", { class: "whisker" });
+        line.style.left = at(row.low_end);
+        line.style.width = `${(100 * (row.high_end - row.low_end)) / width}%`;
+        track.append(line);
+      }
+      const spread = row.low_end === null ? null : (row.high_end - row.low_end) / 4;
+      const words = number(row.estimate, row.standard_error ?? spread, table.figure);
+      const range = row.low_end === null ? "" :
+        `${number(row.low_end, spread, table.figure)} to ${number(row.high_end, spread, table.figure)}`;
+      list.append(el("li", {},
+        el("span", { class: "name" }, row.label), track,
+        el("span", { class: "number", title: range }, words),
+        el("span", { class: "away" }, range && `, interval ${range}`)));
+    }
+    const said = all.length > top.length ? `The ${top.length} largest of ${all.length.toLocaleString("en")}. ` : "";
+    place.append(list, el("p", { class: "note" },
+      said + `Lines are ${100 * table.confidence} % intervals` +
+      (all.length > 1 ? " of all figures together" : "") +
+      "; a pale bar is one that noise may explain."));
+  }
+
+  function single(place, table) {
+    const [row] = rows(table.now);
+    const spread = row.low_end === null ? row.standard_error : (row.high_end - row.low_end) / 4;
+    place.append(
+      el("p", { class: "big" }, number(row.estimate, row.standard_error ?? spread, table.figure),
+        el("small", {}, ` ${table.figure}`)),
+      row.low_end === null ? null : el("p", { class: "note" },
+        `${100 * table.confidence} % interval: ${number(row.low_end, spread, table.figure)} to ` +
+        number(row.high_end, spread, table.figure)));
+  }
+
+  function pictured(place, kind, table, words) {
+    if (pictures[kind] && pictures[kind](place, table, words)) return;
+    (table.now.rows === 1 ? single : bars)(place, table);
+  }
+
+  /* A line with its band; the smallest charts are drawn so, without any library. */
+  function spark(values, lower, upper) {
+    const known = values.map((v, i) => [i, v]).filter(([, v]) => v !== null);
+    const all = [...values, ...lower, ...upper].filter((v) => v !== null);
+    if (known.length < 2) return null;
+    const low = Math.min(...all), height = Math.max(...all) - low || 1, steps = values.length - 1;
+    const at = (i, v) => `${((120 * i) / steps).toFixed(1)},${(28 - (26 * (v - low)) / height).toFixed(1)}`;
+    const band = [...known.filter(([i]) => upper[i] !== null).map(([i]) => at(i, upper[i])),
+      ...known.filter(([i]) => lower[i] !== null).map(([i]) => at(i, lower[i])).reverse()];
+    return svg("svg", { class: "spark", viewBox: "0 0 120 30", preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("polygon", { points: band.join(" ") }),
+      svg("polyline", { points: known.map(([i, v]) => at(i, v)).join(" ") }));
+  }
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /* All windows of the labels that are ticked, with bands that cover all that is drawn together. */
+  function trend(place, data, table) {
+    const drawn = table.drawn, windows = data.windows;
+    const timed = windows.every((w) => w.start);
+    const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
+    const asked = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
+    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => label(drawn.labels[i]) === asked));
+    if (!chosen.size) for (let i = 0; i < Math.min(3, drawn.labels.length); i++) chosen.add(i);
+    const chart = el("div", { class: "chart", role: "img" });
+    let plot = null;
+
+    function draw() {
+      if (plot) plot.destroy();
+      const times = shares(table.figure) ? 100 : 1;
+      const scaled = (list) => list.map((v) => (v === null ? null : v * times));
+      const columns = [x], series = [{}], bands = [];
+      [...chosen].forEach((i, place) => {
+        const stroke = colour(`--line-${place % 6}`), first = columns.length;
+        columns.push(scaled(drawn.estimate[i]), scaled(drawn.upper[i]), scaled(drawn.lower[i]));
+        series.push({ label: label(drawn.labels[i]), stroke, width: 2, points: { show: windows.length < 60, size: 6, fill: stroke } },
+          { stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } });
+        bands.push({ series: [first + 1, first + 2], fill: stroke + "33" });
+      });
+      const ink = colour("--quiet"), grid = { stroke: colour("--rule"), width: 1 };
+      const axis = { stroke: ink, grid, ticks: grid, font: "13px system-ui, sans-serif" };
+      plot = new uPlot({
+        width: chart.clientWidth || 320, height: 280, legend: { show: false }, series, bands,
+        cursor: { drag: { x: true, y: false } }, scales: { x: { time: timed } },
+        axes: [timed ? axis : { ...axis, values: (_, all) => all.map((v) => (windows[v] ? windows[v].name : "")) },
+          { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.figure }],
+      }, columns, chart);
+      const names = [...chosen].map((i) => label(drawn.labels[i])).join(", ");
+      chart.setAttribute("aria-label", `${names || "nothing"} over ${windows.length} windows; the table of windows and the files below have the numbers`);
+    }
+
+    const choices = el("fieldset", { class: "choices" }, el("legend", {}, "Drawn"));
+    drawn.labels.forEach((one, i) => {
+      const box = el("input", { type: "checkbox", onchange: () => { box.checked ? chosen.add(i) : chosen.delete(i); mark(); draw(); } });
+      box.checked = chosen.has(i);
+      const key = el("span", { class: "key", "aria-hidden": "true" });
+      choices.append(el("label", {}, box, key, " ", label(one)));
+    });
+    function mark() {
+      const order = [...chosen];
+      choices.querySelectorAll("label").forEach((one, i) => {
+        const place = order.indexOf(i);
+        one.querySelector(".key").style.background = place < 0 ? "transparent" : `var(--line-${place % 6})`;
+      });
+    }
+    place.append(chart);
+    if (drawn.labels.length > 1) place.append(choices);
+    place.append(el("p", { class: "note" },
+      `Bands cover all ${drawn.labels.length * windows.length} figures of this trend together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
+    mark();
+    draw();
+    new ResizeObserver(() => plot && plot.setSize({ width: chart.clientWidth, height: 280 })).observe(chart);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  }
+
+  function changes(place, table) {
+    for (const found of table.changes) {
+      const words = `Since ${found.since} (${found.window})`;
+      place.append(el("h3", {}, words));
+      if (!found.labels.length) {
+        place.append(el("p", {}, `Nothing has changed beyond noise: of ${found.compared} differences, all of them within their intervals together.`));
+        continue;
+      }
+      const body = found.labels.map((one, i) => el("tr", {}, el("th", { scope: "row" }, label(one)),
+        el("td", { class: found.difference[i] > 0 ? "up" : "down" },
+          (found.difference[i] > 0 ? "+" : "−") + number(Math.abs(found.difference[i]), found.half[i] / 2, table.figure)),
+        el("td", {}, "± " + number(found.half[i], found.half[i] / 2, table.figure))));
+      place.append(scrolling(`${words}: what has changed`, ["", "difference", "interval"], body),
+        el("p", { class: "note" }, `Intervals cover all ${found.compared} differences together; the others are within noise.`));
+    }
+  }
+
+  function scrolling(name, heads, body) {
+    if (body.length > 31)
+      return el("div", {}, scrolling(name, heads, body.slice(0, 31)),
+        el("details", {}, el("summary", {}, `${body.length - 31} more`), scrolling(`${name}, further back`, heads, body.slice(31))));
+    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
+      el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, heads.map((head) => head
+        ? el("th", { scope: "col" }, head) : el("td", {})))), el("tbody", {}, body)));
+  }
+
+  /* Every figure of the newest release: as many rows as fit, found by a box. */
+  function all(place, table) {
+    const found = rows(table.now), shown = 50;
+    const errors = found.some((row) => (row.standard_error ?? null) !== null), intervals = found.some((row) => row.low_end !== null);
+    let most = shown;
+    const body = el("tbody"), more = el("button", { type: "button" }), count = el("p", { class: "note", "aria-live": "polite" });
+    const box = el("input", { type: "search", "aria-label": "Find a figure", placeholder: "Find a figure", oninput: () => { most = shown; fill(); } });
+    function fill() {
+      const wanted = box.value.toLowerCase();
+      const kept = wanted ? found.filter((row) => row.label.toLowerCase().includes(wanted)) : found;
+      body.replaceChildren(...kept.slice(0, most).map((row) => {
+        const spread = row.low_end === null ? null : (row.high_end - row.low_end) / 4;
+        const error = row.standard_error ?? null, say = (value, by) => number(value, by, table.figure);
+        return el("tr", {}, el("th", { scope: "row" }, row.label), el("td", {}, say(row.estimate, error ?? spread)),
+          errors ? el("td", {}, error === null ? "" : say(error, error)) : null,
+          intervals ? el("td", {}, row.low_end === null ? "" : `${say(row.low_end, spread)} to ${say(row.high_end, spread)}`) : null);
+      }));
+      count.textContent = `${Math.min(most, kept.length).toLocaleString("en")} of ${kept.length.toLocaleString("en")}`;
+      more.hidden = kept.length <= most;
+      more.textContent = "Show more";
+    }
+    more.addEventListener("click", () => { most += 500; fill(); });
+    const head = ["", table.figure, errors && "± s.e.", intervals && "interval of all together"].filter((one) => one !== false).map((one) => one
+      ? el("th", { scope: "col" }, one) : el("td", {}));
+    if (found.length > 10) place.append(box);
+    place.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All figures" },
+      el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, head)), body)), count, more);
+    fill();
+  }
+
+  const when = (text) => (text ? text.replace("T", " ").replace("+00:00", " UTC") : "");
+
+  function budget(account) {
+    const spent = account.total.epsilon, whole = account.budget.epsilon;
+    const meter = el("meter", { min: 0, max: whole, high: 0.9 * whole, value: spent, "aria-label": `Budget of ${account.population}` });
+    return el("li", {}, el("strong", {}, account.population), ` (${account.scope}) `, meter,
+      ` ${spent.toPrecision(3)} of ${whole} spent at delta ${account.budget.delta}; ` +
+      `${account.further.toLocaleString("en")} more releases like the last fit.`);
+  }
+
+  function index(place, data) {
+    place.append(el("h1", {}, "Releases"));
+    if (data.accounts.length)
+      place.append(el("h2", {}, "Budgets"), el("ul", { class: "budgets" }, data.accounts.map(budget)));
+    for (const one of data.collections) {
+      place.append(el("h2", {}, one.name));
+      place.append(el("ul", { class: "cards" }, one.metrics.map((metric) => {
+        const known = metric.trend.filter((v) => v !== null), last = metric.trend.length - 1;
+        const value = known.length && metric.trend[last] !== null ? metric.trend[last] : null;
+        const spread = value !== null && metric.upper[last] !== null ? (metric.upper[last] - metric.lower[last]) / 4 : null;
+        const name = metric.label ? label(metric.label) : "";
+        return el("li", {}, el("a", { href: metric.page }, metric.name),
+          el("span", { class: "note" }, ` ${metric.kind}, ${metric.windows} window${metric.windows === 1 ? "" : "s"}`),
+          value === null ? null : el("p", { class: "figure" }, number(value, spread, metric.figure), " ",
+            el("small", {}, name === "(all)" ? metric.figure : name)),
+          spark(metric.trend, metric.lower, metric.upper));
+      })));
+      if (one.missing.length)
+        place.append(el("p", { class: "warning" }, `Missing: ${one.missing.slice(0, 14).join(", ")}${one.missing.length > 14 ? ` and ${one.missing.length - 14} more` : ""}.`));
+      const body = [...one.releases].reverse().map((release) => el("tr", {},
+        el("th", { scope: "row" }, release.window), el("td", {}, when(release.created), late(release)),
+        el("td", {}, release.epsilon.toPrecision(4)), el("td", {}, release.delta.toPrecision(2)),
+        el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
+        el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))));
+      place.append(scrolling(`Windows of ${one.name}`, ["window", "published", "epsilon", "delta", "what", "promise"], body));
+    }
+  }
+
+  /* How long after its end a window was published, where that is more than two days. */
+  function late(release) {
+    const days = release.until ? (Date.parse(release.created) - Date.parse(release.until)) / 864e5 : 0;
+    return days > 2 ? el("span", { class: "warning" }, ` ${Math.floor(days)} days later`) : null;
+  }
+
+  function metric(place, data) {
+    const last = data.windows[data.windows.length - 1];
+    place.append(el("h1", {}, data.metric, el("small", {}, ` ${data.kind}`)),
+      el("p", { class: "lead" }, `${data.collection}, window ${last.name}: epsilon ${last.epsilon.toPrecision(4)}, delta ${last.delta.toPrecision(2)}, per ${last.unit}. `,
+        el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."));
+    for (const table of data.tables) {
+      const section = el("section");
+      section.append(el("h2", {}, data.tables.length > 1 ? table.name.replace(".parquet", "") : `Window ${last.name}`));
+      const picture = el("div");
+      pictured(picture, data.kind, table, { el, svg, number, rows, colour });
+      section.append(picture);
+      place.append(section);
+      if (table.drawn && data.windows.length > 1) {
+        section.append(el("h3", {}, "Over time"));
+        trend(section, data, table);
+      }
+      changes(section, table);
+      if (table.now.rows > 1) {
+        section.append(el("h3", {}, "All figures"));
+        all(section, table);
+      }
+    }
+    place.append(el("h2", {}, "What is promised"), data.words.map((text) => el("p", { class: "promise" }, text)));
+    place.append(el("h2", {}, "Windows"));
+    if (data.missing.length) place.append(el("p", { class: "warning" }, `Missing: ${data.missing.join(", ")}.`));
+    place.append(scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
+      [...data.windows].reverse().map((w) => el("tr", {}, el("th", { scope: "row" }, w.name), el("td", {}, when(w.created)),
+        el("td", {}, w.epsilon.toPrecision(4)), el("td", {}, w.delta.toPrecision(2)),
+        el("td", {}, el("a", { href: w.place + "report.html" }, "page")),
+        el("td", {}, el("a", { href: w.place + "statement.json" }, "statement"))))));
+    place.append(el("p", {}, "All windows as one table: ",
+      el("a", { href: `${data.files}.csv`, download: "" }, "CSV"), ", ",
+      el("a", { href: `${data.files}.parquet`, download: "" }, "Parquet"), "."));
+  }
+
+  function searching(data) {
+    const found = el("ul", { id: "found", hidden: "" });
+    const box = el("input", { type: "search", "aria-label": "Search metrics and values", placeholder: "Search", "aria-controls": "found", oninput: look });
+    function look() {
+      const wanted = box.value.trim().toLowerCase();
+      const hits = wanted ? data.search.filter(([text]) => text.toLowerCase().includes(wanted)).slice(0, 12) : [];
+      found.replaceChildren(...hits.map(([text, what, page]) => el("li", {}, el("a", { href: data.up + page }, text), ` ${what}`)));
+      if (wanted && !hits.length) found.append(el("li", {}, "nothing is called so"));
+      found.hidden = !wanted;
+    }
+    box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.value = ""; look(); } });
+    return el("div", { role: "search" }, box, found);
+  }
+
+  function start() {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    document.getElementById("top").append(el("nav", { "aria-label": "Pages" }, el("a", { href: data.up + "index.html" }, "All releases")), searching(data));
+    ({ index, metric })[data.view](document.getElementById("main"), data);
+    addEventListener("hashchange", () => location.reload());
+  }
+
+  return { start, pictures, el, svg };
+})();

@@ -1,0 +1,76 @@
+"""`hushbeam site` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pipelines.errors import DONE, RequestError
+
+_DOC = (
+    "A static site over releases: each metric over time, with bands; what has changed beyond "
+    "noise; missing, late and withheld windows; what is left of the budget. It needs no server and "
+    "no network."
+)
+
+_EXAMPLE = """\
+examples:
+  hushbeam site releases --output public
+  hushbeam site 'releases/2026-*' --ledger ledger.sqlite --output public
+  hushbeam site gs://bucket/releases --output public --serve
+
+Open public/index.html, or copy the folder to wherever files are served. A site that is there is
+made again, whole. docs/site.md shows what is on it.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "site",
+        description=_DOC,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "releases", nargs="+", metavar="RELEASES",
+        help="folders of releases, folders that hold such, or globs of them; local or gs://",
+    )  # fmt: skip
+    parser.add_argument("--output", required=True, metavar="DIR", help="a local folder")
+    parser.add_argument(
+        "--ledger", action="append", default=[], metavar="PATH",
+        help="show what is spent and left of its budgets; a file, or gs://BUCKET/ledger.json",
+    )  # fmt: skip
+    parser.add_argument(
+        "--serve", nargs="?", type=int, const=8000, metavar="PORT",
+        help="show it in a browser on this machine alone, until Ctrl-C (default: 8000)",
+    )  # fmt: skip
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Make a site, and serve it if that is asked.
+
+    Raises:
+        RequestError: there is nothing to show, or the folder holds something else.
+    """
+    from pipelines import history
+    from pipelines.ledger.account import accounts
+    from pipelines.requests import no_more
+    from pipelines.site.build import build
+
+    no_more(rest)
+    if arguments.serve is not None and not 0 <= arguments.serve < 1 << 16:
+        raise RequestError("--serve: a port is a number up to 65535")
+    published = history.found(arguments.releases)
+    budgets = [account for path in arguments.ledger for account in accounts(path)]
+    pages = build(published, arguments.output, budgets)
+    print(
+        f"{pages:,} pages over {len(published):,} metrics' releases: {arguments.output}/index.html"
+    )
+    if arguments.serve is not None:
+        from pipelines.site.serve import serve
+
+        serve(arguments.output, arguments.serve)
+    return DONE

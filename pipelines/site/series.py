@@ -1,0 +1,292 @@
+"""The windows of a metric side by side: what is drawn, and what has changed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.history import Published
+from pipelines.metrics import schema
+from pipelines.site.changes import Change, Floats, Reach, change
+
+MOST = 50  # labels of which a page holds every window; of all others it has the newest
+
+Label = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True)
+class History:
+    """One metric of one collection, in all its windows.
+
+    Attributes:
+        collection: of the plan; "" for commands of their own.
+        metric: its name.
+        kind: of metric.
+        releases: the oldest window first; of windows that were released again, the last.
+    """
+
+    collection: str
+    metric: str
+    kind: str
+    releases: tuple[Published, ...]
+
+    @property
+    def newest(self) -> Published:
+        return self.releases[-1]
+
+    @cached_property
+    def windows(self) -> list[dict[str, Any]]:
+        """What is said of each window; in the order of the releases."""
+        return [_window(one) for one in self.releases]
+
+    @cached_property
+    def tables(self) -> dict[str, dict[int, pa.Table]]:
+        """Name -> place of the release -> table."""
+        tables: dict[str, dict[int, pa.Table]] = {}
+        for place, one in enumerate(self.releases):
+            for name, table in one.tables():
+                tables.setdefault(name, {})[place] = table
+        return tables
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """One for each table that is in the newest release."""
+        last = len(self.releases) - 1
+        confidence = self.newest.statement.get("asked", {}).get("confidence", 0.95)
+        return [
+            Series(name, self.newest.figures[name], found, last, confidence)
+            for name, found in self.tables.items()
+            if last in found
+        ]
+
+
+def histories(published: Sequence[Published]) -> list[History]:
+    """What belongs together, by collection and metric.
+
+    Args:
+        published: the oldest first.
+    """
+    found: dict[tuple[str, str, str], dict[Any, Published]] = {}
+    for one in published:
+        said = one.statement
+        key = (said.get("collection") or "", said.get("metric") or said["release"], said["release"])
+        # Commands of their own have no window: each release is one.
+        window = (said.get("window") or {}).get("name") or said["release_id"]
+        found.setdefault(key, {})[window] = one
+    return [History(*key, tuple(windows.values())) for key, windows in found.items()]
+
+
+def _window(one: Published) -> dict[str, Any]:
+    said = one.statement
+    window, promised = said.get("window") or {}, said["guarantees"]["release"]
+    return {
+        "name": window.get("name") or said["created"][:10],
+        "start": window.get("start"),
+        "end": window.get("end"),
+        "created": said["created"],
+        "release": said["release_id"],
+        **{name: promised[name] for name in ("epsilon", "delta", "model", "unit")},
+    }
+
+
+@dataclass(frozen=True)
+class Series:
+    """One table in all windows.
+
+    Attributes:
+        name: of the file.
+        figure: what its estimates are.
+        tables: place of the window -> its table.
+        last: the place of the newest window.
+        confidence: of the intervals.
+    """
+
+    name: str
+    figure: str
+    tables: Mapping[int, pa.Table]
+    last: int
+    confidence: float
+
+    @cached_property
+    def newest(self) -> pa.Table:
+        return self.tables[self.last]
+
+    @cached_property
+    def labels(self) -> list[Label]:
+        """What is drawn over time: the largest of the newest window, in their order there."""
+        if "low" in self.newest.column_names:  # bins say little by themselves; quantiles do
+            return []
+        order = pc.sort_indices(self.newest["estimate"], sort_keys=[("", "descending")])
+        places = sorted(order.slice(0, MOST).to_pylist(), key=order.to_pylist().index)
+        chosen = self.newest.select(["group", "value"]).take(pa.array(places, pa.int64()))
+        return [(row["group"], row["value"]) for row in chosen.to_pylist()]
+
+    @cached_property
+    def _columns(self) -> dict[str, Floats]:
+        """Column -> (labels, windows), NaN where there is nothing."""
+        names = (*schema.FIGURE.names[2:8], "centre")
+        shape = (len(self.labels), self.last + 1)
+        found = {name: np.full(shape, np.nan) for name in names}
+        places = {label: place for place, label in enumerate(self.labels)}
+        wanted = pa.array([value for _, value in self.labels], pa.string())
+        for window, table in self.tables.items():
+            some = table.filter(pc.is_in(table["value"], wanted)) if len(table) > MOST else table
+            rows = [
+                places.get(label, -1)
+                for label in zip(some["group"].to_pylist(), some["value"].to_pylist(), strict=True)
+            ]
+            at = np.array(rows, np.int64)
+            kept = at >= 0
+            centre = "unbiased" if "unbiased" in some.column_names else "estimate"
+            for name in names:
+                column = some[centre if name == "centre" else name]
+                values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+                found[name][at[kept], window] = values[kept]
+        return found
+
+    @cached_property
+    def _reach(self) -> Reach:
+        """How far off all of these may be."""
+        columns = self._columns
+        centre = columns["centre"]
+        alone, together = (
+            np.fmax(centre - columns[f"lower{end}"], columns[f"upper{end}"] - centre)
+            for end in ("", "_simultaneous")
+        )
+        figures = len(self.newest) if np.isfinite(together).any() else 1
+        return Reach(alone, together, 1 - self.confidence, figures)
+
+    def drawn(self) -> dict[str, Any]:
+        """What a page draws over time; bands cover all of it together."""
+        columns = self._columns
+        centre = columns["centre"]
+        half = self._reach.half(int(np.isfinite(self._reach.alone).sum()))
+        natural = [np.fmin(columns["lower"], centre), np.fmax(columns["upper"], centre)]
+        # Where a share cannot be below 0, neither does its band begin there.
+        floor = 0.0 if np.nanmin(natural[0], initial=0.0) >= 0 else -math.inf
+        return {
+            "labels": [[*label] for label in self.labels],
+            "estimate": _short(columns["estimate"], columns["standard_error"]),
+            "lower": _short(np.fmax(centre - half, floor), half),
+            "upper": _short(centre + half, half),
+        }
+
+    def changes(self, windows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """What is different now from the window before, and from that of a week before.
+
+        Args:
+            windows: of the history.
+        """
+        columns = self._columns
+        if not self.labels or not np.isfinite(columns["standard_error"]).any():
+            return
+        for said, place in _earlier(windows):
+            compared = int(
+                np.isfinite(columns["standard_error"][:, [place, self.last]]).all(1).sum()
+            )
+            if not compared:
+                continue
+            made = change(*(self._at(window, compared) for window in (place, self.last)))
+            yield {"since": said, "window": windows[place]["name"], **_rows(self.labels, made)}
+
+    def _at(self, window: int, compared: int) -> tuple[Floats, Floats, Floats]:
+        """Estimates of a window, standard errors, and half-lengths of so many intervals."""
+        columns, half = self._columns, self._reach.half(compared)
+        return columns["centre"][:, window], columns["standard_error"][:, window], half[:, window]
+
+
+def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+    """(words, place) of the windows with which the newest is compared."""
+    last = len(windows) - 1
+    if last < 1:
+        return
+    yield "the window before", last - 1
+    start = windows[last]["start"]
+    if start is None:
+        return
+    week = datetime.fromisoformat(start) - timedelta(days=7)
+    for place in range(last - 1):
+        if windows[place]["start"] and datetime.fromisoformat(windows[place]["start"]) == week:
+            yield "a week before", place
+
+
+def _rows(labels: Sequence[Label], made: Change) -> dict[str, Any]:
+    """The differences that noise does not explain, clearest first; and how many were looked at."""
+    known = np.isfinite(made.half)
+    clear = np.flatnonzero(made.beyond & known)
+    order = clear[np.argsort(-np.abs(made.difference[clear]) / made.half[clear])]
+    return {
+        "compared": int(known.sum()),
+        "labels": [[*labels[place]] for place in order],
+        "difference": _short(made.difference[order], made.half[order]),
+        "half": _short(made.half[order], made.half[order]),
+    }
+
+
+def gaps(windows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The windows that are missing between those that are there, if they follow a calendar.
+
+    Args:
+        windows: in order.
+
+    >>> days = [{"start": f"2026-11-0{d}T00:00:00+00:00", "end": f"2026-11-0{d + 1}T00:00:00+00:00"}
+    ...         for d in (1, 2, 5)]
+    >>> gaps(days)
+    ['2026-11-03', '2026-11-04']
+    """
+    spans = [
+        (datetime.fromisoformat(w["start"]), datetime.fromisoformat(w["end"]))
+        for w in windows
+        if w.get("start") and w.get("end")
+    ]
+    if len(spans) < 2:
+        return []
+    length = Counter(end - start for start, end in spans).most_common(1)[0][0]
+    there = {start for start, _ in spans}
+    found: list[str] = []
+    moment, last = min(there), max(there)
+    while moment < last and len(found) < 1000:
+        if not any(start <= moment < end for start, end in spans):
+            found.append(moment.isoformat()[: 10 if length >= timedelta(days=1) else 16])
+        moment += length
+    return found
+
+
+def _short(values: Floats, errors: Floats) -> Any:
+    """Numbers for a page, to the digits that their errors allow and one more; None for NaN."""
+    values, errors = np.broadcast_arrays(values, errors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = np.where(errors > 0, 2 - np.floor(np.log10(errors)), 12)
+    digits = np.nan_to_num(np.clip(digits, -12, 12), nan=12)
+    scale = 10.0**digits
+    rounded = np.round(values * scale) / scale
+    return [_short_row(row) for row in rounded] if rounded.ndim > 1 else _short_row(rounded)
+
+
+def _short_row(row: Floats) -> list[float | None]:
+    return [None if math.isnan(x) else float(f"{x:.9g}") for x in row.tolist()]
+
+
+def table_now(series: Series) -> dict[str, Any]:
+    """The newest table, column by column, for the kind's picture and for the reader."""
+    table = series.newest
+    left = {*schema.RELEASE.names}
+    columns: dict[str, Any] = {}
+    for field in table.schema:
+        if field.name in left or table[field.name].null_count == len(table):
+            continue
+        column = table[field.name]
+        if pa.types.is_floating(field.type):
+            columns[field.name] = _short_row(column.to_numpy(zero_copy_only=False).astype(float))
+        else:
+            columns[field.name] = column.to_pylist()
+    return {"rows": len(table), "columns": columns}

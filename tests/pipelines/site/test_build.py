@@ -1,0 +1,141 @@
+"""A site over releases: what is on its pages, and what never is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import cli
+from pipelines.site.build import in_script
+from pipelines.site.serve import HERE, server
+from tests.pipelines.test_export import HOSTILE, publish_day, publish_week_day
+
+
+@pytest.fixture
+def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for day in (1, 2, 4):
+        publish_day(day, Path("releases"))
+    return tmp_path
+
+
+def made(*words: str) -> int:
+    return cli.main(["site", "releases", "--output", "public", *words])
+
+
+def data(page: str) -> dict[str, Any]:
+    """What a page holds for its script."""
+    text = Path("public", page).read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    content: dict[str, Any] = json.loads(found[1])
+    return content
+
+
+def test_the_first_page_lists_metrics_windows_and_gaps(releases: Path, capsys) -> None:
+    assert made() == 0
+    assert "4 pages over 9 metrics' releases" in capsys.readouterr().out
+    (rides,) = data("index.html")["collections"]
+    assert rides["name"] == "rides"
+    assert [metric["name"] for metric in rides["metrics"]] == ["cities", "delay", "spread"]
+    assert [release["window"] for release in rides["releases"]] == [
+        "2026-11-01", "2026-11-02", "2026-11-04",
+    ]  # fmt: skip
+    assert rides["missing"] == ["2026-11-03"]
+
+
+def test_a_metric_has_its_trend_its_changes_and_its_files(releases: Path) -> None:
+    for day in range(5, 31):
+        publish_week_day(day, Path("releases"))
+    assert made() == 0
+    page = data("rides/cities.html")
+    (table,) = page["tables"]
+    drawn = table["drawn"]
+    oslo = drawn["labels"].index([None, "Oslo"])
+    assert len(drawn["estimate"][oslo]) == len(page["windows"]) == 29
+    assert drawn["estimate"][oslo][-1] == 0.1
+    before, week = table["changes"]
+    assert (before["since"], before["window"]) == ("the window before", "2026-11-29")
+    assert (week["since"], week["window"]) == ("a week before", "2026-11-23")
+    assert before["labels"] == week["labels"] == []
+    whole = pq.read_table("public/rides/cities.parquet")
+    assert len(whole) == 3 * 2 + 26 * 3
+
+
+def test_a_fall_beyond_noise_is_told(releases: Path) -> None:
+    for day in (14, 15, 16):
+        publish_week_day(day, Path("releases"))
+    assert made() == 0
+    (table,) = data("rides/cities.html")["tables"]
+    (before,) = table["changes"]
+    assert before["labels"][0] in ([None, "Oslo"], [None, None])
+    assert abs(before["difference"][0]) == pytest.approx(0.4)
+
+
+def test_statements_and_pages_are_one_click_away(releases: Path) -> None:
+    assert made() == 0
+    for window in data("rides/cities.html")["windows"]:
+        place = Path("public/rides", window["place"]).resolve()
+        name = window["name"]
+        own = Path("releases", name, "cities", "statement.json").read_bytes()
+        assert (place / "statement.json").read_bytes() == own
+        assert 'href="../../../"' in (place / "report.html").read_text()
+
+
+def test_no_path_host_or_hostile_markup_stands_on_any_page(releases: Path) -> None:
+    assert made() == 0
+    for path in Path("public").rglob("*"):
+        if path.is_file() and path.suffix != ".parquet":
+            text = path.read_text("utf-8")
+            assert str(releases) not in text
+            assert not re.search(r"https?://(?!www\.w3\.org/)", re.sub(r"/\*!.*?\*/", "", text))
+            if path.suffix == ".csv":
+                assert f'"{HOSTILE.replace(chr(34), chr(34) * 2)}"' not in text
+
+
+def test_what_ends_a_script_cannot_stand_in_its_data() -> None:
+    hostile = ["</script><script>alert(1)</script>", "<!--", "\u2028"]
+    text = in_script(hostile)
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == hostile
+
+
+def test_a_site_is_made_again_and_nothing_else_is_overwritten(releases: Path, capsys) -> None:
+    assert made() == 0
+    publish_day(5, Path("releases"))
+    assert made() == 0
+    assert len(data("index.html")["collections"][0]["releases"]) == 4
+    Path("mine").mkdir()
+    Path("mine/letter.txt").write_text("kept")
+    capsys.readouterr()
+    assert cli.main(["site", "releases", "--output", "mine"]) == 2
+    assert "--output: mine holds something else than a site" in capsys.readouterr().err
+    assert [path.name for path in Path("mine").iterdir()] == ["letter.txt"]
+    assert not [path for path in releases.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--output", "gs://bucket/site"], "a site is made in a local folder"),
+        (["--output", "public", "--serve", "70000"], "a port is a number up to 65535"),
+        (["--output", "public", "--ledger", "none.sqlite"], "none.sqlite"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(releases: Path, words, why: str, capsys) -> None:
+    assert cli.main(["site", "releases", *words]) == 2
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.count("\n") == 1
+    assert not Path("public").exists()
+
+
+def test_it_is_served_to_this_machine_alone(releases: Path) -> None:
+    assert made() == 0
+    with server("public", 0) as answering:
+        assert answering.server_address[0] == HERE == "127.0.0.1"
