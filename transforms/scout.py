@@ -128,7 +128,12 @@ class ChooseBounds(beam.PTransform):
         messages = cells | "Perturb" >> perturb.Perturb(self.oracle, self.open_rng)
         if self.min_reports is not None:
             messages |= "Shuffle" >> Shuffle(
-                self.min_reports, self.oracle.codes, self.buckets, self.open_rng, users
+                self.min_reports,
+                self.oracle.codes,
+                self.buckets,
+                self.open_rng,
+                users,
+                counted=True,
             )
         estimate = partial(chosen_bounds, self.oracle, self.rule)
         collect = Collect(self.oracle, estimate, users)

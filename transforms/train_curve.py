@@ -148,7 +148,8 @@ class AskHeldBack(beam.PTransform):
         if self.min_reports is None:
             return None
         codes, groups = self.mechanism.codes, self.mechanism.groups
-        return Shuffle(self.min_reports, codes, self.buckets, self.open_rng, batches=groups)
+        least, buckets, rng = self.min_reports, self.buckets, self.open_rng
+        return Shuffle(least, codes, buckets, rng, batches=groups, counted=True)
 
 
 @typehints.with_output_types(CellBlock)

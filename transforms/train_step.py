@@ -120,7 +120,7 @@ class _Heard(beam.PTransform):
         if run.shuffled:
             # The shuffler counts messages, not users.
             least = int(run.min_reports * mechanism.messages)
-            messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng)
+            messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng, counted=True)
         # By a key, for that takes fewer stages than `CombineGlobally`, and there are many steps.
         keyed = messages | beam.Map(_keyed).with_output_types(tuple[int, np.ndarray])
         counted = keyed | "Count" >> beam.CombinePerKey(CountMessages(mechanism))

@@ -45,9 +45,10 @@ def digits(numbers: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
     """(digits, ...) of whole numbers 0 .. most, of any shape."""
     weights = digit_weights(most)
     whole = (most + 1).bit_length() - 1
-    left = numbers.astype(np.int32)
+    left = numbers.astype(np.min_scalar_type(~most))
     rest = left >= 1 << whole
-    left -= np.where(rest, np.int32(weights[-1]), np.int32(0))
+    if len(weights) > whole:
+        left -= rest * left.dtype.type(weights[-1])
     rows = [(left & (1 << i)) != 0 for i in range(whole)]
     return np.stack([*rows, rest] if len(weights) > whole else rows)
 

@@ -12,7 +12,8 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,6 +78,11 @@ class Layout:
         return np.asarray(self.starts[-1] + np.arange(len(self.levels)))
 
     @property
+    def places(self) -> np.dtype[Any]:
+        """The narrowest signed words that hold all codes, and -1."""
+        return np.min_scalar_type(-self.codes)
+
+    @property
     def codes(self) -> int:
         """How many there are, nulls included."""
         return int(self.starts[-1]) + len(self.levels)
@@ -113,13 +119,11 @@ class Layout:
                 raise ValueError(f"level {i} has {level.slots} slots, not {places.shape[1:]}")
             if places.size and not (places.min() >= -1 and places.max() < level.counters):
                 raise ValueError(f"a place of level {i} lies outside 0 .. {level.counters - 1}")
-            if level.slots > 1:
-                ordered = np.sort(places, axis=1)
-                if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-                    raise ValueError(f"a counter of level {i} stands twice in a report")
+            if _has_twice(places):
+                raise ValueError(f"a counter of level {i} stands twice in a report")
             codes, null = places + int(self.starts[i]), int(self.nulls[i])
             # Bit by bit where a place is -1: `np.where` takes four times as long if that is random.
-            codes ^= (codes ^ null) & (places >> 31)
+            codes ^= (codes ^ null) & (places >> (8 * places.dtype.itemsize - 1))
             words[column : column + level.slots] = codes.T
             column += level.slots
         return words.T
@@ -149,3 +153,15 @@ class Layout:
     def poisoning(self) -> list[int]:
         """How far one liar moves a counter of each level, at the most."""
         return [level.slots for level in self.levels]
+
+
+_FEW = 4  # slots, of which pairs are sooner compared than rows sorted
+
+
+def _has_twice(places: Slots) -> bool:
+    """Whether a place, and not -1, stands twice in a row."""
+    if places.shape[1] > _FEW:
+        places = np.sort(places, axis=1).T
+        return bool(((places[1:] == places[:-1]) & (places[1:] >= 0)).any())
+    pairs = combinations(places.T, 2)
+    return any(bool(((one == other) & (one >= 0)).any()) for one, other in pairs)

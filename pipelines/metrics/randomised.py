@@ -144,8 +144,10 @@ class Randomised(Metric):
         if self.model != "shuffle":
             return None
         buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
-        codes = self.mechanism.codes
-        return Shuffle(self.min_reports, codes, buckets, self.open_rng, batches=self.batches)
+        return Shuffle(
+            self.min_reports, self.mechanism.codes, buckets, self.open_rng,
+            batches=self.batches, counted=True,
+        )  # fmt: skip
 
     @property
     def shuffled_batches(self) -> Shuffled:

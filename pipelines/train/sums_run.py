@@ -44,7 +44,8 @@ class TrainFromSums(beam.PTransform):
         job, design = self.job, self.plan.design
         codes, slots = design.layout.codes, design.layout.types.size
         send = SendDoFn(job.examples, self.plan.products, job.open_rng)
-        shuffle = Shuffle(0, codes, bucket_count(job.telemetry.rows * slots), job.open_rng)
+        buckets = bucket_count(job.telemetry.rows * slots)
+        shuffle = Shuffle(0, codes, buckets, job.open_rng, counted=True)
         sending = beam.ParDo(send).with_output_types(np.ndarray)
         messages = blocks | "Messages" >> sending.with_outputs(SendDoFn.FLOW, main="messages")
         sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)

@@ -62,9 +62,15 @@ def grouped(sent: Iterable[Any]) -> dict[int, list[bytes]]:
 class HandShuffle:
     """The shuffler's two DoFns around a dictionary."""
 
-    def __init__(self, codes: int, buckets: int, open_rng: Callable[[], Any] = fresh_stream):
+    def __init__(
+        self,
+        codes: int,
+        buckets: int,
+        open_rng: Callable[[], Any] = fresh_stream,
+        counted: bool = False,
+    ):
         self.draw = DrawBucketsDoFn(buckets, codes, open_rng)
-        self.order = OrderDoFn(0, Batches(codes), open_rng)
+        self.order = OrderDoFn(0, Batches(codes), open_rng, counted)
         self.draw.setup()
         self.order.setup()
 

@@ -64,7 +64,8 @@ def test_every_message_comes_through_in_the_narrowest_words(codes):
     widths = [8, 16, 32, 64]
     narrowest = next(width for width in widths if min(codes, 2**64 - 1) < 2**width)
     sent = drive(shuffle.draw, [[messages]])
-    assert sum(len(value.value[1]) for value in sent) * 8 == len(messages) * narrowest
+    bare = sum(len(value.value[1]) - 1 for value in sent)  # each piece says in a byte what it holds
+    assert bare * 8 == len(messages) * narrowest
 
 
 @given(st.lists(st.lists(st.integers(0, 300), max_size=9), max_size=9), st.integers(1, 5))
@@ -103,13 +104,37 @@ def test_any_number_of_buckets_will_do(buckets):
 def test_buckets_of_hardly_any_messages(size):
     dofn = OrderDoFn(0, Batches(1000), SecureRandom)
     dofn.setup()
-    (out,) = dofn.process((0, [np.full(size, 7, "<u2").tobytes()]), np.array([size]))
+    piece = b"\0" + np.full(size, 7, "<u2").tobytes()
+    (out,) = dofn.process((0, [piece]), np.array([size]))
     assert out.tolist() == [7] * size
 
 
 def test_the_multiset_comes_through_a_pipeline():
     messages = np.repeat(np.arange(300, dtype=np.uint64), 7)
     assert Counter(shuffled(messages, 50, codes=300).tolist()) == Counter(messages.tolist())
+
+
+@given(st.lists(st.integers(0, 40), max_size=9), st.integers(1, 5), st.booleans())
+def test_messages_that_were_counted_come_through_beside_others(sizes, buckets, counted):
+    """Bundles of many messages travel as numbers, those of few as they are."""
+    codes = 3
+    bundles = [[np.arange(size * size, dtype=np.uint64) % 5] for size in sizes]
+    shuffle = HandShuffle(codes, buckets, counted=counted)
+    sent = [drive(shuffle.draw, [bundle]) for bundle in bundles]
+    for size, pieces in zip(sizes, sent, strict=True):
+        numbers = {len(piece.value[1]) - 1 == 4 * (codes + 1) for piece in pieces}
+        assert size * size < 8 * buckets * (codes + 1) or numbers == {True}
+    out = shuffle(bundles)
+    come = Counter(min(m, codes) for [block] in bundles for m in block.tolist())
+    assert Counter(m for block in out for m in block.tolist()) == come
+    if counted:  # nothing but the messages themselves says in which order they stand
+        assert all((np.diff(block.astype(int)) >= 0).all() for block in out)
+
+
+def test_messages_that_were_counted_travel_as_few_bytes():
+    messages = np.arange(100_000, dtype=np.uint64) % 900
+    sent = drive(HandShuffle(900, buckets=8).draw, [[messages]])
+    assert sum(len(piece.value[1]) for piece in sent) == 8 * (901 * 4 + 1)
 
 
 # ---- the order -----------------------------------------------------------------------------------

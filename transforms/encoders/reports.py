@@ -143,15 +143,18 @@ class Reporting:
             found = found._replace(cut=found.cut | beyond)
         told[LIMITED] = found.cut
         layout = Layout(self.levels)
+        chosen, one = found.groups.astype(layout.places), layout.places.type(1)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
             part = slice(start, start + step)
-            sets = self.amounts.encode(found.groups[part], amounts[part])
+            sets = self.amounts.encode(chosen[part], amounts[part])
             if self.averaged:
-                sets.append(found.groups[part])
+                sets.append(chosen[part])
             if self.beside:
-                marks = [np.where(told[name][part], i, -1) for i, name in enumerate(self.beside)]
-                sets.append(np.stack(marks, axis=1))
+                marks = [
+                    told[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
+                ]
+                sets.append(np.array(marks).T)
             yield layout.reports(sets)
 
 

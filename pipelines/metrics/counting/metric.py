@@ -58,7 +58,10 @@ class CountCodes:
 
     def count(self, messages: np.ndarray) -> np.ndarray:
         """(codes,) how often each came."""
-        return np.bincount(messages.astype(np.int64), minlength=self.codes)
+        return np.bincount(
+            messages.view(np.int64) if messages.dtype == np.uint64 else messages,
+            minlength=self.codes,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +238,7 @@ class Counting(Metric):
     @property
     def shuffler(self) -> Shuffle:
         buckets = bucket_count(self.telemetry.rows * self.messages)
-        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng)
+        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
 
     @property
     def shuffled_batches(self) -> Shuffled:
