@@ -61,7 +61,6 @@ _RUN = """
 import os
 import time
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import matplotlib.figure
 import pipelines.metrics.histogram.metric, pipelines.metrics.mean.metric
 from pipelines.plan.run import run
 before = time.process_time()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +12,7 @@ from mechanisms.channel import Floats
 from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
 from pipelines.views import pages
+from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 200  # of the table of weights
 _COLUMNS = 12
@@ -108,36 +107,16 @@ def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
 
 def _chart(curve: list[Point], measure: str, step_name: str) -> str:
     """Errors with error bars, as inline SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # the object interface: no global state, no display
-
-    # Equal releases give equal pictures.
-    style = rc_context(
-        {"font.family": "sans-serif", "svg.fonttype": "none", "svg.hashsalt": "hushbeam"}
+    steps = [point.step for point in curve]
+    errors, lower, upper = (
+        np.array([getattr(point, name) for point in curve], float)
+        for name in ("error", "lower", "upper")
     )
-    with style, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-        axes = figure.subplots()
-        steps = [point.step for point in curve]
-        errors, lower, upper = (
-            np.array([getattr(point, name) for point in curve], float)
-            for name in ("error", "lower", "upper")
-        )
-        axes.fill_between(steps, lower, upper, color="#8fb3d9", alpha=0.5, linewidth=0)
-        axes.plot(steps, errors, "o-", color="#1c3f66", markersize=3, linewidth=1.2)
-        axes.set_xlabel(step_name)
-        axes.set_ylabel(measure)
-        axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        buffer = io.StringIO()
-        # No metadata: the page says when it was made and by what, and needs no addresses.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
+    chart = Chart(Scale.over(steps), Scale.over(errors, lower, upper, [0.0]))
+    chart.area(steps, lower, upper, "band")
+    chart.line(steps, errors)
+    chart.points(steps, errors)
+    return chart.svg(measure, step_name)
 
 
 def _row(name: str, weights: Floats) -> str:

@@ -1,55 +1,250 @@
-"""Pictures on pages: inline SVG, equal for equal releases."""
+"""Pictures on pages: inline SVG in the page's own letters and colours, equal for equal releases.
+
+Places across are told in percent and places down in pixels: a picture is as wide as its page, and
+its letters keep their size, on a telephone as well. What has no place in percent, a line or an
+area, stands in a drawing of its own that is stretched. Colours and strokes are those of `page.css`,
+by the name of what is drawn.
+"""
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+import html
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-PALE, DARK = "#8fb3d9", "#1c3f66"
+Numbers = NDArray[np.float64]
 
-_WIDTH = 8.4  # inches
+_LINE, _ROW, _BAR = 20, 34, 12  # pixels: of a line of text, of a bar with its label, of a bar
+_EDGE = 1.5  # percent left free on both sides, for points have a width
+_FINE = 1000  # steps across a drawing that is stretched
 
 
-def picture(height: float, draw: Callable[[Figure], None]) -> str:
-    """A figure as SVG.
+class Scale(NamedTuple):
+    """An axis.
+
+    Attributes:
+        low: where it begins.
+        high: where it ends, above that.
+
+    >>> Scale.over([3, float("nan"), 17], [0]).ticks
+    [0.0, 5.0, 10.0, 15.0]
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, *numbers: ArrayLike) -> Scale:
+        """One that shows all of some numbers; what is none is passed over."""
+        every = np.concatenate([np.ravel(np.asarray(part, np.float64)) for part in numbers])
+        finite = every[np.isfinite(every)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+        # Numbers that are all but equal still get an axis that numbers can be written at.
+        least = max(1e-9 * max(abs(low), abs(high)), math.ulp(0.0))
+        if high / 2 - low / 2 > least:
+            return cls(low, high)
+        return cls(low - max(0.5, least), high + max(0.5, least))
+
+    def share(self, numbers: ArrayLike) -> Numbers:
+        """Where numbers stand between the ends, 0 to 1; beyond them at the ends."""
+        length = self.high / 2 - self.low / 2  # halves: the ends may be as far apart as can be
+        places = (np.asarray(numbers, np.float64) / 2 - self.low / 2) / length
+        return np.asarray(np.clip(places, 0, 1))
+
+    @property
+    def ticks(self) -> list[float]:
+        """Four to nine round numbers, a few digits each, within it."""
+        rough = (self.high / 5 - self.low / 5) or 1.0
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next((unit * s for s in (1, 2, 2.5, 5) if unit * s >= rough * 0.8), 10 * unit)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step + 1e-9)
+        return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def _across(share: float) -> str:
+    """A place in percent, from one of 0 to 1."""
+    return f"{_EDGE + (100 - 2 * _EDGE) * share:.3f}%"
+
+
+def _text(x: str, y: float, words: str, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x}" y="{y:g}" text-anchor="{anchor}">{html.escape(words, quote=False)}</text>\n'
+    )
+
+
+def _line(x1: str, x2: str, y1: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y1:.2f}" y2="{y2:.2f}"/>\n'
+
+
+def _picture(height: float, parts: Iterable[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" width="100%" '
+        f'height="{height:g}">\n{"".join(parts)}</svg>'
+    )
+
+
+def _below(scale: Scale, top: float, bottom: float, words: str) -> Iterator[str]:
+    """Lines up from the ticks of an axis, their numbers, and what it is."""
+    for tick in scale.ticks:
+        share = float(scale.share(tick))
+        place = _across(share)
+        yield _line(place, place, top, bottom, "grid")
+        anchor = "start" if share < 0.03 else "end" if share > 0.97 else "middle"
+        yield _text(place, bottom + 15, f"{tick:,.10g}", anchor)
+    yield _text("50%", bottom + 33, words, "middle") if words else ""
+
+
+def bars(
+    labels: Sequence[str], numbers: ArrayLike, ends: ArrayLike, legend: str, axis: str = ""
+) -> str:
+    """Bars with error bars, one below the other, each under its label.
 
     Args:
-        height: in inches.
-        draw: fills an empty figure.
+        labels: what each is of.
+        numbers: (n,) how long each is.
+        ends: (2, n) of each interval.
+        legend: what the marks are.
+        axis: what is measured.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # the object interface: no global state, no display
+    lengths, (low, high) = np.asarray(numbers, np.float64), np.asarray(ends, np.float64)
+    scale = Scale.over(lengths, low, high, [0.0])
+    bottom = _LINE + _ROW * len(labels) + 4
+    zero = float(scale.share(0.0))
+    rows = []
+    for place, (label, *row) in enumerate(
+        zip(labels, scale.share(lengths), scale.share(low), scale.share(high), strict=True)
+    ):
+        y = _LINE + _ROW * place
+        length, start, end = (float(share) for share in row)
+        middle = y + 18 + _BAR / 2
+        rows.append(_text(_across(0), y + 14, label))
+        if math.isfinite(length):
+            width = (100 - 2 * _EDGE) * abs(length - zero)
+            rows.append(
+                f'<rect class="bar" x="{_across(min(length, zero))}" y="{y + 18:g}" '
+                f'width="{width:.3f}%" height="{_BAR}"/>\n'
+            )
+        if math.isfinite(start) and math.isfinite(end):
+            rows.append(_line(_across(start), _across(end), middle, middle, "arm"))
+        if math.isfinite(length):
+            rows.append(f'<circle class="dot" cx="{_across(length)}" cy="{middle:g}" r="3"/>\n')
+    axes = _below(scale, _LINE, bottom, axis)
+    height = bottom + (40 if axis else 22)
+    return _picture(height, [_text(_across(0), 13, legend), *axes, *rows])
 
-    style = rc_context(
-        {
-            "font.family": "sans-serif",
-            "svg.fonttype": "none",
-            "svg.hashsalt": "hushbeam",
-            "text.parse_math": False,  # values and names of columns may hold dollar signs
-            "text.usetex": False,
-        }
-    )
-    buffer = io.StringIO()
-    with style, warnings.catch_warnings():
-        # Glyphs that are missing here do not matter: the reader's browser draws the text.
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure)
-        # No metadata: the page says when it was made and by what, and needs no addresses.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
+
+@dataclass
+class Chart:
+    """Numbers over numbers: lines, bands and points.
+
+    What is drawn is named for its look: `line`, `dot`, `other`, and of areas `bar`, `band`, `wide`.
+
+    Attributes:
+        x: the axis across.
+        y: the axis up.
+        height: of the area, in pixels.
+
+    >>> chart = Chart(Scale(0, 1), Scale(0, 100))
+    >>> chart.line([0, 1], [0, 100], "all of it")
+    >>> chart.svg(below="time").count("<path")
+    1
+    """
+
+    x: Scale
+    y: Scale
+    height: int = 240
+    _drawn: list[str] = field(default_factory=list)
+    _legend: list[tuple[str, str]] = field(default_factory=list)
+
+    def area(
+        self, x: ArrayLike, low: ArrayLike, high: ArrayLike, kind: str, legend: str = ""
+    ) -> None:
+        """What lies between two lines, wherever both are known."""
+        places, start, end = self._places(x, low, high)
+        if places.size:
+            there = [*zip(places, start, strict=True)]
+            back = [*zip(places[::-1], end[::-1], strict=True)]
+            self._stretched(_path([*there, *back]) + "Z", kind)
+        self._legend.append((kind, legend))
+
+    def stairs(self, edges: ArrayLike, heights: ArrayLike, kind: str = "bar") -> None:
+        """Columns from 0, side by side.
+
+        Args:
+            edges: (n + 1,) between which they stand.
+            heights: (n,) of each.
+            kind: how they look.
+        """
+        corners, tops = np.repeat(np.asarray(edges), 2)[1:-1], np.repeat(np.asarray(heights), 2)
+        self.area(corners, np.zeros_like(tops), tops, kind)
+
+    def line(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "line") -> None:
+        """A line through points."""
+        places, heights = self._places(x, y)
+        if places.size:
+            self._stretched(_path([*zip(places, heights, strict=True)]), kind)
+        self._legend.append((kind, legend))
+
+    def points(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "dot") -> None:
+        """Points, each by itself."""
+        places, heights = self._places(x, y)
+        self._drawn += [
+            f'<circle class="{kind}" cx="{_across(float(place) / _FINE)}" '
+            f'cy="{self._top + height:.2f}" r="2.5"/>\n'
+            for place, height in zip(places, heights, strict=True)
+        ]
+        self._legend.append((kind, legend))
+
+    def svg(self, up: str = "", below: str = "", ticks: bool = True) -> str:
+        """The picture.
+
+        Args:
+            up: what the axis up is.
+            below: what the axis across is.
+            ticks: whether that one has numbers.
+        """
+        bottom = self._top + self.height
+        named = [(kind, words) for kind, words in self._legend if words]
+        parts = [_text(_across(0), 13, up)]
+        across = _below(self.x, bottom, bottom + 4, below)
+        parts += across if ticks else [_text("50%", bottom + 33, below, "middle")]
+        for tick in self.y.ticks:
+            y = bottom - self.height * float(self.y.share(tick))
+            parts.append(_line(_across(0), _across(1), y, y, "grid"))
+        parts += self._drawn
+        for tick in self.y.ticks:  # above what is drawn, for it stands in the same place
+            y = bottom - self.height * float(self.y.share(tick))
+            parts.append(_text(_across(0), y - 3, f"{tick:,.10g}"))
+        for place, (kind, words) in enumerate(named):
+            key = f'<rect class="{kind}" y="5" width="14" height="8"/>{_text("22", 13, words)}'
+            y = bottom + 40 + _LINE * place
+            parts.append(f'<svg x="{_across(0)}" y="{y:g}" overflow="visible">{key}</svg>\n')
+        return _picture(bottom + 42 + _LINE * len(named), parts)
+
+    _top = 2 * _LINE
+
+    def _places(self, x: ArrayLike, *rows: ArrayLike) -> list[Numbers]:
+        """Across in thousandths and down in pixels, of what is known whole."""
+        every = [np.asarray(part, np.float64) for part in (x, *rows)]
+        known = np.all(np.isfinite(every), axis=0)
+        across, *others = (part[known] for part in every)
+        return [
+            _FINE * self.x.share(across),
+            *(self.height * (1 - self.y.share(part)) for part in others),
+        ]
+
+    def _stretched(self, path: str, kind: str) -> None:
+        self._drawn.append(
+            f'<svg x="{_across(0)}" y="{self._top}" width="{100 - 2 * _EDGE:g}%" '
+            f'height="{self.height}" viewBox="0 0 {_FINE} {self.height}" '
+            f'preserveAspectRatio="none"><path class="{kind}" d="{path}"/></svg>\n'
+        )
 
 
-def frame(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
-    """The look of all axes: open to the top and the right, lines across where values stand."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis=grid, color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,7 @@ from pipelines.metrics.counting.result import COLUMNS
 from pipelines.metrics.view import cell
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
-from pipelines.views.pictures import DARK, PALE, frame, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.views.pictures import Chart, Scale, bars
 
 OTHER_LABEL = "(any other, or none)"
 
@@ -100,25 +97,12 @@ def _largest(table: pa.Table, rows: int) -> pa.Table:
 def _figure(table: pa.Table, confidence: float) -> str:
     """Bars with error bars, as a figure of a page."""
     top, names = _largest(table, _BARS), _names(table)
-    y, estimate = np.arange(len(top)), top["estimate"].to_numpy()
+    labels = [facts.shortened(" · ".join(_label(row, names)), _WIDE) for row in top.to_pylist()]
     ends = [top[name].to_numpy() for name in (selected.LOWER, selected.UPPER)]
-    labels = [" · ".join(_label(row, names)) for row in top.to_pylist()]
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.barh(y, estimate, color=PALE, height=0.7)
-        axes.errorbar(
-            estimate, y, xerr=np.maximum([estimate - ends[0], ends[1] - estimate], 0), fmt="o",
-            color=DARK, markersize=3, linewidth=1.2, capsize=2,
-            label=f"estimate, {100 * confidence:g} % interval of all together",
-        )  # fmt: skip
-        axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels])
-        axes.set_ylim(len(top) - 0.4, -0.6)
-        axes.legend(loc="lower right", frameon=False)
-        frame(axes, grid="x")
-
+    legend = f"estimate, {100 * confidence:g} % interval of all together"
+    drawn = bars(labels, top["estimate"].to_numpy(), ends, legend)
     said = f"The {len(top)} largest of {len(table):,} figures with error bars"
-    return framed(picture(0.6 + 0.24 * len(top), draw), said, len(table), confidence)
+    return framed(drawn, said, len(table), confidence)
 
 
 def framed(drawn: str, said: str, together: int, confidence: float) -> str:
@@ -147,23 +131,14 @@ def cumulative(table: pa.Table, confidence: float) -> str:
     """
     edges = table["high"].to_numpy()
     band = [100 * table[f"cumulative_{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.fill_between(
-            edges, *band, color=PALE, alpha=0.5, linewidth=0,
-            label=f"{100 * confidence:g} % band of all points together",
-        )  # fmt: skip
-        axes.plot(edges, 100 * table["cumulative"].to_numpy(), color=DARK, linewidth=1.2)
-        axes.set_ylim(0, 100)
-        axes.set_ylabel("share of numbers up to here, %")
-        axes.legend(loc="lower right", frameon=False)
-        frame(axes)
-
+    chart = Chart(Scale.over(edges), Scale(0, 100))
+    chart.area(edges, *band, "band", f"{100 * confidence:g} % band of all points together")
+    chart.line(edges, 100 * table["cumulative"].to_numpy())
+    drawn = chart.svg("share of numbers up to here, %")
     said = "The share of numbers up to each number"
     return (
         f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the files beside '
-        f'this page have the numbers">\n{picture(3.4, draw)}\n</figure>\n'
+        f'this page have the numbers">\n{drawn}\n</figure>\n'
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.views import facts, pages
-from pipelines.views.pictures import DARK, PALE, frame, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 1100  # all bins that there can be, and a few more
 _SHOWN = 25  # quantiles on the screen
@@ -73,44 +70,32 @@ def percent(probability: float) -> str:
 
 def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> str:
     """The histogram above the cumulative shares with their intervals, as inline SVG."""
-
-    def draw(figure: Figure) -> None:
-        above, below = figure.subplots(2, 1, sharex=True)
-        _histogram(above, table)
-        _cumulative(below, table, quantiles, statement["asked"]["confidence"])
-        below.set_xlabel(facts.shortened(statement["asked"]["column"], _WIDE))
-        for axes in (above, below):
-            frame(axes)
-
-    return picture(6.4, draw)
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
+    across = Scale(float(low[0]), float(high[-1]))
+    below = _cumulative(across, table, quantiles, statement["asked"]["confidence"])
+    column = facts.shortened(statement["asked"]["column"], _WIDE)
+    up = "share of numbers up to here, %"
+    return f"{_histogram(across, table)}\n{below.svg(up, column)}"
 
 
-def _histogram(axes: Any, table: pa.Table) -> None:
+def _histogram(across: Scale, table: pa.Table) -> str:
     """Shares by the width of a whole bin, so that the two half ones do not look empty."""
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     widths = high / 2 - low / 2
-    edges = np.append(low, high[-1])
     heights = 100 * table["estimate"].to_numpy() * widths.max() / np.maximum(widths, 1e-300)
-    axes.stairs(heights, edges, fill=True, color=PALE)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("share of numbers, % a bin")
+    chart = Chart(across, Scale.over(heights, [0.0]), 180)
+    chart.stairs(np.append(low, high[-1]), heights)
+    return chart.svg("share of numbers, % a bin")
 
 
-def _cumulative(axes: Any, table: pa.Table, quantiles: pa.Table, confidence: float) -> None:
-    high = table["high"].to_numpy()
-    lower, upper = table["cumulative_lower"].to_numpy(), table["cumulative_upper"].to_numpy()
-    axes.fill_between(
-        high, 100 * lower, 100 * upper, color=PALE, alpha=0.5, linewidth=0,
-        label=f"{100 * confidence:g} % interval of each point",
-    )  # fmt: skip
-    axes.plot(high, 100 * table["cumulative"].to_numpy(), color=DARK, linewidth=1.2)
-    axes.plot(
-        quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy(), "o", color=DARK,
-        markersize=3, label="quantiles",
-    )  # fmt: skip
-    axes.set_ylim(0, 100)
-    axes.set_ylabel("share of numbers up to here, %")
-    axes.legend(loc="lower right", frameon=False)
+def _cumulative(across: Scale, table: pa.Table, quantiles: pa.Table, confidence: float) -> Chart:
+    high, chart = table["high"].to_numpy(), Chart(across, Scale(0, 100))
+    band = [100 * table[f"cumulative_{end}"].to_numpy() for end in ("lower", "upper")]
+    chart.area(high, *band, "band", f"{100 * confidence:g} % interval of each point")
+    chart.line(high, 100 * table["cumulative"].to_numpy())
+    places, shares = quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy()
+    chart.points(places, shares, "quantiles")
+    return chart
 
 
 def _quantile(row: Mapping[str, float]) -> str:

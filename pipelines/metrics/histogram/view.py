@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,7 @@ from rich.text import Text
 
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
-from pipelines.views.pictures import DARK, PALE, frame, picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pipelines.views.pictures import bars
 
 OTHER_LABEL = "(any other value)"
 
@@ -101,25 +98,10 @@ def largest(table: pa.Table, rows: int) -> pa.Table:
 
 def chart(top: pa.Table, confidence: float, axis: str = "share of reports, %") -> str:
     """Bars with error bars, as inline SVG."""
-    y, estimate = np.arange(len(top)), top["estimate"].to_numpy()
-    lower, upper = top[selected.LOWER].to_numpy(), top[selected.UPPER].to_numpy()
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.barh(y, estimate * 100, color=PALE, height=0.7)
-        axes.errorbar(
-            estimate * 100, y, xerr=np.vstack([estimate - lower, upper - estimate]) * 100, fmt="o",
-            color=DARK, markersize=3, linewidth=1.2, capsize=2,
-            label=f"estimate, {100 * confidence:g} % interval of all values together",
-        )  # fmt: skip
-        axes.set_yticks(y, [facts.shortened(label, _WIDE) for label in labels(top)])
-        axes.set_ylim(len(top) - 0.4, -0.6)
-        axes.set_xlim(left=0)
-        axes.set_xlabel(axis)
-        axes.legend(loc="lower right", frameon=False)
-        frame(axes, grid="x")
-
-    return picture(0.6 + 0.24 * len(top), draw)
+    ends = [100 * top[name].to_numpy() for name in (selected.LOWER, selected.UPPER)]
+    legend = f"estimate, {100 * confidence:g} % interval of all values together"
+    short = [facts.shortened(label, _WIDE) for label in labels(top)]
+    return bars(short, 100 * top["estimate"].to_numpy(), ends, legend, axis)
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,9 @@ from pipelines.metrics.schema import read_own
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
-from pipelines.views.pictures import DARK, frame, picture
+from pipelines.views.pictures import Chart, Scale
 from transforms.encoders.rows import SHORTENED
 from transforms.progress import live
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ROWS = 500
 _SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
@@ -77,28 +74,17 @@ def chart(table: pa.Table, confidence: float) -> str:
         if name != "coordinate"
     }
     x, percent = np.arange(len(order)), f"{100 * confidence:g} %"
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for ends, colour, label in (
-            (("lower_of_all", "upper_of_all"), "#e3edf7", f"{percent} interval of all together"),
-            (("lower", "upper"), "#b9d1e8", f"{percent} interval of each"),
-        ):
-            low, high = (drawn[name] for name in ends)
-            if len(x) == 1:
-                axes.vlines(x, low, high, colors=colour, linewidth=12, label=label)
-            else:
-                axes.fill_between(x, low, high, color=colour, step="mid", linewidth=0, label=label)
-        axes.plot(x, drawn["estimate"], ".", color=DARK, markersize=3, label="estimate")
-        if "shrunk" in drawn:
-            axes.plot(x, drawn["shrunk"], ".", color="#b5651d", markersize=2, label="shrunk")
-        axes.set_xticks([])
-        axes.set_xlabel("coordinates, by their estimates")
-        axes.set_ylabel("mean")
-        axes.legend(loc="upper left", frameon=False, fontsize="small")
-        frame(axes)
-
-    return picture(3.6, draw)
+    edges = np.repeat(np.arange(len(order) + 1) - 0.5, 2)[1:-1]  # each band is as wide as a place
+    figure = Chart(Scale(-0.5, len(order) - 0.5), Scale.over(*drawn.values()), 280)
+    for low, high, kind, label in (
+        ("lower_of_all", "upper_of_all", "wide", f"{percent} interval of all together"),
+        ("lower", "upper", "band", f"{percent} interval of each"),
+    ):
+        figure.area(edges, np.repeat(drawn[low], 2), np.repeat(drawn[high], 2), kind, label)
+    figure.points(x, drawn["estimate"], "estimate")
+    if "shrunk" in drawn:
+        figure.points(x, drawn["shrunk"], "shrunk", "other")
+    return figure.svg("mean", "coordinates, by their estimates", ticks=False)
 
 
 def _of_shrinking(statement: Mapping[str, Any]) -> str:
