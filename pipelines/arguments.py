@@ -21,6 +21,8 @@ exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 3 the run failed{failed}.
 """
 
+_ABOUT = "about"  # where an option's field is kept, of which its help is made
+
 Run = Callable[[argparse.Namespace, list[str]], int]
 
 
@@ -38,16 +40,25 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
         name,
         description=textwrap.fill(options.description, _WIDTH),
         epilog=options.examples + codes,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     fields = options.model_fields
     for title in _titles(options):
         group = parser.add_argument_group(title or options.subject)
         for field in (name for name in fields if description(fields[name]).group == title):
-            group.add_argument(flag(field), **_argument(fields[field]))
+            action = group.add_argument(flag(field), **_argument(fields[field]))
+            vars(action)[_ABOUT] = fields[field]
     add_options(parser)
     parser.set_defaults(command=run)
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Makes help when somebody reads it: to list all mechanisms takes half a second of imports."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        field = vars(action).get(_ABOUT)
+        return action.help if field is None else _help(field)
 
 
 def typed(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -67,7 +78,7 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
 def _argument(field: FieldInfo) -> dict[str, Any]:
     """What argparse needs of an option; what nobody types is left to the options' class."""
     about, (kind, values) = description(field), _type_of(field)
-    argument: dict[str, Any] = {"default": None, "help": _help(field)}
+    argument: dict[str, Any] = {"default": None, "help": _ABOUT}
     if kind is bool:
         return argument | {"action": "store_true"}
     argument["required"] = field.is_required()

@@ -132,7 +132,9 @@ def cumulative(table: pa.Table, confidence: float) -> str:
     edges = table["high"].to_numpy()
     band = [100 * table[f"cumulative_{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
     chart = Chart(Scale.over(edges), Scale(0, 100))
-    chart.area(edges, *band, "band", f"{100 * confidence:g} % band of all points together")
+    chart.area(
+        edges, band[0], band[1], "band", f"{100 * confidence:g} % band of all points together"
+    )
     chart.line(edges, 100 * table["cumulative"].to_numpy())
     drawn = chart.svg("share of numbers up to here, %")
     said = "The share of numbers up to each number"

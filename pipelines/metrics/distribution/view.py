@@ -91,7 +91,7 @@ def _histogram(across: Scale, table: pa.Table) -> str:
 def _cumulative(across: Scale, table: pa.Table, quantiles: pa.Table, confidence: float) -> Chart:
     high, chart = table["high"].to_numpy(), Chart(across, Scale(0, 100))
     band = [100 * table[f"cumulative_{end}"].to_numpy() for end in ("lower", "upper")]
-    chart.area(high, *band, "band", f"{100 * confidence:g} % interval of each point")
+    chart.area(high, band[0], band[1], "band", f"{100 * confidence:g} % interval of each point")
     chart.line(high, 100 * table["cumulative"].to_numpy())
     places, shares = quantiles["estimate"].to_numpy(), 100 * quantiles["p"].to_numpy()
     chart.points(places, shares, "quantiles")
