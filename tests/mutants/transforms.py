@@ -22,6 +22,22 @@ MUTANTS = (
         ("tests/transforms/test_shuffle.py",),
     ),
     Mutant(
+        "an-order-that-came-along",
+        "A shuffler leaves the messages of a bucket in the order in which they came.",
+        "transforms/shuffle.py",
+        "messages if self._counted else self._rng.shuffled(messages)",
+        "messages",
+        ("tests/transforms/test_shuffle.py",),
+    ),
+    Mutant(
+        "numbers-that-are-split-by-too-many-coins",
+        "Of messages that were counted, too many go to one side: the last word's other bits count.",
+        "mechanisms/sampling/even_split.py",
+        "(-number % 64).astype(np.uint64)",
+        "np.uint64(0)",
+        ("tests/mechanisms/sampling/test_even_split.py",),
+    ),
+    Mutant(
         "sealed-min-reports-minus-one",
         "A shuffler of sealed reports lets a batch through that lacks one report.",
         "transforms/unseal.py",
