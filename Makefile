@@ -39,7 +39,7 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
 test-site: $(READY)  ## look at sites and pages in a browser, on screens wide and narrow (needs chromium)
-	$(BIN)/python -m pytest tests/browser/site_in_browser.py --durations=5 $(ARGS)
+	$(BIN)/python -m pytest tests/browser/*_in_browser.py --durations=5 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)

@@ -11,6 +11,7 @@ NAMES = (
     "accounting",
     "accuracy",
     "releases",
+    "startup",
     "job",
     "vectors",
     "learning",

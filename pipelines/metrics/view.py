@@ -71,7 +71,8 @@ def _table(name: str, table: pa.Table) -> str:
     )
     return (
         f"<h2>{html.escape(name)}</h2>\n"
-        f'<div class="scroll">\n<table class="numbers">\n<thead><tr>{heads}</tr></thead>\n'
+        '<div class="scroll" tabindex="0" role="region" aria-label="the numbers">'
+        f'\n<table class="numbers">\n<thead><tr>{heads}</tr></thead>\n'
         f"<tbody>\n{rows}</tbody>\n</table>\n</div>"
     )
 

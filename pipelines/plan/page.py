@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.views import pages
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.metrics.view import cell
+from pipelines.views import facts, pages, selected
+from pipelines.views.digits import digits
+from pipelines.views.pictures import bars
+
+_BARS = 5
+_WIDE = 48  # characters of a label
+_OTHER = "(any other, or none)"
 
 
-def page(names: Sequence[str], metrics: Mapping[str, Any], statement: Mapping[str, Any]) -> bytes:
+def page(
+    names: Sequence[str],
+    metrics: Mapping[str, Any],
+    statement: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+) -> bytes:
     """The first page of a release.
 
     Args:
         names: of all metrics, in the order of the plan.
         metrics: the statements of those that were published, by name.
         statement: of the whole release.
+        tables: the first table of each, with the columns that all kinds share.
     """
     plan = statement["plan"]
     return pages.page(
@@ -25,22 +42,62 @@ def page(names: Sequence[str], metrics: Mapping[str, Any], statement: Mapping[st
         window=html.escape(plan["window"]),
         fingerprint=plan["fingerprint"],
         created=statement["created"],
-        rows="".join(_row(name, metrics.get(name)) for name in names),
+        rows="".join(_row(name, metrics.get(name), tables.get(name)) for name in names),
+        pictures="".join(
+            _picture(name, tables[name])
+            for name in names
+            if name in tables and "low" not in tables[name].column_names
+        ),
         promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
     )
 
 
-def _row(name: str, said: Mapping[str, Any] | None) -> str:
+def _row(name: str, said: Mapping[str, Any] | None, table: pa.Table | None) -> str:
     """One metric, with a link to its page if it has one."""
     shown = html.escape(name)
     if said is None:
-        return f'<tr><th>{shown}</th><td colspan="4">withheld: too few reports</td></tr>\n'
+        return f'<tr><th>{shown}</th><td colspan="5">withheld: too few reports</td></tr>\n'
     promised = said["guarantees"]["release"]
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
-        f"<td>{html.escape(said['release'])}</td><td>{_number(said)}</td>"
+        f"<td>{html.escape(said['release'])}</td><td>{_figure(table)}</td><td>{_number(said)}</td>"
         f"<td>{promised['epsilon']:.4g}</td><td>{promised['delta']:.2g}</td></tr>\n"
     )
+
+
+def _figure(table: pa.Table | None) -> str:
+    """The one figure of a metric, with its error; of several, how many there are."""
+    if table is None or len(table) != 1:
+        return "" if table is None else f"{len(table):,}, see its page"
+    (row,) = table.to_pylist()
+    percent = 100 if row["figure"] == "share" else 1
+    value, error = (
+        None if x is None else percent * x for x in (row["estimate"], row["standard_error"])
+    )
+    unit = " %" if percent > 1 else f" {html.escape(row['figure'])}"
+    spread = "" if error is None else f" ± {digits(error, error)}"
+    return f"{digits(value, error)}{spread}{unit}"
+
+
+def _picture(name: str, table: pa.Table) -> str:
+    """The largest figures of a metric that has several."""
+    if len(table) < 2:
+        return ""
+    order = pc.sort_indices(table["estimate"], sort_keys=[("", "descending")])
+    top = table.take(order.slice(0, _BARS))
+    rows, percent = top.to_pylist(), 100 if top["figure"][0].as_py() == "share" else 1
+    labels = [" · ".join(filter(None, (row["group"], row["value"]))) or _OTHER for row in rows]
+    low, high = (
+        [math.nan if row[end] is None else percent * row[end] for row in rows]
+        for end in (selected.LOWER, selected.UPPER)
+    )
+    lengths = [percent * row["estimate"] for row in rows]
+    labels = [facts.shortened(cell(label), _WIDE) for label in labels]
+    unit = "%" if percent > 1 else rows[0]["figure"]
+    drawn = bars(labels, lengths, [low, high], "estimate, interval of all together", unit)
+    said = f"the {len(rows)} largest of {len(table):,} figures of {html.escape(name)}"
+    link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
+    return f'<h2>{link}</h2>\n<figure role="img" aria-label="{said}">\n{drawn}\n</figure>\n'
 
 
 def _number(said: Mapping[str, Any]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
@@ -113,6 +116,14 @@ def _place(statement: Mapping[str, Any]) -> dict[str, Any]:
     return {"release_id": statement["release_id"], **collection}
 
 
+def _first(files: Mapping[str, bytes], name: str, said: Mapping[str, Any]) -> pa.Table | None:
+    """The first table of a metric, if it has any that can be joined."""
+    for table in said.get("figures", {}):
+        if f"{name}/{table}" in files:
+            return pq.ParquetFile(io.BytesIO(files[f"{name}/{table}"])).read()
+    return None
+
+
 def gathered(
     names: Sequence[str], contents: Mapping[str, Content], statement: Mapping[str, Any]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -136,7 +147,8 @@ def gathered(
     diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
     words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
     statement = {**statement, "in_words": [*words, *statement["in_words"]]}
-    files[PAGE] = page(names, statements, statement)
+    tables = {name: _first(files, name, statements[name]) for name in published}
+    files[PAGE] = page(names, statements, statement, {k: t for k, t in tables.items() if t})
     withheld = [name for name in names if name not in published]
     return files, {
         **statement,

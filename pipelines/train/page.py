@@ -99,7 +99,7 @@ def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
     if len(known) == 1:
         return words
     return (
-        f'{words}\n<figure class="scroll" style="margin: 0" role="img" '
+        f'{words}\n<figure class="scroll" role="img" '
         f'aria-label="The learning curve">\n'
         f"{_chart(known, error['measure'], statement['model']['step_name'])}\n</figure>"
     )

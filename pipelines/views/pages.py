@@ -24,7 +24,9 @@ _FRAME = """\
 </head>
 <body>
 {place}
-{body}</body>
+<main>
+{body}</main>
+</body>
 </html>
 """
 

@@ -5,44 +5,21 @@ It is no `test_*.py`, for `make test` works where there is no browser; here the 
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 from pipelines import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.metrics.statement import parquet
+from tests.browser.looks import LOOKS, require_readable
 from tests.pipelines.test_export import publish, publish_day, publish_week_day, statement
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 VALUES = 42_178
-LOOKS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
-
-# Letters of less than 12 px, and text that reaches over the side, by what a reader would see.
-_SMALL = """() => [...document.querySelectorAll("body *")].filter((one) =>
-  [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()) &&
-  one.getClientRects().length && one.closest("script,style,noscript") === null &&
-  parseFloat(getComputedStyle(one).fontSize) * (one.ownerSVGElement
-    ? one.ownerSVGElement.getScreenCTM().a : 1) < 12).map((one) => one.textContent.slice(0, 40))"""
-_WIDE = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.fail("there is no chromium: `apt-get install chromium`, and run this again")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 def publish_large(folder: Path) -> None:
@@ -73,25 +50,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return public
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page()
-    opened.failures = []  # type: ignore[attr-defined]
-    opened.on("pageerror", lambda error: opened.failures.append(str(error)))
-    opened.on("dialog", lambda dialog: opened.failures.append(dialog.message))
-    opened.on("console", lambda said: said.type == "error" and opened.failures.append(said.text))
-    opened.on("request", lambda asked: _alone(opened, asked.url))
-    yield opened
-    assert opened.failures == []  # type: ignore[attr-defined]
-    opened.close()
-
-
-def _alone(page: Any, url: str) -> None:
-    """Nothing is loaded from elsewhere, and no script or style but the page's own."""
-    if not url.startswith("file://") or url.endswith((".js", ".css")):
-        page.failures.append(f"asked for {url}")
-
-
 def pages(public: Path) -> list[Path]:
     return [public / "index.html", *sorted(public.glob("rides/*.html"))]
 
@@ -103,12 +61,7 @@ def test_every_page_is_readable_on_every_screen(page: Page, site: Path, width, s
     for path in pages(site):
         page.goto(path.as_uri())
         page.wait_for_selector("h1")
-        assert page.evaluate(_WIDE) <= 0, path.name
-        assert page.evaluate(_SMALL) == [], path.name
-        paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], path.name
+        require_readable(page, scheme)
 
 
 def test_what_is_searched_for_is_found_and_drawn(page: Page, site: Path) -> None:

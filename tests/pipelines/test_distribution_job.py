@@ -15,7 +15,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.distribution.metric import DistributionOfNumbers, read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import covers, scaled
-from pipelines.metrics.distribution.view import number, percent
+from pipelines.metrics.distribution.view import number, probability
 from tests.fakes import canaries
 from transforms.encoders.bounds import Bounds
 
@@ -115,4 +115,4 @@ def test_what_is_covered_depends_on_the_unit() -> None:
 
 def test_numbers_are_told_shortly() -> None:
     assert (number(1234567.0), number(0.1 + 0.2)) == ("1.23457e+06", "0.3")
-    assert [percent(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]
+    assert [probability(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]

@@ -172,11 +172,11 @@ def test_where_all_is_noise_it_is_said() -> None:
 
 def test_what_was_picked_has_the_interval_of_all() -> None:
     rows = table(list("abc"), np.array([0.6, 0.3, 0.1]), reach=0.05)
-    assert "<td>55.0000 to 65.0000</td>" in view.page(rows, statement()).decode()
+    assert "<td>55.0 to 65.0</td>" in view.page(rows, statement()).decode()
     screen = Console(record=True, width=200, file=io.StringIO())
     view.show(screen, rows, 10, 0.95)
     shown = screen.export_text()
-    assert "55.000 to 65.000" in shown
+    assert "55.0 to 65.0" in shown
     assert "95 % interval of all 3 together" in shown
 
 

@@ -300,7 +300,7 @@ class CountedRows(Counting):
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         numbers, names = tables[TABLE], ["coordinate", *result.COLUMNS]
         drawn = rows_view.chart(numbers, self.options.confidence)
-        figure = f'<figure class="scroll" style="margin: 0">\n{drawn}\n</figure>\n'
+        figure = f'<figure class="scroll">\n{drawn}\n</figure>\n'
         parts = [numbers]
         if shares := tables.get(FREQUENCIES):
             pairs = zip(shares["attribute"].to_pylist(), shares["value"].to_pylist(), strict=True)

@@ -6,7 +6,6 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
@@ -16,6 +15,7 @@ from pipelines.metrics.counting.result import COLUMNS
 from pipelines.metrics.view import cell
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
+from pipelines.views.digits import digits, spread
 from pipelines.views.pictures import Chart, Scale, bars
 
 OTHER_LABEL = "(any other, or none)"
@@ -62,22 +62,6 @@ def page(
     )
 
 
-def shown(value: float | None, error: float | None) -> str:
-    """A number to the digits that its error allows: two of the error's.
-
-    >>> shown(12345.678, 1.36), shown(-3.14159e9, 2e6), shown(0.0123456, 0.001)
-    ('12,345.7', '-3,141,600,000', '0.0123')
-    """
-    if value is None or error is None:
-        return "unknown" if value is None else f"{value:,.6g}"
-    if not (np.isfinite(value) and error > 0):
-        return f"{value:,.6g}"
-    digits = 1 - int(np.floor(np.log10(error)))
-    if isinstance(value, int):
-        digits = min(digits, 0)
-    return f"{round(value, digits):,.{max(digits, 0)}f}"
-
-
 def _names(table: pa.Table) -> list[str]:
     """The columns that say what a figure is of."""
     return [name for name in table.column_names if name not in COLUMNS]
@@ -115,7 +99,7 @@ def framed(drawn: str, said: str, together: int, confidence: float) -> str:
         confidence: of all together.
     """
     return (
-        f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the table below '
+        f'<figure class="scroll" role="img" aria-label="{said}; the table below '
         f'has the numbers">\n{drawn}\n</figure>\n'
         f'<p class="note">{said}: lines cover the true figures of all {together:,} together with '
         f"probability {confidence:g}.</p>\n"
@@ -139,7 +123,7 @@ def cumulative(table: pa.Table, confidence: float) -> str:
     drawn = chart.svg("share of numbers up to here, %")
     said = "The share of numbers up to each number"
     return (
-        f'<figure class="scroll" style="margin: 0" role="img" aria-label="{said}; the files beside '
+        f'<figure class="scroll" role="img" aria-label="{said}; the files beside '
         f'this page have the numbers">\n{drawn}\n</figure>\n'
     )
 
@@ -149,8 +133,8 @@ def show_quantiles(screen: Console, table: pa.Table, confidence: float) -> None:
     headings = ("estimate", f"{100 * confidence:g} % interval")
     shown_ = numbers_table(("quantile",), headings)
     for row in table.slice(0, _ROWS).to_pylist():
-        numbers = (f"{row[name]:.6g}" for name in ("estimate", "lower", "upper"))
-        estimate, low, high = numbers
+        error = spread(row["lower"], row["upper"])
+        estimate, low, high = (digits(row[name], error) for name in ("estimate", "lower", "upper"))
         shown_.add_row(f"{100 * row['p']:.10g} %", estimate, f"{low} to {high}")
     screen.print(shown_)
 
@@ -159,16 +143,16 @@ def _row(names: list[str], row: Mapping[str, Any]) -> str:
     low, high = selected.ends(row)
     error = row.get("standard_error")
     heads = "".join(f"<th>{html.escape(label)}</th>" for label in _label(row, names))
-    numbers = shown(row["estimate"], error), shown(error, error)
+    numbers = digits(row["estimate"], error), digits(error, error)
     cells = "".join(f"<td>{number}</td>" for number in numbers)
-    return f"<tr>{heads}{cells}<td>{shown(low, error)} to {shown(high, error)}</td></tr>\n"
+    return f"<tr>{heads}{cells}<td>{digits(low, error)} to {digits(high, error)}</td></tr>\n"
 
 
 def _cut(statement: Mapping[str, Any]) -> list[str]:
     """What was left out, in sentences."""
     return [
-        f"About {shown(part['estimate'], part['standard_error'])} {part['what']} (standard error "
-        f"{shown(part['standard_error'], part['standard_error'])})."
+        f"About {digits(part['estimate'], part['standard_error'])} {part['what']} (standard error "
+        f"{digits(part['standard_error'], part['standard_error'])})."
         for part in statement["cut"].values()
     ]
 
@@ -199,8 +183,8 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
         error, (low, high) = row["standard_error"], selected.ends(row)
         screen_table.add_row(
             *(Text(label) for label in _label(row, names)),  # plain strings would be markup
-            shown(row["estimate"], error),
-            shown(error, error),
-            f"{shown(low, error)} to {shown(high, error)}",
+            digits(row["estimate"], error),
+            digits(error, error),
+            f"{digits(low, error)} to {digits(high, error)}",
         )
     screen.print(screen_table)

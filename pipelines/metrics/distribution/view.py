@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.views import facts, pages
+from pipelines.views.digits import digits, percent, spread
 from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 1100  # all bins that there can be, and a few more
@@ -59,13 +60,13 @@ def number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def percent(probability: float) -> str:
+def probability(p: float) -> str:
     """A probability as people say it.
 
-    >>> percent(0.5), percent(0.999)
+    >>> probability(0.5), probability(0.999)
     ('50 %', '99.9 %')
     """
-    return f"{100 * probability:.10g} %"
+    return f"{100 * p:.10g} %"
 
 
 def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> str:
@@ -100,20 +101,28 @@ def _cumulative(across: Scale, table: pa.Table, quantiles: pa.Table, confidence:
 
 def _quantile(row: Mapping[str, float]) -> str:
     return (
-        f"<tr><th>{percent(row['p'])}</th><td>{number(row['estimate'])}</td>"
-        f"<td>{number(row['lower'])} to {number(row['upper'])}</td></tr>\n"
+        f"<tr><th>{probability(row['p'])}</th><td>{quantile(row)}</td>"
+        f"<td>{quantile(row, 'lower')} to {quantile(row, 'upper')}</td></tr>\n"
     )
+
+
+def quantile(row: Mapping[str, float], name: str = "estimate") -> str:
+    """A quantile, or an end of its interval, to the digits that the interval allows."""
+    return digits(row[name], spread(row["lower"], row["upper"]))
 
 
 def _bin(row: Mapping[str, Any]) -> str:
+    error = row["standard_error"]
     shares = "".join(
-        f"<td>{'unknown' if row[name] is None else f'{100 * row[name]:.4f}'}</td>"
+        f"<td>{percent(row[name], error)}</td>"
         for name in ("estimate", "unbiased", "standard_error")
     )
-    limits = f"<td>{100 * row['lower']:.4f} to {100 * row['upper']:.4f}</td>"
+    limits = f"<td>{percent(row['lower'], error)} to {percent(row['upper'], error)}</td>"
+    wide = spread(row["cumulative_lower"], row["cumulative_upper"])
     sums = (
-        f"<td>{100 * row['cumulative']:.3f}</td>"
-        f"<td>{100 * row['cumulative_lower']:.3f} to {100 * row['cumulative_upper']:.3f}</td>"
+        f"<td>{percent(row['cumulative'], wide)}</td>"
+        f"<td>{percent(row['cumulative_lower'], wide)} to "
+        f"{percent(row['cumulative_upper'], wide)}</td>"
     )
     name = f"{number(row['low'])} to {number(row['high'])}"
     return f"<tr><th>{name}</th>{shares}{limits}{sums}</tr>\n"
@@ -146,11 +155,11 @@ def show(
     for heading in ("estimate", f"{100 * confidence:g} % interval"):
         shown.add_column(heading, justify="right")
     for row in quantiles.slice(0, _SHOWN).to_pylist():
-        _add(shown, f"{percent(row['p'])} quantile", row)
+        _add(shown, f"{probability(row['p'])} quantile", row)
     _add(shown, "mean", mean)
     screen.print(shown)
 
 
 def _add(shown: Table, name: str, row: Mapping[str, float]) -> None:
-    interval = f"{number(row['lower'])} to {number(row['upper'])}"
-    shown.add_row(name, number(row["estimate"]), interval)
+    interval = f"{quantile(row, 'lower')} to {quantile(row, 'upper')}"
+    shown.add_row(name, quantile(row), interval)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
+from pipelines.views.digits import percent
 
 _ROWS = 200
 _SHOWN = 20  # on the screen
@@ -72,13 +73,14 @@ def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
     lower, upper = selected.ends(row)
     ends = [_SCALE * max(share, 0.0) / largest for share in (row["estimate"], lower, upper)]
     bar = (
-        f'<svg class="bar" width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
-        f'<rect y="1" width="{ends[0]:.1f}" height="12" fill="#8fb3d9"/>'
+        f'<svg class="picture" width="{_SCALE + 4}" height="14" role="img" aria-hidden="true">'
+        f'<rect y="1" width="{ends[0]:.1f}" height="12" class="bar"/>'
         f'<line x1="{ends[1]:.1f}" x2="{ends[2]:.1f}" y1="7" y2="7" '
-        'stroke="#1c3f66" stroke-width="1.5"/></svg>'
+        'class="arm"/></svg>'
     )
-    shares = f"<td>{100 * row['estimate']:.4f}</td><td>{100 * row['standard_error']:.4f}</td>"
-    interval = f"<td>{100 * lower:.4f} to {100 * upper:.4f}</td>"
+    error = row["standard_error"]
+    shares = f"<td>{percent(row['estimate'], error)}</td><td>{percent(error, error)}</td>"
+    interval = f"<td>{percent(lower, error)} to {percent(upper, error)}</td>"
     return f'<tr><th class="code">{html.escape(label)}</th>{shares}{interval}<td>{bar}</td></tr>\n'
 
 
@@ -109,8 +111,7 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
     for label, row in zip(labels(top), top.to_pylist(), strict=True):
         shown.add_row(
             Text(label),  # a plain string would be read as markup
-            f"{100 * row['estimate']:.3f}",
-            f"{100 * row['standard_error']:.3f}",
-            "{:.3f} to {:.3f}".format(*(100 * end for end in selected.ends(row))),
+            *(percent(row[name], row["standard_error"]) for name in ("estimate", "standard_error")),
+            " to ".join(percent(end, row["standard_error"]) for end in selected.ends(row)),
         )
     screen.print(shown)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
+from pipelines.views.digits import percent
 from pipelines.views.pictures import bars
 
 OTHER_LABEL = "(any other value)"
@@ -134,10 +135,16 @@ def _postprocessed(statement: Mapping[str, Any]) -> str:
 
 def _row(row: Mapping[str, Any]) -> str:
     label = OTHER_LABEL if row["value"] is None else str(row["value"])
-    shares = (row["estimate"], row["unbiased"], row["standard_error"])
-    cells = "".join(f"<td>{100 * share:.4f}</td>" for share in shares)
-    interval = f"<td>{100 * row[selected.LOWER]:.4f} to {100 * row[selected.UPPER]:.4f}</td>"
+    error = row["standard_error"]
+    shares = (percent(row[name], error) for name in ("estimate", "unbiased", "standard_error"))
+    cells = "".join(f"<td>{share}</td>" for share in shares)
+    interval = f"<td>{_interval(row)}</td>"
     return f"<tr><th>{html.escape(label)}</th>{cells}{interval}</tr>\n"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    ends = (row[selected.LOWER], row[selected.UPPER])
+    return " to ".join(percent(end, row["standard_error"]) for end in ends)
 
 
 def show(screen: Console, table: pa.Table, rows: int, confidence: float) -> None:
@@ -151,10 +158,9 @@ def show(screen: Console, table: pa.Table, rows: int, confidence: float) -> None
     for label, row in zip(labels(top), top.to_pylist(), strict=True):
         shown.add_row(
             Text(label),  # a plain string would be read as markup
-            f"{100 * row['estimate']:.3f}",
-            f"{100 * row[selected.LOWER]:.3f} to {100 * row[selected.UPPER]:.3f}",
-            f"{100 * row['unbiased']:.3f}",
-            f"{100 * row['standard_error']:.3f}",
+            percent(row["estimate"], row["standard_error"]),
+            _interval(row),
+            *(percent(row[name], row["standard_error"]) for name in ("unbiased", "standard_error")),
         )
     screen.print(shown)
     if remark := selected.remark(table):

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
+from pipelines.views.digits import digits, spread
 
 _ROWS = 500
 _SHOWN = 20  # on the screen
@@ -59,15 +60,17 @@ def labels(table: pa.Table) -> list[str]:
     return [facts.shortened(str(group), _WIDE) for group in table["group"].to_pylist()]
 
 
-def number(value: float | None) -> str:
-    """A number to six figures, or a dash where there is none."""
-    return "—" if value is None else f"{value:.6g}"
+def number(row: Mapping[str, Any], name: str) -> str:
+    """A number of a row to the digits that its error allows, or a dash where there is none."""
+    error = row["standard_error"]
+    return "—" if row[name] is None else digits(row[name], error or spread(*selected.ends(row)))
 
 
 def interval(row: Mapping[str, Any]) -> str:
     """Both ends of a row's interval: among others', that which covers with all of them."""
     lower, upper = selected.ends(row)
-    return "withheld" if lower is None else f"{number(lower)} to {number(upper)}"
+    error = row["standard_error"] or spread(lower, upper)
+    return "withheld" if lower is None else f"{digits(lower, error)} to {digits(upper, error)}"
 
 
 def _last(table: pa.Table) -> str:
@@ -77,7 +80,7 @@ def _last(table: pa.Table) -> str:
 
 def _row(label: str, row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
     """One mean with its interval drawn between the bounds."""
-    cells = f"<td>{number(row['estimate'])}</td><td>{number(row['standard_error'])}</td>"
+    cells = "".join(f"<td>{number(row, name)}</td>" for name in ("estimate", "standard_error"))
     if "share" in row:
         last = f"{row['share']:.4f} ± {row['share_standard_error']:.4f}"
     else:
@@ -100,12 +103,12 @@ def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
 
     dot = ""
     if row["estimate"] is not None:
-        dot = f'<circle cx="{at(row["estimate"]):.1f}" cy="7" r="3.5" fill="#1c3f66"/>'
+        dot = f'<circle cx="{at(row["estimate"]):.1f}" cy="7" r="3.5" class="dot"/>'
     return (
-        f'<svg width="{_SCALE + 8}" height="14" role="img" aria-hidden="true">'
-        f'<rect x="4" y="6" width="{_SCALE}" height="2" fill="#e5e8eb"/>'
+        f'<svg class="picture" width="{_SCALE + 8}" height="14" role="img" aria-hidden="true">'
+        f'<rect x="4" y="6" width="{_SCALE}" height="2" class="wide"/>'
         f'<line x1="{at(lower):.1f}" x2="{at(upper):.1f}" y1="7" y2="7" '
-        f'stroke="#8fb3d9" stroke-width="6"/>{dot}</svg>'
+        f'class="thick"/>{dot}</svg>'
     )
 
 
@@ -137,8 +140,8 @@ def show(screen: Console, table: pa.Table, confidence: float) -> None:
     for label, row in zip(labels(table), table.slice(0, _SHOWN).to_pylist(), strict=False):
         shown.add_row(
             Text(label),  # a plain string would be read as markup
-            number(row["estimate"]),
-            number(row["standard_error"]),
+            number(row, "estimate"),
+            number(row, "standard_error"),
             interval(row),
         )
     screen.print(shown)

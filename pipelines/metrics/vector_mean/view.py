@@ -104,8 +104,9 @@ def _shares(table: pa.Table) -> str:
     top = table.slice(0, _ROWS)
     rows = "".join(_share(row) for row in top.to_pylist())
     return (
-        '<h2>The categories</h2>\n<div class="scroll">\n<table class="numbers">\n<thead><tr>'
-        "<th></th><th></th><th>share %</th><th>standard error</th><th>interval</th>"
+        '<h2>The categories</h2>\n<div class="scroll" tabindex="0" role="region" '
+        'aria-label="the shares">\n<table class="numbers">\n<thead><tr>'
+        "<td></td><td></td><th>share %</th><th>standard error</th><th>interval</th>"
         f"<th>of all together</th><th>reports</th></tr></thead>\n<tbody>\n{rows}</tbody>\n"
         "</table>\n</div>\n"
         f'<p class="note">{len(top):,} of {len(table):,} values are shown; '
@@ -115,27 +116,27 @@ def _shares(table: pa.Table) -> str:
 
 
 def _share(row: Mapping[str, Any]) -> str:
-    def percent(name: str) -> str:
-        return number(None if row[name] is None else 100 * row[name])
-
-    cells = [html.escape(row["value"]), percent("estimate"), percent("standard_error")]
-    cells += [
-        f"{percent(low)} to {percent(high)}"
-        for low, high in (("lower", "upper"), ("lower_of_all", "upper_of_all"))
-    ]
+    cells = [html.escape(row["value"]), *_cells(_percent(row))]
     columns = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
     return f"<tr><th>{html.escape(row['attribute'])}</th>{columns}</tr>\n"
 
 
 def _row(row: Mapping[str, Any]) -> str:
-    cells = [number(row["estimate"]), number(row["standard_error"])]
-    cells += [
-        f"{number(row[low])} to {number(row[high])}"
-        for low, high in (("lower", "upper"), ("lower_of_all", "upper_of_all"))
-    ]
-    cells += [number(row["shrunk"])] if "shrunk" in row else []
+    cells = [*_cells(row), *([number(row, "shrunk")] if "shrunk" in row else [])]
     columns = "".join(f"<td>{cell}</td>" for cell in [*cells, f"{row['n']:,}"])
     return f"<tr><th>{html.escape(row['coordinate'])}</th>{columns}</tr>\n"
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Estimate, error, and both intervals."""
+    ends = (("lower", "upper"), ("lower_of_all", "upper_of_all"))
+    intervals = (f"{number(row, low)} to {number(row, high)}" for low, high in ends)
+    return [number(row, "estimate"), number(row, "standard_error"), *intervals]
+
+
+def _percent(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same row with its numbers in percent."""
+    return {name: 100 * value if isinstance(value, float) else value for name, value in row.items()}
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -178,8 +179,9 @@ def _show_numbers(screen: Console, table: pa.Table, confidence: float) -> None:
     title = f"{min(_SHOWN, len(table))} of {len(table):,} coordinates"
     shown = numbers_table(("coordinate",), headings, title)
     for row in table.slice(0, _SHOWN).to_pylist():
-        cells = [number(row["estimate"]), number(row["standard_error"]), interval(row)]
-        cells += [number(row["shrunk"]) for _ in shrunk]
+        names = ("estimate", "standard_error")
+        cells = [*(number(row, name) for name in names), interval(row)]
+        cells += [number(row, "shrunk") for _ in shrunk]
         shown.add_row(Text(row["coordinate"]), *cells)  # a plain string would be read as markup
     screen.print(shown)
 
@@ -203,7 +205,6 @@ def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str)
 
 
 def _percents(row: Mapping[str, Any]) -> list[str]:
-    """The numbers of a share; dashes where nobody reported the category."""
-    numbers = (row["estimate"], row["standard_error"], *selected.ends(row))
-    share, error, lower, upper = (None if x is None else 100 * x for x in numbers)
-    return [number(share), number(error), interval({"lower": lower, "upper": upper})]
+    """The share, its standard error and its interval, in percent."""
+    told = _percent(row)
+    return [number(told, "estimate"), number(told, "standard_error"), interval(told)]

@@ -1,0 +1,39 @@
+"""Numbers as people read them: to the digits that their error allows."""
+
+from __future__ import annotations
+
+import math
+
+
+def digits(value: float | None, error: float | None) -> str:
+    """A number to the digits that its error allows: two of the error's.
+
+    >>> digits(12345.678, 1.36), digits(-3.14159e9, 2e6), digits(0.0123456, 0.001)
+    ('12,345.7', '-3,141,600,000', '0.0123')
+    """
+    if value is None or error is None:
+        return "unknown" if value is None else f"{value:,.6g}"
+    if not (math.isfinite(value) and error > 0):
+        return f"{value:,.6g}"
+    places = 1 - math.floor(math.log10(error))
+    if isinstance(value, int):
+        places = min(places, 0)
+    return f"{round(value, places):,.{max(places, 0)}f}"
+
+
+def percent(share: float | None, error: float | None) -> str:
+    """A share in percent, to the digits that its error allows.
+
+    >>> percent(0.0512345, 0.00016), percent(None, 0.1)
+    ('5.123', 'unknown')
+    """
+    return digits(*(None if number is None else 100 * number for number in (share, error)))
+
+
+def spread(lower: float | None, upper: float | None) -> float | None:
+    """What stands for a standard error where only an interval is known: a quarter of it.
+
+    >>> spread(1.0, 3.0)
+    0.5
+    """
+    return None if lower is None or upper is None or not upper > lower else (upper - lower) / 4
