@@ -82,6 +82,11 @@ class Contributions(NamedTuple):
         kept: NDArray[Any] = np.where(used, groups, -1).astype(np.int32)[:, None]
         return cls(kept, amounts, rows, np.zeros(groups.size, np.bool_))
 
+    @property
+    def averages(self) -> Floats:
+        """(n, k) what a row of each group is on average; 0 where there is none."""
+        return np.asarray(self.amounts / np.maximum(self.rows, 1))
+
     def at_most(self, most: int) -> Contributions:
         """The same with so many rows of a group at the most; the rest is cut."""
         beyond = (self.amounts > most).any(axis=1)
@@ -215,6 +220,9 @@ class Amounts:
         parts = np.asarray(total, np.float64).reshape(-1, self.groups)
         return np.asarray(parts[0] - parts[1] if self.signed else parts[0])
 
+    coin = 0.25
+    """The variance of a number's rounding, at the most, in squared units of totals."""
+
     def variance(self, column: float) -> float:
         """Of a group's total.
 
@@ -227,6 +235,41 @@ class Amounts:
     def poisoning(self) -> int:
         """How far one liar moves a group's total, at the most: all its slots of that group."""
         return self.most_groups * self.most
+
+
+@dataclass(frozen=True)
+class SignedDigits(Amounts):
+    """Totals of whole numbers that may be below 0, in one set of digits, the last of them negative.
+
+    A negative number raises the counter of the least one, and the digits of how far it lies above.
+    So where digits share one noise, it is that of one set of counters and not of two.
+
+    Attributes:
+        least: the smallest number, in -b .. -1.
+
+    >>> told = SignedDigits(groups=1, most=3, least=-2)
+    >>> [level.weight for level in told.levels]
+    [1, 2, -2]
+    >>> [places.tolist() for places in told.encode(np.array([[0]]), np.array([[-1]]))]
+    [[[0]], [[-1]], [[0]]]
+    """
+
+    least: int = -1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_integer("least", self.least)
+        if self.signed or not -self.most <= self.least < 0:
+            raise ValueError(f"the least number must lie in {-self.most} .. -1, not {self.least}")
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        return (*super().levels, Level(self.most_groups, self.groups, self.least))
+
+    def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
+        below = amounts < 0
+        raised = super().encode(groups, np.where(below, amounts - self.least, amounts))
+        return [*raised, np.where(below, groups, -1)]
 
 
 @dataclass(frozen=True)
@@ -243,6 +286,7 @@ class Ends(Amounts):
     """
 
     signed: bool = True
+    coin = 1.0  # what is above the middle is twice what is above the lower end
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         """As of `Amounts`.

@@ -10,7 +10,7 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.levels import Level
-from mechanisms.counters.solve import SHARE
+from mechanisms.counters.solve import MOST_DUMMIES, SHARE
 
 Drawer = Literal["shuffler", "devices"]
 
@@ -31,6 +31,7 @@ def least_error(
     correlated: bool = False,
     beside: Sequence[Level] = (),
     share: float = SHARE,
+    most_masked: int = MOST_DUMMIES,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -42,6 +43,7 @@ def least_error(
         correlated: whether the shuffler may correlate dummies; for digits.
         beside: levels that come after these and are no part of the sum.
         share: of the budget, for them: as in `least_noise` and `least_device_noise`.
+        most_masked: how many dummies of the shuffler there may be where they are correlated.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -60,8 +62,9 @@ def least_error(
 
     def of_shuffler() -> Counters:
         return Counters.meeting(
-            levels, neighbours, epsilon, delta, beside, correlated=correlated, share=share
-        )
+            levels, neighbours, epsilon, delta, beside,
+            correlated=correlated, share=share, most_masked=most_masked,
+        )  # fmt: skip
 
     def of_devices() -> DeviceCounters:
         if enrolled is None:

@@ -46,6 +46,23 @@ def complete(level: Level, neighbours: Neighbours) -> bool:
     return neighbours == "replace" and level.counters < 2 * level.slots
 
 
+def moved(weights: Sequence[int], level: Level, neighbours: Neighbours) -> tuple[int, int]:
+    """(by how much one user moves a sum of digits, of how many sums), at the most.
+
+    Args:
+        weights: of the digits.
+        level: of any of them.
+        neighbours: what is to look alike.
+    """
+    up, down = sum(w for w in weights if w > 0), -sum(w for w in weights if w < 0)
+    if neighbours == "add or remove" or not down:
+        return max(up, down), level.counters
+    # A sum goes from one end to the other; or one falls where another rises, which together show
+    # less than one that moves by both: see `ShufflerNoise.seen`.
+    alone = level.counters == level.slots
+    return up + down if alone else 2 * max(up, down), level.slots
+
+
 class Dummies(ABC):
     """The law of the dummies: of one counter of each level, and all such columns alike."""
 
@@ -172,7 +189,7 @@ class Correlated(Dummies):
     digits with their masks.
 
     Attributes:
-        weights: of the digits, whole numbers, the first one 1.
+        weights: of the digits, whole numbers and none of them 0, the first one 1.
         total: the noise of the sum.
         mask: the noise of each other digit.
     """
@@ -182,7 +199,7 @@ class Correlated(Dummies):
     mask: Gaussian
 
     def __post_init__(self) -> None:
-        if not (self.weights and self.weights[0] == 1 and min(self.weights) >= 1):
+        if not (self.weights and self.weights[0] == 1 and all(self.weights)):
             raise ValueError("digits must have whole weights, the first one 1")
 
     @property
@@ -198,7 +215,7 @@ class Correlated(Dummies):
 
     @property
     def means(self) -> tuple[int, ...]:
-        others = self.mask.mu * sum(self.weights[1:])
+        others = self.mask.mu * sum(map(abs, self.weights[1:]))
         return (self.total.mu + others, *[self.mask.mu] * (len(self.weights) - 1))
 
     def null_law(self, level: int) -> ShufflerNoise:
@@ -208,7 +225,8 @@ class Correlated(Dummies):
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
     ) -> list[Charge]:
         (slots, counters, _), more = levels[0], len(self.weights) - 1
-        charges = [Charge(seen(self.total, sum(self.weights)), slots, counters)]
+        shift, reach = moved(self.weights, levels[0], neighbours)
+        charges = [Charge(seen(self.total, shift), slots, reach)]
         if more:
             charges.append(Charge(seen(self.mask, 1), slots * more, counters * more))
         if not complete(levels[0], neighbours):

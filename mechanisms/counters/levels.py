@@ -31,7 +31,7 @@ class Level(NamedTuple):
     Attributes:
         slots: k, how many of them a user raises at the most.
         counters: how many there are.
-        weight: what one of them counts for in the statistic, positive.
+        weight: what one of them counts for in the statistic, not 0.
     """
 
     slots: int
@@ -62,8 +62,8 @@ class Layout:
                 raise ValueError(
                     f"a user must raise 1 to all of a level's {counters} counters, not {slots}"
                 )
-            if not 0 < level.weight < float("inf"):
-                raise ValueError(f"a weight must be positive and finite, not {level.weight}")
+            if not 0 < abs(level.weight) < float("inf"):
+                raise ValueError(f"a weight must be finite and not 0, not {level.weight}")
         if not self.codes <= LARGEST:
             raise ValueError(f"{self.codes:,} counters are more than the {LARGEST:,} there may be")
 

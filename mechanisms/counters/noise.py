@@ -75,9 +75,11 @@ class ShufflerNoise:
         Args:
             shift: by how much at the most.
         """
-        # Whoever raises it by less shows less, for the law is log-concave, but for what rounding
-        # moved: half of this distance for either of the two.
-        distance = 4 * self.mu * 2.0**-64 if shift > 1 else 0.0
+        # Whoever raises it by less shows less, for the law is log-concave: the best tests of every
+        # step are thresholds, and these compose. So raising two counters that share the shift shows
+        # less, too: a test of one after the other gains no more than two steps of this one. But for
+        # what rounding moved: a quarter of this distance for each law of the two counters.
+        distance = 8 * self.mu * 2.0**-64 if shift > 1 else 0.0
         apart = np.zeros(shift)
         raised, free = np.append(apart, self.pmf), np.append(self.pmf, apart)
         return BinLaw(raised, free, relative=_UNIT, distance=distance)

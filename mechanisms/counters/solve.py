@@ -16,7 +16,15 @@ from itertools import product
 from typing import NamedTuple
 
 from mechanisms.channel import Neighbours, require_epsilon
-from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, complete
+from mechanisms.counters.dummies import (
+    Beside,
+    Correlated,
+    Dummies,
+    Independent,
+    Seen,
+    complete,
+    moved,
+)
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
@@ -29,7 +37,11 @@ _ENDS = 1e-3  # of delta: what the ends of Gaussian noise may show
 _HALF = 0.1  # of delta: what the ends of Laplace noise may show where losses take the rest
 _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
-_MASKED = 0.015  # of epsilon: the standard deviation of the loss that masks of a sum may leave
+# Of epsilon: the standard deviation of the loss that masks of a sum leave; more where they would
+# take more dummies than there may be, at an error that grows by 4 or 5 times as much.
+_MASKED, _THINNEST = 0.015, 0.15
+_GROWTH = 0.066  # of the error, where masks leave as much again as _MASKED
+_LEAST_LEFT = 0.3  # of epsilon, for the noise of a sum whose digits are masked
 _LEAST_SIGMA = 0.05
 _SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
 _FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of several
@@ -49,6 +61,7 @@ def least_noise(
     most_dummies: int = MOST_DUMMIES,
     beside: Sequence[Level] = (),
     share: float = SHARE,
+    most_masked: int = MOST_DUMMIES,
 ) -> Dummies:
     """The dummies with the least variance of a weighted sum of one counter of each level.
 
@@ -62,6 +75,7 @@ def least_noise(
         beside: levels that users raise besides and that are no part of that sum, say what was cut.
         share: of epsilon and of delta, for the noise of `beside`; the sum's is solved so that both
             together meet the target.
+        most_masked: how many dummies there may be where they are correlated.
 
     Returns:
         The dummies, of the levels and of those beside them: the target was met when it was
@@ -84,7 +98,8 @@ def least_noise(
     target = _Target(shape, neighbours, epsilon, delta, tuple(paid), 1 - share if paid else 1.0)
     found = [target.gaussian(), target.laplace(), target.steep_laplace()]
     if correlated:
-        found.append(target.correlated())
+        besides = 0 if extra is None else extra.number(more)
+        found.append(target.correlated(min(most_masked, most_dummies) - besides))
     made = [family for family in found if family is not None]
     if not made:
         raise ValueError(
@@ -103,6 +118,62 @@ def least_noise(
             "fewer counters, let a user raise fewer of them, or choose a larger epsilon"
         )
     return least if extra is None else Beside((least, extra))
+
+
+class _Masked(NamedTuple):
+    """Digits that share one noise.
+
+    Attributes:
+        sigma: of the masks.
+        ends: what one of them may show.
+        masks: how many dummies all masks take.
+        total: and the noise of the sum.
+    """
+
+    sigma: float
+    ends: float
+    masks: float
+    total: float
+
+
+def _masked(
+    levels: Sequence[Level], neighbours: Neighbours, epsilon: float, delta: float
+) -> _Masked:
+    """The noise of digits whose sum has all but the least error, reckoned in closed form."""
+    first, weights = levels[0], [int(level.weight) for level in levels]
+    null = 0 if complete(first, neighbours) else first.slots
+    own = changes(first.slots, first.counters, neighbours)
+    times = max(own * (len(weights) - 1) + null, 1)
+    sigma, ends = math.sqrt(times) / (_MASKED * epsilon), _ENDS * delta / times
+    # Every mask falls on its own digit, and as often as that one weighs on the lowest.
+    falls = sum(abs(weight) + 1 for weight in weights[1:])
+    span, reach = moved(weights, first, neighbours)
+    sums = changes(first.slots, reach, neighbours)
+    total = -math.log(_HALF * delta / sums) * sums * span / epsilon
+    masks = falls * Gaussian.ending(sigma, ends).mu
+    return _Masked(sigma, ends, max(first.counters * masks, 1), first.counters * total)
+
+
+def coarsening(
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    most: int = MOST_DUMMIES,
+) -> float:
+    """By about how much noise grows where digits that share one may take so many dummies.
+
+    Args:
+        levels: of the digits.
+        neighbours, epsilon, delta, most: as of `least_noise`.
+
+    >>> digits = [Level(1, 1, 1 << i) for i in range(12)]
+    >>> [round(coarsening(digits, "add or remove", 1.0, 1e-6, m), 2) for m in (10**7, 2 * 10**6)]
+    [1.0, 1.17]
+    """
+    usual = _masked(levels, neighbours, epsilon, delta)
+    left = most - usual.total
+    return 1 + _GROWTH * max(usual.masks / left - 1, 0) if left > 0 else math.inf
 
 
 class _Family(NamedTuple):
@@ -150,7 +221,9 @@ class _Target:
 
     def gaussian(self) -> _Family | None:
         """Variances in proportion to sqrt(changes) / weight."""
-        shape = [math.sqrt(t) / lv.weight for t, lv in zip(self.times, self.levels, strict=True)]
+        shape = [
+            math.sqrt(t) / abs(lv.weight) for t, lv in zip(self.times, self.levels, strict=True)
+        ]
         price = sum(t / v for t, v in zip(self.times, shape, strict=True))
         guess = price / gaussian_mu(self.left * self.epsilon, self.left * self.delta) ** 2
         ends = _ENDS * self.delta / sum(self.times)
@@ -207,26 +280,36 @@ class _Target:
         met = self._delta(scaled(low)) <= self.delta
         return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 
-    def correlated(self) -> _Family | None:
-        """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it."""
-        (slots, counters, _), times = self.levels[0], self.times[0]
+    def correlated(self, most: int) -> _Family | None:
+        """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it.
+
+        Args:
+            most: dummies that there may be.
+        """
+        (slots, counters, _), first = self.levels[0], self.levels[0]
         weights = tuple(int(level.weight) for level in self.levels)
         if not (weights[0] == 1 and {(slots, counters)} == {level[:2] for level in self.levels}):
             raise ValueError("correlated dummies are for digits, of which the first has weight 1")
-        null = 0 if complete(self.levels[0], self.neighbours) else slots
-        masks = max(times * (len(weights) - 1) + null, 1)
-        sigma = math.sqrt(masks) / (_MASKED * self.epsilon)
-        mask, span = Gaussian.ending(sigma, _ENDS * self.delta / masks), sum(weights)
+        span, reach = moved(weights, first, self.neighbours)
+        times = changes(slots, reach, self.neighbours)
         end = _HALF * self.delta / times
         longest = (1 - 2 * math.log(end) * times / self.epsilon) * span
+        if not longest < LARGEST_MU:
+            return None
+        usual = _masked(self.levels, self.neighbours, self.epsilon, self.delta)
+        # The noise of the sum takes more than is reckoned with, where masks leave less to it.
+        thinned = (0.98 * most - 1.5 * usual.total) / usual.masks
+        if not thinned > _MASKED / _THINNEST:
+            return None
+        mask = Gaussian.ending(min(1.0, thinned) * usual.sigma, usual.ends)
 
         def scaled(share: float) -> Dummies:
             slope = share * self.epsilon / (times * span)
             return Correlated(weights, Laplace.ending(slope, end, span), mask)
 
-        if not (longest < LARGEST_MU and self._delta(scaled(0.5)) <= self.delta):
+        if not self._delta(scaled(_LEAST_LEFT)) <= self.delta:
             return None
-        return self._searched(scaled, 0.5, 1.0, 0.94 * self.left)
+        return self._searched(scaled, _LEAST_LEFT, 1.0, 0.94 * self.left)
 
     def _slopes(self, total: float, ends: float) -> Dummies | None:
         """Laplace noise whose slopes, over all changes, add up to a total."""

@@ -1,25 +1,28 @@
-"""Sums by split and mix, with the noise of the central Laplace mechanism.
+"""Sums and means by split and mix, with the noise of the central Laplace mechanism.
 
 Everyone splits a whole number into m shares; the shuffler splits its noise likewise, for a single
 word would stand out, and mixes them all. The collector adds them up. Where it is to be hidden who
-takes part, the shuffler adds mu + Z reports of zero besides, as dummies of the number of reports.
+takes part, the shuffler adds mu + Z reports of zero besides, as dummies of the number of reports;
+or everybody who may take part sends, a zero for nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.noise import LARGEST_MU, Laplace
 from mechanisms.counters.price import Charge, Price, require_neighbours
 from mechanisms.counters.shares import (
     LARGEST_MODULUS,
+    MOST_SHARES,
     distance,
     least_shares,
     require_modulus,
@@ -30,19 +33,19 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource, Words
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from mechanisms.counters.levels import Slots
+
 LOST_SHARE = (
-    "Every share of every report must arrive: if one is lost or doubled, the sum is a random "
+    "Every share of every report must arrive: if one is lost or doubled, the total is a random "
     "number. The collector counts the words, and withholds where some are missing or left over."
 )
-ONE_LIAR = "One liar can shift the sum by any amount, unseen: there is no bound on poisoning."
+ONE_LIAR = "One liar can shift the total by any amount, unseen: there is no bound on poisoning."
 SIGMA = 40.0
 _COUNT_SHARE = 0.02  # of epsilon and delta, for the number of reports where presence is hidden
 _SLACKS = (1e-12, 1e-3, 3e-3, 1e-2)  # of epsilon: what composing two laws from above may round up
-
-
-def _shift(low: int, high: int, neighbours: Neighbours) -> int:
-    """By how much one person changes the sum at the most."""
-    return high - low if neighbours == "replace" else max(high, -low)
 
 
 def _laplace(epsilon: float, delta: float, shift: int) -> Laplace:
@@ -68,7 +71,8 @@ class SplitMix:
         modulus: q, a power of two above the range of all totals with noise.
         shares: m, the messages of a report.
         noise: of the sum.
-        zeros: how many reports of zero the shuffler adds; None where people's number is public.
+        zeros: how many reports of zero the shuffler adds; None where the number of reports is
+            public, as where everybody sends.
         neighbours: which inputs look alike.
         epsilon: of sum and number together, in nats.
         delta: in (0, 1); it holds the distance of the shares, too.
@@ -98,9 +102,11 @@ class SplitMix:
         require_neighbours(self.neighbours)
         require_modulus(self.modulus)
         _require_people(self.low, self.high, self.most, self.honest)
-        if not (self.zeros is None) == (self.neighbours == "replace"):
+        if not (self.zeros is None or self.neighbours == "add or remove"):
             raise ValueError('reports of zero are added under "add or remove", and only there')
         lowest, highest = self.totals
+        if not LARGEST_MODULUS > highest - lowest:
+            raise ValueError("totals do not fit into 62 bits; have fewer units or fewer people")
         if not self.modulus > highest - lowest:
             raise ValueError(
                 f"totals lie in {lowest:,} .. {highest:,} and would wrap around at "
@@ -118,8 +124,13 @@ class SplitMix:
         epsilon: float,
         delta: float,
         sigma: float = SIGMA,
-    ) -> SplitMix:
+        everybody: bool = False,
+    ) -> Self:
         """The noise, the modulus and the number of shares that meet a target.
+
+        Args:
+            low, high, most, honest, neighbours, epsilon, delta, sigma: as above.
+            everybody: whether all who may take part send, a zero if they have nothing.
 
         Raises:
             ValueError: an argument is out of range, or nothing meets the target.
@@ -135,29 +146,44 @@ class SplitMix:
                 "choose a larger sigma"
             )
         # Zeros are reports, and cheap: they take little from the sum.
-        part = 0.0 if neighbours == "replace" else _COUNT_SHARE
-        shift = _shift(low, high, neighbours)
+        part = 0.0 if neighbours == "replace" or everybody else _COUNT_SHARE
+        shift = cls.shift(low, high, neighbours)
         for slack in _SLACKS:
             whole = epsilon * (1 - slack)
             zeros = _laplace(part * whole, part * ends, 1) if part else None
             noise = _laplace((1 - part) * whole, (1 - part) * ends, shift)
-            width = most * (high - low) + 2 * noise.mu
-            if not width < LARGEST_MODULUS:
-                raise ValueError("totals do not fit into 62 bits; have fewer units or fewer people")
-            modulus = 1 << width.bit_length()
+            fields = (noise, zeros, neighbours, epsilon, delta, sigma)
+            widest = cls(low, high, most, honest, LARGEST_MODULUS, MOST_SHARES, *fields)
+            lowest, highest = widest.totals
+            modulus = 1 << (highest - lowest).bit_length()
             shares = least_shares(honest + 1, modulus, sigma)
-            fields = (low, high, most, honest, modulus, shares, noise, zeros)
-            design = cls(*fields, neighbours, epsilon, delta, sigma)
+            design = replace(widest, modulus=modulus, shares=shares)
             if design._spent <= delta:
                 return design
         raise ValueError(
             f"epsilon {epsilon:g} at delta {delta:g} is out of reach; choose a larger one"
         )
 
+    @staticmethod
+    def shift(low: int, high: int, neighbours: Neighbours) -> int:
+        """By how much one person changes what noise is added to, at the most."""
+        return high - low if neighbours == "replace" else max(high, -low)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The smallest and the largest number that a person splits."""
+        return self.low, self.high
+
     @property
     def totals(self) -> tuple[int, int]:
         """The smallest and the largest total with noise, if nobody lies."""
-        return self.most * self.low - self.noise.mu, self.most * self.high + self.noise.mu
+        (least, largest), far = self.ends, self.farthest
+        return self.most * least - far, self.most * largest + far
+
+    @property
+    def farthest(self) -> int:
+        """How far noise goes, at the most."""
+        return self.noise.mu
 
     @property
     def variance(self) -> float:
@@ -169,8 +195,8 @@ class SplitMix:
         """What the sum with noise, and the number of reports, reveal."""
         return Price(list(self._charges()), self.neighbours)
 
-    def _charges(self) -> Iterator[Charge]:
-        shift = _shift(self.low, self.high, self.neighbours)
+    def _charges(self, neighbours: Neighbours | None = None) -> Iterator[Charge]:
+        shift = self.shift(self.low, self.high, neighbours or self.neighbours)
         yield Charge(self.noise.seen(shift), 1, 1)
         if self.zeros is not None:
             yield Charge(self.zeros.seen(), 1, 1)
@@ -206,8 +232,17 @@ class SplitMix:
         )
 
     def profile(self) -> PrivacyLoss:
-        """The curve that a ledger composes; it holds as `guarantee` does."""
-        return self.price.profile(self.epsilon, lambda e: _distance_delta(e, self.sigma))
+        """The curve that a ledger composes; under add or remove, that of a replacement with it."""
+
+        def near(epsilon: float) -> float:
+            return _distance_delta(epsilon, self.sigma)
+
+        own = self.price.profile(self.epsilon, near)
+        if self.neighbours == "replace":
+            return own
+        # Another person takes one's place: the number of reports stays.
+        both = Price(list(self._charges("replace"))[:1], "replace")
+        return replace(own, apart=both.profile(2 * self.epsilon, near))
 
     def reports(self, numbers: ArrayLike, rng: RandomSource) -> Words:
         """What people send: a row of `shares` words each, sealed as a whole.
@@ -216,10 +251,14 @@ class SplitMix:
             numbers: (n,) whole numbers in low .. high; `whole_amounts` rounds.
             rng: the generator of the client's process.
         """
-        whole = np.asarray(numbers)
-        if not (whole.dtype.kind in "iu" and ((whole >= self.low) & (whole <= self.high)).all()):
-            raise ValueError(f"numbers must be integers in {self.low:,} .. {self.high:,}")
+        whole, (least, largest) = np.asarray(numbers), self.ends
+        if not (whole.dtype.kind in "iu" and ((whole >= least) & (whole <= largest)).all()):
+            raise ValueError(f"numbers must be integers in {least:,} .. {largest:,}")
         return self.split(whole, rng)
+
+    def told(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
+        """(n,) what people split who have so many units, and 0 of who has no number."""
+        return np.where(present, units, 0)
 
     def split(self, numbers: ArrayLike, rng: RandomSource) -> Words:
         """(n, m) words of whole numbers, of people or of noise."""

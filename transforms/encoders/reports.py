@@ -26,7 +26,6 @@ from transforms.encoders.block import RowBlock, pieces
 LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
 
 _WORDS = 1 << 20  # made at a time
-_CUT = 0.01  # the weight of what was cut
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class Reporting:
     Attributes:
         amounts: the counters of what is asked.
         clip: of numbers that are added up; None where rows are counted.
-        averaged: whether a unit's number of a group is the average of its rows, and units of each
-            group are counted, by a level of their own.
+        averaged: whether a unit's number of a group is the average of its rows.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
             was left out or clipped, `UNUSABLE`, whether a number cannot be used, and `PRESENT`, of
             every unit.
@@ -97,11 +95,9 @@ class Reporting:
 
     @property
     def sides(self) -> tuple[Level, ...]:
-        """The levels beside the statistic's: units of each group, if asked, and what was cut."""
-        k, groups, several = self.amounts.most_groups, self.amounts.groups, len(self.beside)
-        counted = (Level(k, groups),) if self.averaged else ()
-        # What was cut may be known far less well than what means are divided by.
-        return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
+        """The level beside the statistic's: of what was cut."""
+        several = len(self.beside)
+        return (Level(several, several),) if several else ()
 
     def words(
         self,
@@ -136,9 +132,7 @@ class Reporting:
             amounts = found.amounts
         else:
             told[UNUSABLE] = none if users is None else np.bincount(users[none], minlength=n) > 0
-            totals = found.amounts
-            if self.averaged:
-                totals = totals / np.maximum(found.rows, 1)
+            totals = found.averages if self.averaged else found.amounts
             amounts, beyond = _units(self.clip, found.groups, totals, rng)
             found = found._replace(cut=found.cut | beyond)
         told[LIMITED] = found.cut
@@ -148,8 +142,6 @@ class Reporting:
         for start in range(0, n, step):
             part = slice(start, start + step)
             sets = self.amounts.encode(chosen[part], amounts[part])
-            if self.averaged:
-                sets.append(chosen[part])
             if self.beside:
                 marks = [
                     told[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
@@ -261,11 +253,12 @@ class RowReporting:
 
 @dataclass(frozen=True)
 class SplitReporting:
-    """A unit's rows to shares of what they add up to.
+    """A unit's rows to shares of what they add up to, or of what they are on average.
 
     Attributes:
-        design: of the sum.
+        design: of the sum, or of the mean.
         clip: of numbers.
+        averaged: as of `Reporting`.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> clip = Clip(-1.0, 2.5, 5)
@@ -275,6 +268,7 @@ class SplitReporting:
 
     design: SplitMix
     clip: Clip
+    averaged: bool = False
     beside = ()
 
     def words(
@@ -290,10 +284,12 @@ class SplitReporting:
             users = np.arange(n)
         some = ~np.isnan(numbers)
         found = contributions(users[some], groups[some], n, 1, rng, numbers[some])
-        units = _units(self.clip, found.groups, found.amounts, rng)[0][:, 0]
+        totals = found.averages if self.averaged else found.amounts
+        units = _units(self.clip, found.groups, totals, rng)[0]
+        told = self.design.told(units, found.groups >= 0)[:, 0]
         step = max(1, _WORDS // self.design.shares)
         for start in range(0, n, step):
-            yield self.design.reports(units[start : start + step], rng)
+            yield self.design.reports(told[start : start + step], rng)
 
 
 def reach(clip: Clip) -> tuple[int, int]:

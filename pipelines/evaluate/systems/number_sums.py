@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mechanisms.channel import Counts, Floats, Neighbours
-from mechanisms.counters.amounts import Amounts, digits, units
+from mechanisms.counters.amounts import Amounts, SignedDigits, units
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.devices import Law
@@ -78,13 +78,16 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
     dummies = float(design.number)
     if isinstance(design, DeviceCounters):
         drawn_by, messages, dummies, lifts = "devices", design.messages, 0.0, design.lifts
-    lie = sum(weight * lift for weight, lift in zip(weights, lifts, strict=True))
+    lies = np.multiply(weights, lifts)
+    lie = float(max(lies[lies > 0].sum(), -lies[lies < 0].sum()))
 
     def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
-        signs = (numbers > 0, numbers < 0) if encoder.signed else (numbers >= 0,)
-        rows = digits(np.abs(numbers), encoder.most)
-        raised = np.stack([rows @ (counts * sign) for sign in signs], axis=1).ravel()
-        sums = np.append(raised, np.zeros(len(weights), np.int64))
+        sets = encoder.encode(np.zeros((numbers.size, 1), np.int64), numbers[:, None])
+        raised = [
+            np.bincount(places[:, 0] + 1, counts, level.counters + 1)[1:]
+            for places, level in zip(sets, encoder.levels, strict=True)
+        ]
+        sums = np.concatenate([*raised, np.zeros(len(weights))]).astype(np.int64)
         found = encoder.estimate(design.centred(design.simulate(sums, rng)))
         return float(found[0]) + liars * lie
 
@@ -102,6 +105,8 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
 def _counters(correlated: bool) -> Build:
     def build(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
         encoder = Amounts(1, 1, most, of.signed)
+        if of.signed and correlated:
+            encoder = SignedDigits(1, 1, most, least=-most)
         _require_messages(len(encoder.levels), messages)
         return _counted(
             encoder,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
-from mechanisms.counters.solve import MOST_DUMMIES
+from mechanisms.counters.solve import coarsening
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, require_drawn
@@ -15,9 +16,10 @@ from pipelines.metrics.options import CLIENTS_SHARE
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
-# Dummies that are sealed one by one take a thousand times as long as others: digits of a sum that
-# need more than this get noise of their own, which is twice as large and a thousandth of them.
-MOST_SEALED = 1 << 18
+# What digits of a sum may take that share one noise: with more of them it would err by 1 to 5 %
+# less. Dummies that are sealed one by one take a thousand times as long as others: digits get noise
+# of their own beyond so few, which is two or three times as large and a thousandth of them.
+MOST_MASKED, MOST_SEALED = 4_000_000, 1 << 18
 
 
 def declared(
@@ -48,7 +50,11 @@ def declared(
 
 
 def designed(
-    options: Any, reporting: Reporting, most: int = MOST_DUMMIES, **more: Any
+    options: Any,
+    reporting: Reporting,
+    most: int = MOST_MASKED,
+    correlated: bool = True,
+    **more: Any,
 ) -> NoisyCounters:
     """The counters of a request, with the least noise.
 
@@ -56,16 +62,65 @@ def designed(
         options: of the request.
         reporting: what users send.
         most: dummies that may be spent on digits that share one noise.
+        correlated: whether they may.
         **more: further arguments of `least_error`.
 
     Raises:
         RequestError: the target is out of reach.
     """
-    levels, sides = reporting.amounts.levels, reporting.sides
-    found = meeting(options, levels, sides, correlated=reporting.amounts.most > 1, **more)
-    if options.dummies == "shuffler" and found.number > most:
-        found = meeting(options, levels, sides, **more)
-    return found
+    amounts = reporting.amounts
+    more |= {"correlated": correlated and amounts.most > 1, "most_masked": most}
+    return meeting(options, amounts.levels, reporting.sides, **more)
+
+
+def rounded(
+    options: Any,
+    wanted: int,
+    least: int,
+    reporting: Callable[[int, bool], Reporting],
+    most: int = MOST_MASKED,
+) -> tuple[NoisyCounters, Reporting]:
+    """The counters of a sum of numbers, and the units that these are rounded to, that err least.
+
+    Args:
+        options: of the request.
+        wanted: units that are fine enough.
+        least: the fewest that there may be: as many, where nothing is to be rounded.
+        reporting: (units, whether digits are to share one noise) -> what users send.
+        most: as of `designed`.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+    exact = least == wanted
+    sizes = [wanted >> i for i in range(wanted.bit_length()) if wanted >> i >= least]
+
+    def variance(units: int, of_sum: float, amounts: Amounts) -> float:
+        return (of_sum + (not exact) * amounts.coin * options.usual) / units**2
+
+    def likely(units: int) -> float:
+        amounts = reporting(units, True).amounts
+        target = options.neighbours, options.epsilon, options.delta or DELTA
+        grown = coarsening(amounts.levels, *target, most)
+        alone = 2 * (grown * amounts.most_groups * units / options.epsilon) ** 2
+        return variance(units, amounts.variance(alone), amounts)
+
+    tried = [(wanted, False)]
+    if options.dummies == "shuffler" and options.epsilon is not None and wanted > 1:
+        tried = [(min(sizes, key=likely), True), *tried]
+    found, why = [], RequestError("")
+    for units, shared in tried:
+        told = reporting(units, shared)
+        try:
+            design = designed(options, told, most, shared)
+        except RequestError as refused:
+            why = refused
+            continue
+        own = told.amounts.variance(design.column_variance)
+        found.append((variance(units, own, told.amounts), design, told))
+    if not found:
+        raise why
+    return min(found, key=lambda each: each[0])[1:]
 
 
 def meeting(

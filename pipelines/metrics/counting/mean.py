@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from mechanisms.channel import Floats
-from mechanisms.counters.amounts import LARGEST, Amounts, units
+from mechanisms.counters.amounts import LARGEST, Ends, units
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.solve import MOST_DUMMIES
+from mechanisms.counters.split_mean import Moments
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
-from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.design import MOST_SEALED, declared, designed
+from pipelines.metrics.counting.design import MOST_MASKED, MOST_SEALED, declared, rounded
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
-_SHARES = (0.2, 0.35)  # of epsilon, for the count that sums are divided by
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
@@ -66,14 +64,16 @@ class CountedMean(Counting):
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        reporting = _reporting(options, bounds, groups)
+        design, reporting = _least(options, bounds, groups)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
-            design=_designed(options, reporting), reporting=reporting, bounds=bounds,
+            design=design, reporting=reporting, bounds=bounds,
         )  # fmt: skip
 
     def divided(self) -> Self:
-        return replace(self, design=_designed(self.options, self.reporting, MOST_SEALED))
+        groups = self.reporting.amounts.groups
+        design, reporting = _least(self.options, self.bounds, groups, MOST_SEALED)
+        return replace(self, design=design, reporting=reporting)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -85,9 +85,8 @@ class CountedMean(Counting):
     @property
     def error(self) -> float:
         """Of a mean of all who are expected, or of a group that has its part of them."""
-        amounts = self.reporting.amounts
-        of_group = self.expected * amounts.most_groups / amounts.groups
-        spread = math.hypot(self._sigmas[0], _USUAL * self._sigmas[1])
+        of_group = self.expected * self.options.rows_per_user / GroupEncoder(self.domains).size
+        spread = math.hypot(self.moments.total, self.rounding, _USUAL * self.moments.people)
         return min(self.bounds.half * spread / of_group, 2 * self.bounds.half)
 
     @property
@@ -114,13 +113,17 @@ class CountedMean(Counting):
         return f"mean ± {self.error:.3g} of {self.expected:,}"
 
     @property
-    def _sigmas(self) -> tuple[float, float]:
-        """The standard deviations of a group's sum, in halves of the range, and of its count."""
-        steps = self.reporting.amounts.most
-        sums = math.sqrt(2 * self.design.column_variance) / steps
+    def moments(self) -> Moments:
+        """Of the noise of a group's sum, in halves of the range, and of its count."""
+        # What is told from one end of the bounds adds to both, and from the other to one of them.
+        own = math.sqrt(2 * self.design.column_variance) / self.reporting.amounts.most
+        return Moments(own, own, 0.0)
+
+    @property
+    def rounding(self) -> float:
+        """The standard deviation of what rounding adds to a sum, at the most, as of `moments`."""
         # A coin's variance is a quarter of a squared unit at the most.
-        rounded = math.sqrt(self.expected) / 2 / steps
-        return math.hypot(sums, rounded), math.sqrt(self.design.variances[-2])
+        return math.sqrt(self.expected) / cast(Clip, self.reporting.clip).units
 
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a mean is no total")
@@ -132,23 +135,30 @@ class CountedMean(Counting):
     @property
     def _people(self) -> result.Errors:
         """Of a group's count."""
-        law = self.design.level_law(len(self.reporting.amounts.levels))
-        return result.Errors(law, self._sigmas[1])
+        return result.Errors.of(self.design, 2, unit=1 / self.reporting.amounts.most)
+
+    def found(self, estimate: Counted) -> tuple[Floats, Floats]:
+        """((groups,) sums from the middle of the bounds, in halves of the range, (groups,) counts).
+
+        Args:
+            estimate: of the collector.
+        """
+        amounts = cast(Ends, self.reporting.amounts)
+        counts = self.design.centred(estimate.counts)[: len(amounts.levels)]
+        return amounts.estimate(counts) / amounts.most, amounts.number(counts) / amounts.most
 
     @property
     def figures(self) -> dict[str, str]:
         return {"mean.parquet": "mean"}
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        centred = self.design.centred(estimate.counts)
-        amounts, sigmas = self.reporting.amounts, self._sigmas
-        sums = amounts.estimate(centred[: len(amounts.levels)]) / amounts.most
-        people = centred[-2]
+        (sums, people), noise = self.found(estimate), self.moments
+        sigmas = math.hypot(noise.total, self.rounding), noise.people
 
         def columns(confidence: float) -> dict[str, Floats]:
             # Heavier tails than a normal law's count for both.
             far = max(self.errors().far(confidence), self._people.far(confidence))
-            ratio, error, lower, upper = quotients(sums, people, *sigmas, far)
+            ratio, error, lower, upper = quotients(sums, people, *sigmas, far, noise.covariance)
             scaled = {"estimate": np.clip(ratio, -1, 1), "lower": lower, "upper": upper}
             found = {
                 name: self.bounds.low + (x + 1) * self.bounds.half for name, x in scaled.items()
@@ -172,6 +182,7 @@ class CountedMean(Counting):
     def influence(self) -> float:
         """Of a sum; of a mean it is so much over how many there are."""
         amounts = self.reporting.amounts
+        # A digit that is a lie counts for the one end of the bounds and not for the other.
         return super().influence / amounts.most * self.bounds.half
 
     @property
@@ -181,41 +192,40 @@ class CountedMean(Counting):
         groups = ", in each of its groups," * (users and bool(self.domains))
         return [
             f"{whose}{groups} counts once, clipped to "
-            f"{self.bounds.low:g} .. {self.bounds.high:g}. What a liar moves is said of the sum: a "
-            f"mean moves by that over the number of {self.unit}s. Intervals are Fieller's: where "
-            "nobody may have a number they are all between the bounds."
+            f"{self.bounds.low:g} .. {self.bounds.high:g}. "
+            + f"What a liar moves is said of the sum: a mean moves by that over the number of "
+            f"{self.unit}s. "
+            * math.isfinite(self.influence)
+            + "Intervals are Fieller's: where nobody may have a number they are all between the "
+            "bounds."
         ]
 
 
-def _reporting(options: MeanOptions, bounds: Bounds, groups: int) -> Reporting:
-    """What users send: their number from the middle of the bounds, and that they have one."""
+def finest(options: MeanOptions) -> int:
+    """How many units the range has, at the most: so that rounding does not show."""
     noise = 2 / (options.epsilon or 1.0)  # of the best noise that there is, so never too few
-    least = units(noise, options.usual, 1.0)
-    steps = min((1 << least.bit_length()) - 1, LARGEST)
-    clip = Clip(bounds.low, bounds.high, steps, bounds.unscale(0.0))
-    amounts = Amounts(groups, options.rows_per_user, steps, signed=True)
-    return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
+    return min((1 << units(noise, options.usual, 2.0).bit_length()) - 1, LARGEST)
 
 
-def _designed(
-    options: MeanOptions, reporting: Reporting, most: int = MOST_DUMMIES
-) -> NoisyCounters:
-    """The counters with the least predicted error of a mean that is usual; arguments of `designed`.
+def _least(
+    options: MeanOptions, bounds: Bounds, groups: int, most: int = MOST_MASKED
+) -> tuple[NoisyCounters, Reporting]:
+    """What users send, and the counters, with the least error of a mean.
+
+    Args:
+        options: of the request.
+        bounds: of numbers.
+        groups: how many means there are.
+        most: as of `rounded`.
 
     Raises:
         RequestError: the target is out of reach.
     """
 
-    def error(design: NoisyCounters) -> float:
-        sums = 2 * design.column_variance / reporting.amounts.most**2
-        return sums + _USUAL**2 * design.variances[-2]
+    def reporting(steps: int, shared: bool) -> Reporting:
+        # From both ends, so that all that is sent of a number adds up to a count.
+        clip = Clip(bounds.low, bounds.high, steps, bounds.low)
+        amounts = Ends(groups, options.rows_per_user, steps)
+        return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
 
-    found, why = [], RequestError("")
-    for share in _SHARES:
-        try:
-            found.append(designed(options, reporting, most, share=share))
-        except RequestError as refused:
-            why = refused
-    if not found:
-        raise why
-    return min(found, key=error)
+    return rounded(options, finest(options), 1, reporting, most)

@@ -335,7 +335,8 @@ class Counting(Metric):
         if self.collects:
             return float(amounts.poisoning)
         rows = zip(amounts.levels, self.design.lifts, strict=False)
-        return float(sum(level.weight * lift for level, lift in rows))
+        lies = np.array([level.weight * lift for level, lift in rows])
+        return float(max(lies[lies > 0].sum(), -lies[lies < 0].sum()))
 
     def _who(self) -> str:
         return wording.who(self.design, self.unit, self.collects)

@@ -23,6 +23,16 @@ TRUSTED = (
 )
 """What is said of counters where randomised reports are asked for."""
 
+SPLIT_MIX = "split-mix"
+SUM_FACTOR, MEAN_FACTOR = "0.95 times", "0.75 to 0.95 times"
+"""Of the error of counters that of split and mix is, as tests hold it."""
+
+SPLIT_MIX_TERMS = (
+    "numbers are split into random shares, and the shuffler adds noise; but one lost message "
+    "spoils the release, and one liar moves it anywhere, so take it where that little is worth "
+    "it. Every --enrolled device sends, and --honest-share of them are counted on"
+)
+
 _TRUST = (
     "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
     "The shuffler draws the noise, here the job that reads the log, or all devices that are "
@@ -153,21 +163,19 @@ examples:
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     mechanism: Literal["counters", "split-mix"] = option(
-        "counters: digits among dummies. split-mix: the least error that there is, of one total: "
-        "numbers are split into random shares, and the shuffler adds noise; but one lost message "
-        "spoils the sum, and one liar moves it anywhere. Every --enrolled device sends, and "
-        "--honest-share of them are counted on",
+        "counters: digits among dummies. split-mix: the least error that there is, of one total, "
+        f"{SUM_FACTOR} that of counters: {SPLIT_MIX_TERMS}",
         "counters", group=PROMISE,
     )  # fmt: skip
     output: str = published("sum.parquet")
 
     @property
     def answered_by(self) -> str:
-        return _MIXED if self.mechanism == "split-mix" else self.metric
+        return _MIXED if self.mechanism == SPLIT_MIX else self.metric
 
     @property
     def idle(self) -> frozenset[str]:
-        return frozenset() if self.mechanism == "split-mix" else super().idle
+        return frozenset() if self.mechanism == SPLIT_MIX else super().idle
 
 
 def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:

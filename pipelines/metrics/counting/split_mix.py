@@ -1,27 +1,30 @@
-"""`hushbeam sum --mechanism split-mix`: one total at the least error, by shares of numbers."""
+"""`hushbeam sum` and `mean` by split and mix: one figure, at the least error."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Floats, Guarantee
+from mechanisms.counters.split_mean import Moments, SplitMean
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
 from mechanisms.privacy import honesty
-from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.options import DELTA, SumOptions
+from pipelines.metrics.counting.mean import CountedMean, finest
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions, require_counted
 from pipelines.metrics.counting.sum import SumMetric, told
+from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.numbers import open_numbers, read_bounds
@@ -37,11 +40,14 @@ from transforms.shuffle import Batches
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_Design = TypeVar("_Design", bound=SplitMix)
+
+_COUNTERS = {"sum": "take --mechanism counters", "mean": "leave --mechanism out"}
 _WHO = (
     "Every number was split into {shares} random shares, which tell nothing but their total once "
     "they are shuffled among those of others; each of {enrolled:,} enrolled devices sends, zero if "
     "it has no rows, and here the job that read the log did so for all of them. The shuffler, here "
-    "the job, added noise, and knows the exact sum; the promise is against who sees this release "
+    "the job, added noise, and knows the exact total; the promise is against who sees this release "
     "or the shuffled messages, if it drew honestly and has told nobody what it drew, and if "
     "{honest:,} devices split honestly and tell nobody their shares. What was clipped, or could "
     "not be used, is not told."
@@ -69,41 +75,11 @@ class TotalOfWords:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedSum(SumMetric):
-    """How much there is, by split and mix."""
+class Mixed(Counting):
+    """A statistic by split and mix, and whoever takes part."""
 
     design: SplitMix  # type: ignore[assignment]
     reporting: SplitReporting  # type: ignore[assignment]
-
-    @classmethod
-    def resolve(
-        cls,
-        options: SumOptions,
-        source: inputs.Source = inputs.ALONE,
-        open_rng: Generator = SecureRandom,
-    ) -> Self:
-        others = {
-            "group_by": options.group_by, "groups": options.groups,
-            "rows_per_user": options.rows_per_user > 1, "dummies": options.dummies == "devices",
-        }  # fmt: skip
-        named = [name for name, value in others.items() if value]
-        if named:
-            raise RequestError(
-                f"{flag(named[0])}: with --mechanism split-mix the shuffler draws one noise for "
-                "one total: leave it out, or take --mechanism counters"
-            )
-        if options.enrolled is None:
-            raise RequestError(
-                "--enrolled is missing: with --mechanism split-mix every enrolled device sends, "
-                "whether it has rows or not; say how many are, which is public knowledge"
-            )
-        telemetry = open_numbers(options, source, empty=True)
-        clip = told(options, read_bounds(options.bounds))
-        design = _designed(options, clip)
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, design=design,
-            reporting=SplitReporting(design, clip),
-        ).rounding_less()  # fmt: skip
 
     # What is decided before a row is read.
 
@@ -129,16 +105,10 @@ class MixedSum(SumMetric):
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        # The device of a user whose rows are removed sends zero: its number is replaced.
         released = replace(
             self.design.guarantee, unit=self.unit, neighbours=self.options.neighbours
         )
         return released, Guarantee.none("all shares of a report together tell its number")
-
-    @property
-    def profile(self) -> PrivacyLoss:
-        own = self.design.profile()
-        return replace(own, apart=own) if self.options.neighbours == "add or remove" else own
 
     @property
     def honest_share(self) -> float:
@@ -159,19 +129,6 @@ class MixedSum(SumMetric):
     @property
     def undivided(self) -> str | None:
         return "its shuffler has to see that every share of every report is there"
-
-    @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        return self.expected * self.clip.bound, "narrower --bounds"
-
-    def errors(self) -> result.Errors:
-        noise, unit = self.design.noise, self.clip.bound / self.clip.units
-        rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
-        law = IntegerNoise(-noise.mu, noise.pmf)
-        least = 0 if self.clip.low >= 0 else None
-        return result.Errors(law, math.sqrt(noise.variance), unit, rounding, least)
 
     # The clients, and the shuffler.
 
@@ -204,17 +161,14 @@ class MixedSum(SumMetric):
         if broken or estimate.invalid or reports <= self.design.most:
             return False
         try:
-            self.design.decode(int(estimate.counts[0]) % self.design.modulus)
+            self.total(estimate)
         except ValueError:  # no people and no noise add up to that
             return False
         return True
 
-    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        units = self.design.decode(int(estimate.counts[0]) % self.design.modulus)
-        unit = self.clip.sign * self.clip.bound / self.clip.units
-        totals = np.array([units * unit])
-        columns = result.columns(totals, self.errors(), self.options.confidence)
-        return {"sum.parquet": pa.table(columns)}
+    def total(self, estimate: Counted) -> int:
+        """What all words add up to, with noise."""
+        return self.design.decode(int(estimate.counts[0]) % self.design.modulus)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         return (
@@ -228,7 +182,7 @@ class MixedSum(SumMetric):
         return math.inf
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
-        lies = {"per_liar": None, "figure": "the sum, without a bound"}
+        lies = {"per_liar": None, "figure": f"the {self.kind}, without a bound"}
         return super().statement(estimate, tallies) | {"poisoning": lies}
 
     def _who(self) -> str:
@@ -256,6 +210,125 @@ class MixedSum(SumMetric):
         }  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class MixedSum(Mixed, SumMetric):
+    """How much there is, by split and mix."""
+
+    @classmethod
+    def resolve(
+        cls,
+        options: SumOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        require_one(options, cls.kind)
+        telemetry = open_numbers(options, source, empty=True)
+        clip = told(options, read_bounds(options.bounds))
+        design = designed(SplitMix, options, *reach(clip))
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, design=design,
+            reporting=SplitReporting(design, clip),
+        ).rounding_less()  # fmt: skip
+
+    @property
+    def drowns(self) -> tuple[float, str] | None:
+        if self.options.expected is None:
+            return None
+        return self.expected * self.clip.bound, "narrower --bounds"
+
+    def errors(self) -> result.Errors:
+        noise, unit = self.design.noise, self.clip.bound / self.clip.units
+        rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
+        law = IntegerNoise(-noise.mu, noise.pmf)
+        least = 0 if self.clip.low >= 0 else None
+        return result.Errors(law, math.sqrt(noise.variance), unit, rounding, least)
+
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
+        unit = self.clip.sign * self.clip.bound / self.clip.units
+        totals = np.array([self.total(estimate) * unit])
+        columns = result.columns(totals, self.errors(), self.options.confidence)
+        return {"sum.parquet": pa.table(columns)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedMean(Mixed, CountedMean):
+    """The average number of those who have one, by split and mix of total and count together."""
+
+    design: SplitMean  # type: ignore[assignment]
+    unstated = CountedMean.unstated - {"mechanism"}
+
+    @classmethod
+    def resolve(
+        cls,
+        options: MeanOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        require_counted(options, cls.unstated)
+        require_one(options, cls.kind)
+        bounds = read_bounds(options.bounds)
+        telemetry = open_numbers(options, source, empty=True)
+        design = _of_mean(options, finest(options))
+        clip = Clip(bounds.low, bounds.high, design.high, bounds.low)
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, design=design, bounds=bounds,
+            reporting=SplitReporting(design, clip, averaged=True),
+        )._rounding_less()  # fmt: skip
+
+    def _rounding_less(self) -> Self:
+        if not self.rounding <= self.moments.total:
+            raise RequestError(
+                f"--enrolled: a word holds total and count of so many devices in "
+                f"{self.design.high:,} units, and rounding to them would err "
+                f"{self.rounding / self.moments.total:.3g} times as much as noise: leave "
+                "--mechanism out"
+            )
+        return self
+
+    @property
+    def moments(self) -> Moments:
+        return self.design.moments
+
+    def found(self, estimate: Counted) -> tuple[Floats, Floats]:
+        sums, people = self.design.parts(self.total(estimate))
+        return np.array([sums]), np.array([people])
+
+    def errors(self) -> result.Errors:
+        law = self.design.total_law
+        return result.Errors(law, math.sqrt(law.var()), 1 / self.design.high)
+
+    @property
+    def _people(self) -> result.Errors:
+        return result.Errors(self.design.people_law, self.moments.people)
+
+
+def require_one(options: SumOptions | MeanOptions, kind: str) -> None:
+    """Refuse what one noise for one figure of all enrolled devices cannot serve.
+
+    Args:
+        options: of the request.
+        kind: of what is asked.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    others = {
+        "group_by": options.group_by, "groups": options.groups,
+        "rows_per_user": options.rows_per_user > 1, "dummies": options.dummies == "devices",
+    }  # fmt: skip
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise RequestError(
+            f"{flag(named[0])}: with --mechanism {SPLIT_MIX} the shuffler draws one noise for one "
+            f"figure: leave it out, or {_COUNTERS[kind]}"
+        )
+    if options.enrolled is None:
+        raise RequestError(
+            f"--enrolled is missing: with --mechanism {SPLIT_MIX} every enrolled device sends, "
+            "whether it has rows or not; say how many are, which is public knowledge"
+        )
+
+
 def _words(block: SlotBlock) -> np.ndarray:
     return block.words.ravel()
 
@@ -264,8 +337,15 @@ def _size(block: SlotBlock) -> int:
     return block.size
 
 
-def _designed(options: SumOptions, clip: Clip) -> SplitMix:
+def designed(
+    kind: type[_Design], options: SumOptions | MeanOptions, low: int, high: int
+) -> _Design:
     """Shares and noise of a request.
+
+    Args:
+        kind: of the total.
+        options: of the request.
+        low, high: of a device's number, in units.
 
     Raises:
         RequestError: the target is out of reach, or takes more messages than a user may send.
@@ -275,14 +355,30 @@ def _designed(options: SumOptions, clip: Clip) -> SplitMix:
     enrolled = options.enrolled or 0
     try:
         honest = honesty.crowd(enrolled, options.honest_share or CLIENTS_SHARE)
-        design = SplitMix.meeting(
-            *reach(clip), enrolled, honest, "replace", options.epsilon, options.delta or DELTA
-        )
+        design = kind.meeting(
+            low, high, enrolled, honest, options.neighbours, options.epsilon,
+            options.delta or DELTA, everybody=True,
+        )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"--enrolled, --bounds, --epsilon, --delta: {error}") from None
-    if design.shares > (options.max_messages or math.inf):
+    if design.shares > (getattr(options, "max_messages", None) or math.inf):
         raise RequestError(
             f"--max-messages: {enrolled:,} devices have to send {design.shares} shares each; allow "
             "as many, or take --mechanism counters"
         )
     return design
+
+
+def _of_mean(options: MeanOptions, steps: int) -> SplitMean:
+    """In as many units as fit into words that tell of the total and of the count.
+
+    Raises:
+        RequestError: none do; what is said is said of the most.
+    """
+    why = RequestError("")
+    for size in range(steps.bit_length(), 0, -1):
+        try:
+            return designed(SplitMean, options, 0, (1 << size) - 1)
+        except RequestError as refused:
+            why = why if str(why) else refused
+    raise why

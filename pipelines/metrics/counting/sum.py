@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.counters.amounts import LARGEST, Amounts, units
+from mechanisms.counters.amounts import LARGEST, Amounts, SignedDigits, units
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.design import declared, designed
+from pipelines.metrics.counting.design import MOST_MASKED, MOST_SEALED, declared, rounded
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.blocks import Generator
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
+from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -54,13 +55,19 @@ class SumMetric(Counting):
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        clip = told(options, bounds)
-        amounts = Amounts(groups, options.rows_per_user, clip.units, clip.signed)
-        reporting = Reporting(amounts, clip, (LIMITED, UNUSABLE))
+        design, reporting = _least(options, told(options, bounds), groups)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
-            design=designed(options, reporting), reporting=reporting,
+            design=design, reporting=reporting,
         ).rounding_less()  # fmt: skip
+
+    def divided(self) -> Self:
+        amounts, finest = (
+            self.reporting.amounts,
+            told(self.options, read_bounds(self.options.bounds)),
+        )
+        design, reporting = _least(self.options, finest, amounts.groups, MOST_SEALED)
+        return replace(self, design=design, reporting=reporting).rounding_less()
 
     def rounding_less(self) -> Self:
         """The same, if rounding numbers errs by less than noise.
@@ -110,14 +117,9 @@ class SumMetric(Counting):
         # A coin's variance is a quarter of a squared unit at the most.
         rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
         least = 0 if self.clip.low >= 0 else None
-        return result.Errors.of(
-            self.design,
-            1 + self.clip.signed,
-            int(self.clip.signed),
-            unit=unit,
-            rounding=rounding,
-            least=least,
-        )
+        taken = int(self.reporting.amounts.signed)
+        more = {"unit": unit, "rounding": rounding, "least": least}
+        return result.Errors.of(self.design, 1 + taken, taken, **more)
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         unit = self.clip.sign * self.clip.bound / self.clip.units
@@ -132,6 +134,32 @@ class SumMetric(Counting):
         whose = "What all rows of a user add up to" if self.unit == "user" else "A row's number"
         where = ", in each of its groups," if self.domains and self.unit == "user" else ""
         return [f"{whose}{where} was clipped to {self.clip.low:g} .. {self.clip.high:g}."]
+
+
+def _least(
+    options: SumOptions, finest: Clip, groups: int, most: int = MOST_MASKED
+) -> tuple[NoisyCounters, Reporting]:
+    """What users send, and the counters, with the least error of a sum.
+
+    Args:
+        options: of the request.
+        finest: what numbers are clipped to, and the units that are fine enough.
+        groups: how many sums there are.
+        most: as of `rounded`.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+
+    def reporting(units: int, shared: bool) -> Reporting:
+        clip, k = replace(finest, units=units), options.rows_per_user
+        digits = Amounts(groups, k, units, clip.signed)
+        if clip.signed and shared:
+            digits = SignedDigits(groups, k, units, least=reach(clip)[0])
+        return Reporting(digits, clip, (LIMITED, UNUSABLE))
+
+    least = finest.units if options.whole_numbers else 1
+    return rounded(options, finest.units, least, reporting, most)
 
 
 def told(options: SumOptions, bounds: Bounds) -> Clip:

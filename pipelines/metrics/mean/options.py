@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.counting.options import (
+    MEAN_FACTOR,
+    SPLIT_MIX,
+    SPLIT_MIX_TERMS,
+    require_randomised,
+)
 from pipelines.metrics.options import NumberOptions, published
 from pipelines.options import PROMISE, RESULT, option
 from pipelines.requests import Count
@@ -28,6 +33,7 @@ def _about_cells() -> str:
     )
 
 
+_MIXED = "pipelines.metrics.counting.split_mix:MixedMean"
 _IN_TWO_ROUNDS = "pipelines.metrics.mean.two_rounds:MeanInTwoRounds"
 
 
@@ -76,7 +82,9 @@ examples:
     )  # fmt: skip
     mechanism: str = option(
         lambda: "auto takes the one with the least worst-case variance; or one of: "
-        f"{', '.join(of_task('mean'))}; of private groups only {', '.join(of_task('group means'))}",
+        f"{', '.join(of_task('mean'))}; of private groups only "
+        f"{', '.join(of_task('group means'))}. With --dummies shuffler: {SPLIT_MIX}, of one mean, "
+        f"whose standard error is {MEAN_FACTOR} that of counters: {SPLIT_MIX_TERMS}",
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
     cells: Count | None = option(_about_cells, None, group=PROMISE, metavar="N")
@@ -87,7 +95,18 @@ examples:
     )  # fmt: skip
 
     @property
+    def mixed(self) -> bool:
+        """Whether numbers are split into shares."""
+        return self.mechanism == SPLIT_MIX and self.dummies == "shuffler"
+
+    @property
+    def idle(self) -> frozenset[str]:
+        return super().idle - ({"honest_share"} if self.mixed else set())
+
+    @property
     def answered_by(self) -> str:
+        if self.mixed:
+            return _MIXED
         rounds = self.choose_bounds and not self.hides_presence
         return _IN_TWO_ROUNDS if rounds else super().answered_by
 
@@ -99,6 +118,10 @@ def require_sense(options: MeanOptions) -> None:
         RequestError: with what is missing, or too much.
     """
     require_randomised(options)
+    if options.mechanism == SPLIT_MIX:
+        raise RequestError(
+            f"--mechanism {SPLIT_MIX}: its noise is drawn by the shuffler; say --dummies shuffler"
+        )
     grouped = options.group_by is not None
     if grouped != (options.groups is not None):
         raise RequestError("--group-by and --groups go together: name the column and its values")

@@ -9,6 +9,8 @@ import pytest
 
 from mechanisms.counters.amounts import (
     Amounts,
+    Contributions,
+    SignedDigits,
     contributions,
     digit_weights,
     digits,
@@ -30,9 +32,11 @@ def test_every_number_has_digits(most: int) -> None:
 
 def test_totals_by_group_are_exact_without_noise() -> None:
     rng = np.random.default_rng(6)
-    for encoder in (Amounts(5, 2, 6), Amounts(5, 2, 6, signed=True), Amounts(4, 4), Amounts(1)):
+    uneven = SignedDigits(5, 2, 6, least=-4), SignedDigits(3, 1, 5, least=-5)
+    plain = Amounts(5, 2, 6), Amounts(5, 2, 6, signed=True), Amounts(4, 4), Amounts(1)
+    for encoder in (*plain, *uneven):
         n, k = 300, encoder.most_groups
-        low = -encoder.most if encoder.signed else 0
+        low = getattr(encoder, "least", -encoder.most if encoder.signed else 0)
         groups = np.array([rng.permutation(encoder.groups)[:k] for _ in range(n)])
         groups[rng.random((n, k)) < 0.3] = -1
         amounts = rng.integers(low, encoder.most + 1, (n, k))
@@ -69,6 +73,14 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
     assert not nobody.cut.any()
 
 
+def test_averages_are_of_the_rows_of_each_group() -> None:
+    groups, ones = np.array([[0, 2], [1, -1]]), np.zeros(2, np.bool_)
+    made = Contributions(
+        groups, np.array([[6.0, -3.0], [5.0, 0.0]]), np.array([[3, 2], [1, 0]]), ones
+    )
+    assert made.averages.tolist() == [[2.0, -1.5], [5.0, 0.0]]
+
+
 def test_whole_amounts_keep_the_mean() -> None:
     size = 100_000
     for value in (-3.0, -1.234, 0.0, 0.1, 2.999):
@@ -93,6 +105,12 @@ def test_bad_amounts_are_refused() -> None:
     for most in (0, -1, 1 << 31):
         with pytest.raises(ValueError, match="largest number must lie"):
             Amounts(1, 1, most)
+    for least in (0, 1, -4):
+        with pytest.raises(ValueError, match="least number must lie in -3"):
+            SignedDigits(1, 1, 3, least=least)
+    for amount in (-3, 4):
+        with pytest.raises(ValueError, match="an amount lies outside"):
+            SignedDigits(1, 1, 3, least=-2).encode(np.array([[0]]), np.array([[amount]]))
     for amount in (-1, 4):
         with pytest.raises(ValueError, match="an amount lies outside"):
             Amounts(1, 1, 3).encode(np.array([[0]]), np.array([[amount]]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent
 from mechanisms.counters.levels import Level
@@ -35,7 +35,8 @@ def raised(levels: Sequence[Level], sets: Sequence[np.ndarray]) -> set[tuple[int
 
 def amounts(encoder: Amounts) -> set[tuple[int, ...]]:
     """Every user that there may be."""
-    low = -encoder.most if encoder.signed else 0
+    low = -encoder.most if encoder.signed and not isinstance(encoder, Ends) else 0
+    low = getattr(encoder, "least", low)
     users = []
     for k in range(encoder.most_groups + 1):
         for groups in itertools.combinations(range(encoder.groups), k):
@@ -51,6 +52,8 @@ def paths(tree: Tree) -> set[tuple[int, ...]]:
 
 
 LAPLACE, GAUSSIAN, SIGNED = Independent((WIDE,)), Independent((SMALL,)), Amounts(1, 1, 2, True)
+DIGITS, SEVERAL = SignedDigits(1, 1, 1, least=-1), SignedDigits(2, 1, 1, least=-1)
+ENDS, UNEVEN = Ends(1, 1, 2), SignedDigits(1, 1, 3, least=-1)
 NUMBER, EVENTS, TREE = Amounts(1, 1, 3), Amounts(2, 1, 2), Tree.uniform(4, 2)
 CUT = (*NUMBER.levels, Level(1, 1))  # a number, and whether something was cut
 
@@ -80,6 +83,10 @@ ENCODERS = [
     ("row", ROW.levels, rows(ROW), Independent((SMALL, SMALL, SMALL))),
     ("sum", NUMBER.levels, amounts(NUMBER), Correlated((1, 2), Laplace(9, 0.4), SMALL)),
     ("sums", EVENTS.levels, amounts(EVENTS), Correlated((1, 1), Laplace(3, 0.6), SMALL)),
+    ("signed digits", DIGITS.levels, amounts(DIGITS), Correlated((1, -1), WIDE, SMALL)),
+    ("uneven", UNEVEN.levels, amounts(UNEVEN), Correlated((1, 2, -1), Laplace(5, 0.4), SMALL)),
+    ("signed sums", SEVERAL.levels, amounts(SEVERAL), Correlated((1, -1), Laplace(3, 0.6), SMALL)),
+    ("ends", ENDS.levels, amounts(ENDS), Correlated((1, 1), Laplace(3, 0.6), SMALL)),
     ("cut", CUT, cut_numbers(), Beside((Independent((SMALL, SMALL)), LAPLACE))),
     ("cut sum", CUT, cut_numbers(), Beside((Correlated((1, 2), WIDE, SMALL), LAPLACE))),
 ]

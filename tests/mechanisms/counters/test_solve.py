@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from mechanisms.counters.amounts import Amounts, digit_weights
+from mechanisms.counters.amounts import Amounts, SignedDigits, digit_weights
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Correlated
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace
-from mechanisms.counters.solve import least_noise
+from mechanisms.counters.solve import coarsening, least_noise
 from mechanisms.privacy.search import gaussian_mu
 
 DELTA = 1e-6
@@ -67,6 +67,34 @@ def test_sum_of_a_number() -> None:
         assert isinstance(together.dummies, Correlated)
         assert error(together) <= 1.55 * span
         assert together.dummies.number(levels) < 1_600_000
+
+
+def test_sum_of_both_signs_errs_as_that_of_one() -> None:
+    levels, span = SignedDigits(1, 1, 1023, least=-1023).levels, 1023
+    for neighbours, ranges in (("add or remove", 1.55), ("replace", 3.1)):
+        together = Counters.meeting(levels, neighbours, 1.0, DELTA, correlated=True)
+        assert isinstance(together.dummies, Correlated)
+        assert error(together) <= ranges * span
+        assert together.dummies.number(levels) < 3_200_000
+
+
+def test_digits_share_one_noise_of_as_many_dummies_as_there_may_be() -> None:
+    """An error that grows as it is reckoned to, and less than where digits have noises alone."""
+    levels, span = Amounts(1, 1, 4095).levels, 4095
+    for most in (4_000_000, 1_000_000):
+        design = Counters.meeting(
+            levels, "add or remove", 1.0, DELTA, correlated=True, most_masked=most
+        )
+        assert isinstance(design.dummies, Correlated)
+        assert 0.8 * most < design.number <= most
+        grown = coarsening(levels, "add or remove", 1.0, DELTA, most)
+        assert error(design) / (1.49 * span) == pytest.approx(grown, rel=0.06)
+        assert error(design) < 3 * span
+    assert coarsening(levels, "add or remove", 1.0, DELTA, 10_000) == math.inf
+    alone = Counters.meeting(
+        levels, "add or remove", 1.0, DELTA, correlated=True, most_masked=10_000
+    )
+    assert not isinstance(alone.dummies, Correlated)
 
 
 def test_sums_of_many_numbers_are_as_good_as_gaussian_noise() -> None:
