@@ -4,8 +4,8 @@ Whoever has a number is x from the lower bound and R - x from the upper one. The
 to R, so that Laplace noise for a change of R, in the totals of either, is paid for once; and what
 they add up to over all people, over R, is how many people have a number. So the count costs
 nothing, and the noise of total and count together is that of the K-norm mechanism. Of the second
-total the count alone is sent, rounded to whole people: that is made of both totals with their
-noises, and tells no more than they do.
+total the count alone is sent, rounded to people, or to parts of one where epsilon is above 1: that
+is made of both totals with their noises, and tells no more than they do.
 
 Source: Hardt, Talwar, "On the geometry of differential privacy", STOC 2010, for noise that follows
     the body of all that one person may change: here a parallelogram.
@@ -67,28 +67,33 @@ class SplitMean(SplitMix):
         return 2 * high if neighbours == "replace" else high
 
     @cached_property
+    def grain(self) -> int:
+        """Into how many parts a person is counted, so that rounding adds next to nothing."""
+        return 1 << max(0, math.ceil(math.log2(self.epsilon)))
+
+    @cached_property
     def base(self) -> int:
-        """What having a number counts for, beyond all totals."""
+        """What a part of a person counts for, beyond all totals."""
         return self.most * self.high + 2 * self.noise.mu + 1
 
     @property
     def ends(self) -> tuple[int, int]:
-        return 0, self.base + self.high
+        return 0, self.base * self.grain + self.high
 
     @property
     def farthest(self) -> int:
         return self.noise.mu + self.base * self._most_people
 
     def told(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
-        return np.where(present, units + self.base, 0)
+        return np.where(present, units + self.base * self.grain, 0)
 
     def draw(self, rng: RandomSource) -> Counts:
         below, above = self.noise.draw(2, rng) - self.noise.mu
         return np.asarray(below + self.base * self._people(below + above), np.int64).reshape(1)
 
     def _people(self, both: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Noise of both totals, as whole people."""
-        return np.asarray((both + self.high // 2) // self.high)
+        """Noise of both totals, in parts of people."""
+        return np.asarray((both * self.grain + self.high // 2) // self.high)
 
     def parts(self, found: int) -> tuple[float, float]:
         """(the total from the middle of the bounds, in halves of the range; how many people).
@@ -96,12 +101,13 @@ class SplitMean(SplitMix):
         Args:
             found: as `decode` gives it.
         """
-        people = (found + self.noise.mu) // self.base
-        return 2 * (found - people * self.base) / self.high - people, float(people)
+        parts = (found + self.noise.mu) // self.base
+        people = parts / self.grain
+        return 2 * (found - parts * self.base) / self.high - people, people
 
     @cached_property
     def people_law(self) -> IntegerNoise:
-        """The exact law of the count's noise."""
+        """The exact law of the count's noise, in parts of people."""
         pmf = np.bincount(self._places, self._both.pmf).astype(np.float64)
         return IntegerNoise(-self._most_people, pmf)
 
@@ -114,9 +120,10 @@ class SplitMean(SplitMix):
     @cached_property
     def moments(self) -> Moments:
         """Of the noise of `parts`."""
-        units, people = self.high, self.people_law.var()
+        units, people = self.high, self.people_law.var() / self.grain**2
         # Either total's noise goes with the rounded sum of both as the other's does.
-        with_both = float(self._both.pmf @ (self._sums * (self._places - self._most_people)))
+        parts = self._places - self._most_people
+        with_both = float(self._both.pmf @ (self._sums * parts)) / self.grain
         total = 4 * self.noise.variance - 2 * units * with_both + units**2 * people
         covariance = with_both / units - people
         return Moments(math.sqrt(total) / units, math.sqrt(people), covariance)

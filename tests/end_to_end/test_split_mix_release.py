@@ -119,7 +119,7 @@ def test_intervals_of_means_hold(log: str) -> None:
     restart(4)
     units = np.arange(n) % (design.high + 1)
     truth = some.bounds.low + units.mean() / design.high * 2 * some.bounds.half
-    exact, rng, covered = int(units.sum()) + n * design.base, fresh_stream(), 0
+    exact, rng, covered = int(units.sum()) + n * design.base * design.grain, fresh_stream(), 0
     for _ in range(times):
         added = np.array([(exact + int(design.draw(rng)[0])) % design.modulus], np.uint64)
         [row] = some.tables(Counted(added, 1, 0))["mean.parquet"].to_pylist()

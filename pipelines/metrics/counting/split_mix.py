@@ -299,7 +299,8 @@ class MixedMean(Mixed, CountedMean):
 
     @property
     def _people(self) -> result.Errors:
-        return result.Errors(self.design.people_law, self.moments.people)
+        law, grain = self.design.people_law, self.design.grain
+        return result.Errors(law, math.sqrt(law.var()), 1 / grain)
 
 
 def require_one(options: SumOptions | MeanOptions, kind: str) -> None:

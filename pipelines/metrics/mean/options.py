@@ -84,7 +84,7 @@ examples:
         lambda: "auto takes the one with the least worst-case variance; or one of: "
         f"{', '.join(of_task('mean'))}; of private groups only "
         f"{', '.join(of_task('group means'))}. With --dummies shuffler: {SPLIT_MIX}, of one mean, "
-        f"whose standard error is {MEAN_FACTOR} that of counters: {SPLIT_MIX_TERMS}",
+        f"whose standard error is {MEAN_FACTOR}: {SPLIT_MIX_TERMS}",
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
     cells: Count | None = option(_about_cells, None, group=PROMISE, metavar="N")

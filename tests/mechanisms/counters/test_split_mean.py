@@ -31,8 +31,8 @@ def noise_law(design: SplitMean) -> Law:
     law: Law = defaultdict(float)
     mu, units = design.noise.mu, design.high
     for (a, p), (b, q) in itertools.product(enumerate(design.noise.pmf, -mu), repeat=2):
-        people = round((a + b) / units)  # units are odd, so nothing lies in between
-        law[a + design.base * people] += float(p * q)
+        # Units are odd, so nothing lies in between.
+        law[a + design.base * round((a + b) * design.grain / units)] += float(p * q)
     return law
 
 
@@ -50,7 +50,7 @@ def test_no_number_shows_more_than_is_paid_for(neighbours: Neighbours) -> None:
     """All numbers, and none, against all others; and little more is paid than they show."""
     design = replace(SMALL, neighbours=neighbours)
     law = noise_law(design)
-    users = [moved(law, 0), *(moved(law, design.base + x) for x in range(design.high + 1))]
+    users = [moved(law, 0), *(moved(law, design.grain * design.base + x) for x in range(4))]
     pairs = list(itertools.permutations(users, 2))
     if neighbours == "add or remove":
         pairs = [pair for pair in pairs if any(law is users[0] for law in pair)]
@@ -62,20 +62,23 @@ def test_no_number_shows_more_than_is_paid_for(neighbours: Neighbours) -> None:
         assert claimed <= 1.6 * truth + 0.02 or neighbours == "replace"
 
 
-def test_noise_has_the_law_and_the_moments_that_are_stated() -> None:
-    law = noise_law(SMALL)
-    told = np.array([SMALL.parts(z) for z in law])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_noise_has_the_law_and_the_moments_that_are_stated(epsilon: float) -> None:
+    design = replace(SMALL, epsilon=epsilon)
+    assert design.grain == (1 if epsilon == 1 else 4)
+    law = noise_law(design)
+    told = np.array([design.parts(z) for z in law])
     chances = np.array(list(law.values()))
     assert chances @ told == pytest.approx(np.zeros(2), abs=1e-12)
     covariance = (told * chances[:, None]).T @ told
-    moments = SMALL.moments
+    moments = design.moments
     assert math.sqrt(covariance[0, 0]) == pytest.approx(moments.total)
     assert math.sqrt(covariance[1, 1]) == pytest.approx(moments.people)
     assert covariance[0, 1] == pytest.approx(moments.covariance)
-    assert SMALL.people_law.var() == pytest.approx(covariance[1, 1])
-    assert max(abs(z) for z in law) == SMALL.farthest
+    assert design.people_law.var() / design.grain**2 == pytest.approx(covariance[1, 1])
+    assert max(abs(z) for z in law) == design.farthest
     size, rng = 4000, SeededRandom(3)
-    drawn = np.array([SMALL.parts(int(SMALL.draw(rng)[0])) for _ in range(size)])
+    drawn = np.array([design.parts(int(design.draw(rng)[0])) for _ in range(size)])
     # Six standard errors: of means, and of variances, for Laplace noise has a kurtosis of 6.
     sigmas = np.sqrt(np.diag(covariance))
     assert (np.abs(drawn.mean(axis=0)) < 6 * sigmas / math.sqrt(size)).all()
@@ -108,7 +111,7 @@ def test_totals_and_counts_are_exact_but_for_the_noise() -> None:
 def test_a_mean_has_the_error_of_one_noise_for_total_and_count() -> None:
     design = SplitMean.meeting(0, 4095, 10**6, 9 * 10**5, "add or remove", 1.0, 1e-6,
                                everybody=True)  # fmt: skip
-    assert design.shares <= 9
+    assert (design.shares, design.grain) == (9, 1)
     total_error, people, _ = design.moments
     assert (
         math.hypot(total_error, 0.5 * people) / 2 < 1.14
