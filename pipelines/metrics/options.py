@@ -170,7 +170,9 @@ class BoundedOptions(ReleaseOptions):
     rows_per_user: Count = option(
         "of counters: k, how many different values, or groups, of a user count; where a user has "
         "more they are drawn uniformly, and how many users have is estimated. Noise grows with the "
-        "square root of k, or with k where k is small: take what most users have",
+        "square root of k, or with k where k is small: take what most users have. It stays 1 where "
+        "several rows of a user would raise some counter twice (numbers by bins, strings by "
+        "beginnings, rows of many numbers): there one row counts, drawn uniformly",
         1, group=PROMISE, metavar="K",
     )  # fmt: skip
     enrolled: Count | None = option(

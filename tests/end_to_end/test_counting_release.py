@@ -414,13 +414,13 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ),
         ("row", {"shrink": "zero"}, "--shrink: with --dummies shuffler no report is randomised"),
         ("row", {"unusable": "count"}, "--unusable: with --dummies shuffler no report is"),
-        ("row", {"rows_per_user": 2}, "--rows-per-user: with --dummies shuffler no report is"),
+        ("row", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts here, drawn"),
         ("row", {"dummies": None, "expected": None, "digits": 3}, "--digits: says something of"),
         ("row", {"digits": 17}, "--digits must be a number of at most 16"),
         ("row", {"number": None}, "--number or --vector is missing"),
         ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
         ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
-        ("strings of users", {"rows_per_user": 2}, "--rows-per-user: with --dummies shuffler no"),
+        ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
         ("strings of users", {"dummies": "devices", "enrolled": 9}, "--dummies: devices cannot"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
@@ -443,6 +443,14 @@ def test_noise_that_drowns_the_answer_is_told_before(run, log: str) -> None:
         in outcome.err
     )
     assert "times as many rows" in outcome.err
+
+
+def test_digits_that_round_more_than_they_hide_are_told_before(log: str) -> None:
+    few = metric("row", log, digits=1, expected=10**6)
+    assert any("--digits 1: rounding errs" in said for said in few.cautions)
+    assert any("have 2 or more" in said for said in few.cautions)
+    enough = metric("row", log, digits=5, expected=1000)
+    assert not any("--digits" in said for said in enough.cautions)
 
 
 @pytest.mark.verify

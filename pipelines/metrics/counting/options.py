@@ -249,6 +249,11 @@ def require_counted(options: EitherOptions, other: frozenset[str] = frozenset())
         RequestError: one was named.
     """
     named = sorted(options.model_fields_set & (options.idle | other))
+    if "rows_per_user" in named:
+        raise RequestError(
+            "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "
+            "would raise some counter twice; leave it out"
+        )
     if named:
         raise RequestError(
             f"{flag(named[0])}: with --dummies {options.dummies} no report is randomised and no "

@@ -147,6 +147,18 @@ class CountedRows(Counting):
         )
 
     @property
+    def cautions(self) -> list[str]:
+        rounding = float(self.rows.rounding(np.array(self.expected)))
+        if self.options.digits is None or not rounding > self.unit_error:
+            return super().cautions
+        return [
+            *super().cautions,
+            f"--digits {self.options.digits}: rounding errs "
+            f"{math.sqrt(rounding / self.unit_error):.2g} times as much as the noise that hides "
+            f"numbers; have {self.options.digits + 1} or more, or leave it out",
+        ]
+
+    @property
     def drowns(self) -> tuple[float, str] | None:
         return None if self.options.expected is None else (1.0, "fewer numbers")
 
