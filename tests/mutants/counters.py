@@ -9,6 +9,7 @@ _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
 _SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
+_SPLIT_MEAN = "tests/mechanisms/counters/test_split_mean.py"
 _DRAWING = "tests/pipelines/test_parties_drawing.py"
 _SHARES = "tests/mechanisms/counters/test_split_mix.py"
 _AMOUNTS = "tests/mechanisms/counters/test_amounts.py"
@@ -138,6 +139,24 @@ MUTANTS = (
         '"published_exactly": "nothing", "rows_read": sum(tallies.values()),',
         (_RELEASE,),
         known_by="strings_are_found",
+    ),
+    Mutant(
+        "split-mean-paid-by-half",
+        "The noise of a total and a count is that of one end of the bounds alone.",
+        "mechanisms/counters/split_mean.py",
+        'return 2 * high if neighbours == "replace" else high',
+        "return high // 2",
+        (_SPLIT_MEAN,),
+        known_by="paid_for",
+    ),
+    Mutant(
+        "signed-digits-paid-by-the-smaller-end",
+        "A sum of both signs is priced as if it moved by the smaller bound.",
+        "mechanisms/counters/dummies.py",
+        "return max(up, down), level.counters",
+        "return min(up, down) or up, level.counters",
+        (_DESIGN,),
+        known_by="shows_more",
     ),
     Mutant(
         "counters-masks-of-one-sign",
