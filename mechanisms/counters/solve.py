@@ -40,7 +40,7 @@ _FEW = 256  # changes up to which Laplace noise may be the better one
 # Of epsilon: the standard deviation of the loss that masks of a sum leave; more where they would
 # take more dummies than there may be, at an error that grows by 4 or 5 times as much.
 _MASKED, _THINNEST = 0.015, 0.15
-_GROWTH = 0.066  # of the error, where masks leave as much again as _MASKED
+_GROWTH = 0.066  # of what is left to the noise of a sum, where masks take as much again
 _LEAST_LEFT = 0.3  # of epsilon, for the noise of a sum whose digits are masked
 _LEAST_SIGMA = 0.05
 _SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
@@ -169,11 +169,12 @@ def coarsening(
 
     >>> digits = [Level(1, 1, 1 << i) for i in range(12)]
     >>> [round(coarsening(digits, "add or remove", 1.0, 1e-6, m), 2) for m in (10**7, 2 * 10**6)]
-    [1.0, 1.17]
+    [1.0, 1.18]
     """
     usual = _masked(levels, neighbours, epsilon, delta)
     left = most - usual.total
-    return 1 + _GROWTH * max(usual.masks / left - 1, 0) if left > 0 else math.inf
+    lost = _GROWTH * max(usual.masks / left - 1, 0) if left > 0 else 1.0
+    return 1 / (1 - lost) if lost < 1 else math.inf
 
 
 class _Family(NamedTuple):
