@@ -10,7 +10,8 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.levels import Level
-from mechanisms.counters.solve import MOST_DUMMIES, SHARE
+from mechanisms.counters.masks import MOST_DUMMIES
+from mechanisms.counters.solve import SHARE
 
 Drawer = Literal["shuffler", "devices"]
 

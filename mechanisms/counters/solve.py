@@ -22,25 +22,18 @@ from mechanisms.counters.dummies import (
     Dummies,
     Independent,
     Seen,
-    complete,
     moved,
 )
 from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss_sums import CELLS, COARSE
 from mechanisms.privacy.search import gaussian_mu, private_end
 
-MOST_DUMMIES = 10_000_000
-_ENDS = 1e-3  # of delta: what the ends of Gaussian noise may show
-_HALF = 0.1  # of delta: what the ends of Laplace noise may show where losses take the rest
 _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
-# Of epsilon: the standard deviation of the loss that masks of a sum leave; more where they would
-# take more dummies than there may be, at an error that grows by 4 or 5 times as much.
-_MASKED, _THINNEST = 0.015, 0.15
-_GROWTH = 0.066  # of what is left to the noise of a sum, where masks take as much again
 _LEAST_LEFT = 0.3  # of epsilon, for the noise of a sum whose digits are masked
 _LEAST_SIGMA = 0.05
 _SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
@@ -120,63 +113,6 @@ def least_noise(
     return least if extra is None else Beside((least, extra))
 
 
-class _Masked(NamedTuple):
-    """Digits that share one noise.
-
-    Attributes:
-        sigma: of the masks.
-        ends: what one of them may show.
-        masks: how many dummies all masks take.
-        total: and the noise of the sum.
-    """
-
-    sigma: float
-    ends: float
-    masks: float
-    total: float
-
-
-def _masked(
-    levels: Sequence[Level], neighbours: Neighbours, epsilon: float, delta: float
-) -> _Masked:
-    """The noise of digits whose sum has all but the least error, reckoned in closed form."""
-    first, weights = levels[0], [int(level.weight) for level in levels]
-    null = 0 if complete(first, neighbours) else first.slots
-    own = changes(first.slots, first.counters, neighbours)
-    times = max(own * (len(weights) - 1) + null, 1)
-    sigma, ends = math.sqrt(times) / (_MASKED * epsilon), _ENDS * delta / times
-    # Every mask falls on its own digit, and as often as that one weighs on the lowest.
-    falls = sum(abs(weight) + 1 for weight in weights[1:])
-    span, reach = moved(weights, first, neighbours)
-    sums = changes(first.slots, reach, neighbours)
-    total = -math.log(_HALF * delta / sums) * sums * span / epsilon
-    masks = falls * Gaussian.ending(sigma, ends).mu
-    return _Masked(sigma, ends, max(first.counters * masks, 1), first.counters * total)
-
-
-def coarsening(
-    levels: Sequence[Level],
-    neighbours: Neighbours,
-    epsilon: float,
-    delta: float,
-    most: int = MOST_DUMMIES,
-) -> float:
-    """By about how much noise grows where digits that share one may take so many dummies.
-
-    Args:
-        levels: of the digits.
-        neighbours, epsilon, delta, most: as of `least_noise`.
-
-    >>> digits = [Level(1, 1, 1 << i) for i in range(12)]
-    >>> [round(coarsening(digits, "add or remove", 1.0, 1e-6, m), 2) for m in (10**7, 2 * 10**6)]
-    [1.0, 1.18]
-    """
-    usual = _masked(levels, neighbours, epsilon, delta)
-    left = most - usual.total
-    lost = _GROWTH * max(usual.masks / left - 1, 0) if left > 0 else 1.0
-    return 1 / (1 - lost) if lost < 1 else math.inf
-
-
 class _Family(NamedTuple):
     """Noise of one family that all but meets a target.
 
@@ -227,7 +163,7 @@ class _Target:
         ]
         price = sum(t / v for t, v in zip(self.times, shape, strict=True))
         guess = price / gaussian_mu(self.left * self.epsilon, self.left * self.delta) ** 2
-        ends = _ENDS * self.delta / sum(self.times)
+        ends = ENDS * self.delta / sum(self.times)
         longest = math.sqrt(2 * guess * max(shape) * max(-math.log(ends), 1))
         if not 1.1 * longest + 2 < LARGEST_MU:
             return None
@@ -244,7 +180,7 @@ class _Target:
             steps = math.ceil(_FINE_SIGMA / sigma)
             law = Gaussian.ending(steps * sigma, ends).nearly(steps)
             paid = Price([Charge(law, 1, 1), *self.beside], self.neighbours, COARSE)
-            return paid.upper(self.epsilon) + _ENDS * self.delta
+            return paid.upper(self.epsilon) + ENDS * self.delta
 
         high = guess * 1.02
         while not delta_at(high) <= self.delta:
@@ -273,7 +209,7 @@ class _Target:
         """Slopes that add up to more than epsilon: all of them are seldom lost at once."""
 
         def scaled(scale: float) -> Dummies | None:
-            return self._slopes(scale * self.epsilon, _HALF * self.delta)
+            return self._slopes(scale * self.epsilon, HALF * self.delta)
 
         if sum(self.times) == 1 and not self.beside:
             return None
@@ -293,14 +229,14 @@ class _Target:
             raise ValueError("correlated dummies are for digits, of which the first has weight 1")
         span, reach = moved(weights, first, self.neighbours)
         times = changes(slots, reach, self.neighbours)
-        end = _HALF * self.delta / times
+        end = HALF * self.delta / times
         longest = (1 - 2 * math.log(end) * times / self.epsilon) * span
         if not longest < LARGEST_MU:
             return None
-        usual = _masked(self.levels, self.neighbours, self.epsilon, self.delta)
+        usual = masked(self.levels, self.neighbours, self.epsilon, self.delta)
         # The noise of the sum takes more than is reckoned with, where masks leave less to it.
         thinned = (0.98 * most - 1.5 * usual.total) / usual.masks
-        if not thinned > _MASKED / _THINNEST:
+        if not thinned > MASKED / THINNEST:
             return None
         mask = Gaussian.ending(min(1.0, thinned) * usual.sigma, usual.ends)
 

@@ -16,7 +16,8 @@ from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR
 from pipelines.errors import RequestError
 from pipelines.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.counting.split_mix import Mixed, MixedMean
+from pipelines.metrics.counting.mixed import Mixed
+from pipelines.metrics.counting.split_mix import MixedMean
 from pipelines.parties.split import split
 from pipelines.plan.loading import load
 from pipelines.requests import request

@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         "split-mix-lost-shares-published",
         "A sum of split and mix is published though shares of it never came.",
-        "pipelines/metrics/counting/split_mix.py",
+        "pipelines/metrics/counting/mixed.py",
         "if broken or estimate.invalid or reports <= self.design.most:",
         "if broken or estimate.invalid:",
         (_SPLIT_MIX,),

@@ -8,7 +8,7 @@ from typing import Any
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
-from mechanisms.counters.solve import coarsening
+from mechanisms.counters.masks import coarsening
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, require_drawn

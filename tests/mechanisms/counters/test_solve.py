@@ -10,8 +10,9 @@ from mechanisms.counters.amounts import Amounts, SignedDigits, digit_weights
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Correlated
 from mechanisms.counters.levels import Level
+from mechanisms.counters.masks import coarsening
 from mechanisms.counters.noise import Gaussian, Laplace
-from mechanisms.counters.solve import coarsening, least_noise
+from mechanisms.counters.solve import least_noise
 from mechanisms.privacy.search import gaussian_mu
 
 DELTA = 1e-6

@@ -1,0 +1,267 @@
+"""What sums and means by split and mix share: words of shares, and all or nothing of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import apache_beam as beam
+import numpy as np
+
+from mechanisms.channel import Guarantee
+from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
+from mechanisms.privacy import honesty
+from pipelines.errors import RequestError
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.metric import Reports
+from pipelines.metrics.options import CLIENTS_SHARE
+from pipelines.options import flag
+from transforms.collect_counts import Counted
+from transforms.conservation import Shuffled, entering, leaving
+from transforms.encoders.block import SlotBlock
+from transforms.encoders.reports import SplitReporting
+from transforms.mix import RANGES, AddShares
+from transforms.shuffle import Batches
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_Design = TypeVar("_Design", bound=SplitMix)
+
+_COUNTERS = {"sum": "take --mechanism counters", "mean": "leave --mechanism out"}
+_WHO = (
+    "Every number was split into {shares} random shares, which tell nothing but their total once "
+    "they are shuffled among those of others; each of {enrolled:,} enrolled devices sends, zero if "
+    "it has no rows, and here the job that read the log did so for all of them. The shuffler, here "
+    "the job, added noise, and knows the exact total; the promise is against who sees this release "
+    "or the shuffled messages, if it drew honestly and has told nobody what it drew, and if "
+    "{honest:,} devices split honestly and tell nobody their shares. What was clipped, or could "
+    "not be used, is not told."
+)
+
+
+@dataclass(frozen=True)
+class TotalOfWords:
+    """What adds up words mod q.
+
+    Attributes:
+        codes: q, a power of two: what wraps around at 2^64 is right.
+    """
+
+    codes: int
+    several = True
+
+    def valid(self, messages: np.ndarray) -> np.ndarray:
+        """(n,) which messages are words."""
+        return np.asarray(messages < np.uint64(self.codes))
+
+    def count(self, messages: np.ndarray) -> np.ndarray:
+        """(1,) uint64 what they add up to."""
+        return np.array([messages.sum(dtype=np.uint64)], np.uint64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed(Counting):
+    """A statistic by split and mix, and whoever takes part."""
+
+    design: SplitMix  # type: ignore[assignment]
+    reporting: SplitReporting  # type: ignore[assignment]
+
+    # What is decided before a row is read.
+
+    @property
+    def system(self) -> str:
+        return "split-mix"
+
+    @property
+    def mechanism(self) -> TotalOfWords:  # type: ignore[override]
+        return TotalOfWords(self.design.modulus)
+
+    @property
+    def counters(self) -> None:
+        return None
+
+    @property
+    def messages(self) -> float:
+        return float(self.design.shares)
+
+    @property
+    def bits(self) -> float:
+        return self.messages * (self.design.modulus.bit_length() - 1)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        released = replace(
+            self.design.guarantee, unit=self.unit, neighbours=self.options.neighbours
+        )
+        return released, Guarantee.none("all shares of a report together tell its number")
+
+    @property
+    def honest_share(self) -> float:
+        return float(self.options.honest_share or CLIENTS_SHARE)
+
+    @property
+    def unit_error(self) -> float:
+        return self.design.variance
+
+    @property
+    def prospect(self) -> str | None:
+        own = f"{self.design.shares} messages a {self.unit}"
+        return f"standard error {self.error:.3g}, of {own}, each of which has to arrive"
+
+    def divided(self) -> Self:
+        return self
+
+    @property
+    def undivided(self) -> str | None:
+        return "its shuffler has to see that every share of every report is there"
+
+    # The clients, and the shuffler.
+
+    def reports(self, tables: beam.PCollection) -> Reports:
+        blocks, tallies, bounded = self.contributions(tables)
+        words = blocks | "Words" >> beam.Map(_words).with_output_types(np.ndarray)
+        sizes = blocks | "Units of block" >> beam.Map(_size).with_output_types(int)
+        return Reports(words, sizes, tallies, (entering(blocks), *bounded))
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        return Shuffled(0, Batches(self.design.modulus), RANGES)
+
+    def shuffled(self, reports: Reports) -> Reports:
+        add = AddShares(self.design, reports.users, self.open_rng)
+        words, drawn = reports.messages | "Shares" >> add
+        sent = leaving(words, self.shuffled_batches.batches)
+        mixed = words | "Shuffle" >> self.shuffler
+        return Reports(mixed, None, reports.tallies, (*reports.flow, drawn, sent))
+
+    # The collector.
+
+    def enough(self, estimate: Counted) -> bool:
+        """Whether every share of every enrolled device, and of the noise, is there.
+
+        Where more report than are enrolled, theirs are there, too: a release that waits for so many
+        and no more would tell of one that is too many.
+        """
+        reports, broken = divmod(estimate.messages, self.design.shares)
+        if broken or estimate.invalid or reports <= self.design.most:
+            return False
+        try:
+            self.total(estimate)
+        except ValueError:  # no people and no noise add up to that
+            return False
+        return True
+
+    def total(self, estimate: Counted) -> int:
+        """What all words add up to, with noise."""
+        return self.design.decode(int(estimate.counts[0]) % self.design.modulus)
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        return (
+            "the shares that came are not all of those of whole reports, of at least as many as "
+            "--enrolled says, so that they add up to nothing"
+        )
+
+    @property
+    def influence(self) -> float:
+        """Nothing bounds it."""
+        return math.inf
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        lies = {"per_liar": None, "figure": f"the {self.kind}, without a bound"}
+        return super().statement(estimate, tallies) | {"poisoning": lies}
+
+    def _who(self) -> str:
+        return _WHO.format(
+            shares=self.design.shares, enrolled=self.design.most, honest=self.design.honest
+        )
+
+    def _liars(self) -> str:
+        return f"{LOST_SHARE} {ONE_LIAR}"
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        design = self.design
+        return {
+            "name": self.system,
+            "source": "Ishai, Kushilevitz, Ostrovsky, Sahai, FOCS 2006; how many shares: "
+            "mechanisms/counters/shares.py",
+            "constants": {
+                "low": design.low, "high": design.high, "modulus": design.modulus,
+                "shares": design.shares, "noise": repr(design.noise),
+            },
+            "dummies": "shuffler",
+            "messages_per_user": self.messages,
+            "bits_per_message": design.modulus.bit_length() - 1,
+        }  # fmt: skip
+
+
+def require_one(options: SumOptions | MeanOptions, kind: str) -> None:
+    """Refuse what one noise for one figure of all enrolled devices cannot serve.
+
+    Args:
+        options: of the request.
+        kind: of what is asked.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    others = {
+        "group_by": options.group_by, "groups": options.groups,
+        "rows_per_user": options.rows_per_user > 1, "dummies": options.dummies == "devices",
+    }  # fmt: skip
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise RequestError(
+            f"{flag(named[0])}: with --mechanism {SPLIT_MIX} the shuffler draws one noise for one "
+            f"figure: leave it out, or {_COUNTERS[kind]}"
+        )
+    if options.enrolled is None:
+        raise RequestError(
+            f"--enrolled is missing: with --mechanism {SPLIT_MIX} every enrolled device sends, "
+            "whether it has rows or not; say how many are, which is public knowledge"
+        )
+
+
+def _words(block: SlotBlock) -> np.ndarray:
+    return block.words.ravel()
+
+
+def _size(block: SlotBlock) -> int:
+    return block.size
+
+
+def designed(
+    kind: type[_Design], options: SumOptions | MeanOptions, low: int, high: int
+) -> _Design:
+    """Shares and noise of a request.
+
+    Args:
+        kind: of the total.
+        options: of the request.
+        low, high: of a device's number, in units.
+
+    Raises:
+        RequestError: the target is out of reach, or takes more messages than a user may send.
+    """
+    if options.epsilon is None:
+        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
+    enrolled = options.enrolled or 0
+    try:
+        honest = honesty.crowd(enrolled, options.honest_share or CLIENTS_SHARE)
+        design = kind.meeting(
+            low, high, enrolled, honest, options.neighbours, options.epsilon,
+            options.delta or DELTA, everybody=True,
+        )  # fmt: skip
+    except ValueError as error:
+        raise RequestError(f"--enrolled, --bounds, --epsilon, --delta: {error}") from None
+    if design.shares > (getattr(options, "max_messages", None) or math.inf):
+        raise RequestError(
+            f"--max-messages: {enrolled:,} devices have to send {design.shares} shares each; allow "
+            "as many, or take --mechanism counters"
+        )
+    return design
