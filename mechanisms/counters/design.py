@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
-from mechanisms.counters.dummies import Dummies, complete
+from mechanisms.counters.dummies import Dummies, Independent, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.counters.price import Price
@@ -90,6 +90,21 @@ class Counters:
         """
         dummies = least_noise(levels, neighbours, epsilon, delta, beside=beside, **more)
         return cls((*levels, *beside), dummies, neighbours, epsilon, delta, len(beside))
+
+    def part(self, first: int, last: int) -> Counters:
+        """The counters of levels first .. last - 1, which have dummies of their own.
+
+        What is promised of all holds of them, and need not be tight.
+
+        Raises:
+            ValueError: their dummies depend on those of other levels.
+        """
+        if any(len(group) > 1 for group in self.dummies.groups):
+            raise ValueError("correlated dummies are no part without those of other levels")
+        laws = tuple(part.law for part in self.dummies.parts)
+        return replace(
+            self, levels=self.levels[first:last], dummies=Independent(laws[first:last]), beside=0
+        )
 
     # ---- what holds --------------------------------------------------------------------------
 

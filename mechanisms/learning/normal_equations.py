@@ -107,12 +107,28 @@ class NormalEquations:
         return np.asarray(with_constant & np.isin(self.pairs[:, 0], values))
 
     @cached_property
-    def _matrix(self) -> Floats:
+    def matrix(self) -> Floats:
         """(inputs + 1, inputs + 1) S."""
+        return self._symmetric(self.sums)
+
+    @property
+    def with_target(self) -> tuple[Floats, Floats]:
+        """(inputs,) the sums of each input's products with the target, and their variances."""
+        own = slice(0, self.inputs)
+        variances = self._symmetric(self.variances)
+        return self.matrix[own, self.inputs], variances[own, self.inputs]
+
+    @property
+    def variances_of_rows(self) -> Floats:
+        """Of the sums that the target has no part in."""
+        return self.variances[(self.pairs < self.inputs).all(axis=1)]
+
+    def _symmetric(self, values: Floats) -> Floats:
+        """A matrix of what there is of each pair of columns."""
         i, j = self.pairs.T
         matrix = np.zeros((self.inputs + 1, self.inputs + 1))
-        matrix[i, j] = matrix[j, i] = self.sums
-        matrix[i[self._doubled], i[self._doubled]] = self.sums[self._doubled]
+        matrix[i, j] = matrix[j, i] = values
+        matrix[i[self._doubled], i[self._doubled]] = values[self._doubled]
         return matrix
 
     def _turned(self, u: Floats) -> Floats:
@@ -137,8 +153,8 @@ class NormalEquations:
         if self.drowned:
             raise ValueError("noise drowns even the number of rows")
         last, own = self.inputs - 1, slice(0, self.inputs - 1)
-        mean = self._matrix[own, last] / self.rows
-        centred = self._matrix[own, own] - self.rows * np.outer(mean, mean)
+        mean = self.matrix[own, last] / self.rows
+        centred = self.matrix[own, own] - self.rows * np.outer(mean, mean)
         eigenvalues = np.linalg.eigvalsh(centred) if last else np.ones(1)
         # What is smaller than this may be noise, even its sign. Half of it leaves runs that err by
         # two thirds more where rows are few; twice is too much where they are many.
@@ -152,13 +168,13 @@ class NormalEquations:
     def _fitted(self, ridge: float) -> Fit:
         """The weights of a ridge."""
         own = slice(0, self.inputs)
-        left = self._matrix[own, own] + np.diag(ridge * (np.arange(self.inputs) < self.inputs - 1))
+        left = self.matrix[own, own] + np.diag(ridge * (np.arange(self.inputs) < self.inputs - 1))
         inverse = np.linalg.inv(left)
-        weights = inverse @ self._matrix[own, self.inputs]
+        weights = inverse @ self.matrix[own, self.inputs]
         u = np.append(weights, -1.0)
         moved = self._turned(u)[:, own]
         spread = inverse @ (moved.T * self.variances) @ moved
-        error = float(u @ self._matrix @ u) + 2 * float(np.trace(spread))
+        error = float(u @ self.matrix @ u) + 2 * float(np.trace(spread))
         curvature = 4 * float(np.sum(spread * spread.T)) / self.rows**2
         error /= self.rows
         return Fit(weights, ridge, error, self._slopes(u, error), curvature, spread @ inverse)
@@ -178,10 +194,10 @@ class NormalEquations:
             confidence: that a difference which is called one is no noise.
         """
         last, u = self.inputs - 1, np.zeros(self.inputs + 1)
-        u[last:] = self._matrix[last, self.inputs] / self.rows, -1.0
+        u[last:] = self.matrix[last, self.inputs] / self.rows, -1.0
         # Its error is put right like any fit's: that of a single weight, whose inverse is 1 / n.
         follows = 2 * float(self.variances @ self._turned(u)[:, last] ** 2) / self.rows
-        error = float(u @ self._matrix @ u) / self.rows
+        error = float(u @ self.matrix @ u) / self.rows
         apart = self.standard_error(fit._replace(slopes=fit.slopes - self._slopes(u, error)))
         error += follows / self.rows
         reach = normal_quantile(confidence)

@@ -12,6 +12,7 @@ Source: Foulds, Geumlek, Welling, Chaudhuri, "On the theory and practice of priv
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
@@ -20,22 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Neighbours
-from mechanisms.counters.amounts import Amounts, by_part, units, weighed, whole_amounts
+from mechanisms.channel import Floats, Neighbours
+from mechanisms.counters.amounts import Amounts, units, whole_amounts
 from mechanisms.counters.design import Counters
-from mechanisms.counters.levels import Layout, Level, Slots
-from mechanisms.learning.absent import filled, present
+from mechanisms.counters.levels import Slots
+from mechanisms.learning.absent import filled
 from mechanisms.learning.features import Features
 from mechanisms.learning.normal_equations import NormalEquations
+from mechanisms.learning.row_sums import RowSums
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
 
-_SLOTS = 1 << 21  # that are filled together
-
 
 @dataclass(frozen=True)
-class Products:
+class Products(RowSums):
     """The products of a row's numbers and its target, and the counters of their sums.
 
     A row without a target raises nothing, and is not among those that are counted.
@@ -72,6 +72,11 @@ class Products:
         return [range(start, end) for start, end in pairwise(ends)]
 
     @property
+    def categories(self) -> int:
+        """How many categories have columns: a row is 1 in one column of each at the most."""
+        return len(self._categories)
+
+    @property
     def ones(self) -> int:
         """How many columns are 0 or 1, right before the constant."""
         return self.inputs - 1 - len(self.features.numbers)
@@ -97,7 +102,7 @@ class Products:
         return np.array([pair for kind in self._kinds for pair in kind], np.int64)
 
     @cached_property
-    def _parts(self) -> tuple[Amounts, Amounts, Amounts]:
+    def parts(self) -> tuple[Amounts, ...]:
         """The counters of each kind."""
         m, c = len(self._numbers), len(self._categories)
         signed, squares, ones = map(len, self._kinds)
@@ -107,60 +112,30 @@ class Products:
             Amounts(ones, 1 + c + c * (c - 1) // 2),
         )
 
-    @property
-    def changes(self) -> int:
-        """How many products of a row there are but 0: their squares add up to no more."""
-        return sum(part.most_groups for part in self._parts)
-
     # ---- counters ----------------------------------------------------------------------------
 
-    @cached_property
-    def levels(self) -> tuple[Level, ...]:
-        """The footprint, weighted so that all digits of all counters are equally noisy."""
-        return weighed(self._parts)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The codes of all counters, and the slots of a report."""
-        return Layout(self.levels)
-
-    def encode(self, rows: Numbers, targets: ArrayLike, rng: RandomSource) -> list[Slots]:
-        """The counters that users raise.
-
-        Args:
-            rows: (n, inputs) as `Features.rows` makes them.
-            targets: (n,) in [-1, 1], NaN where there is none.
-            rng: the generator of the client's process.
-
-        Returns:
-            For each level (n, slots) places, and -1 where there is none.
-
-        Raises:
-            ValueError: a number is out of range. The message never holds it.
-        """
+    def contributions(
+        self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None = None
+    ) -> Sequence[tuple[Slots, Slots]]:
+        """As of `RowSums`; no model is looked at."""
         n, m, first = len(rows), len(self._numbers), len(self.features.numbers)
         numbers = np.column_stack([rows[:, :first], filled(targets)]).astype(np.float64)
-        chosen = self._chosen(rows)
+        chosen = self.chosen(rows)
         left, right = np.triu_indices(m, 1)
         both = np.hstack([numbers[:, left] * numbers[:, right], numbers])
         by_value = chosen[:, None, :] + (both.shape[1] + self.ones * np.arange(m))[:, None]
         by_value = np.where(chosen[:, None, :] < 0, -1, by_value).reshape(n, -1)
         signed = np.hstack([both, np.repeat(numbers, chosen.shape[1], axis=1)])
-        kinds = (
+        return (
             (np.hstack([_all(n, both.shape[1]), by_value]), self._whole(signed, rng)),
             (_all(n, m), self._whole(numbers**2, rng)),
             (self._ones(chosen), np.ones(1, np.int64)),
         )
-        kept = present(targets)[:, None]
-        sets: list[Slots] = []
-        for part, (groups, amounts) in zip(self._parts, kinds, strict=True):
-            sets += part.encode(np.where(kept, groups, -1), np.broadcast_to(amounts, groups.shape))
-        return sets
 
     def _whole(self, numbers: Floats, rng: RandomSource) -> Slots:
         return whole_amounts(numbers, 1.0, self.most, rng)
 
-    def _chosen(self, rows: Numbers) -> Slots:
+    def chosen(self, rows: Numbers) -> Slots:
         """(n, categories) which of all columns of zeros and ones is 1, counted from 0, or -1."""
         first = len(self.features.numbers)
         found = [
@@ -180,52 +155,6 @@ class Products:
             groups.append(np.where((chosen[:, [i, j]] < 0).any(axis=1), -1, place)[:, None])
             start += len(one) * len(other)
         return np.hstack(groups)
-
-    def raised(self, rows: Numbers, targets: ArrayLike, rng: RandomSource) -> Counts:
-        """(codes,) how many users raise each counter, and how many empty slots there are.
-
-        Args:
-            rows, targets, rng: as in `encode`.
-        """
-        counts, told = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
-        step = max(_SLOTS // self.layout.types.size, 1)
-        for at in range(0, len(rows), step):
-            own = slice(at, at + step)
-            for i, places in enumerate(self.encode(rows[own], told[own], rng)):
-                start, end = self.layout.starts[i : i + 2]
-                places = places[places >= 0]
-                counts[start:end] += np.bincount(places, minlength=end - start)
-                counts[self.layout.nulls[i]] -= places.size
-        counts[self.layout.nulls] += len(rows) * np.bincount(self.layout.types)
-        return counts
-
-    # ---- the collector -----------------------------------------------------------------------
-
-    def sums(self, design: Counters, counts: ArrayLike) -> Floats:
-        """(k,) of each product over all rows, unbiased.
-
-        Args:
-            design: of these levels.
-            counts: (codes,) of each counter.
-        """
-        rows = zip(self._parts, by_part(self._parts, design.centred(counts)), strict=True)
-        return np.concatenate([part.estimate(own) / part.most for part, own in rows])
-
-    def variances(self, design: Counters, n: float) -> Floats:
-        """(k,) of these sums, of rounding at the most.
-
-        Args:
-            design: of these levels.
-            n: how many rows there are.
-        """
-        rows, found = iter(design.variances), []
-        for part in self._parts:
-            noise = sum(level.weight**2 * next(rows) for level in part.levels)
-            # A coin's variance is a quarter of a squared unit at the most. Ones need none.
-            coin = n / 4 if part.most > 1 else 0.0
-            variance = (part.variance(noise) + coin) / part.most**2
-            found.append(np.full(part.groups, variance))
-        return np.concatenate(found)
 
     def equations(self, sums: Floats, variances: Floats) -> NormalEquations:
         """The models that follow from sums with so much noise."""
@@ -254,6 +183,17 @@ def central_noise(features: Features, epsilon: float, delta: float) -> float:
     return math.sqrt(Products(features, 1).changes) / gaussian_mu(epsilon, delta)
 
 
+def finest(noise: float, n: int) -> int:
+    """In how many units numbers in [-1, 1] are rounded, so that rounding is lost in noise.
+
+    Args:
+        noise: the standard deviation of a sum's.
+        n: how many numbers it is of.
+    """
+    # As many digits as that takes, all of them full: finer units are free.
+    return (1 << units(noise, n, 1.0).bit_length()) - 1
+
+
 def products_for(
     features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
 ) -> tuple[Products, Counters]:
@@ -265,7 +205,5 @@ def products_for(
         neighbours, epsilon, delta: see `Counters`.
         **more: further arguments of `least_noise`.
     """
-    # As many digits as that takes, all of them full: finer units are free.
-    needed = units(central_noise(features, epsilon, delta), n, 1.0)
-    products = Products(features, (1 << needed.bit_length()) - 1)
+    products = Products(features, finest(central_noise(features, epsilon, delta), n))
     return products, Counters.meeting(products.levels, neighbours, epsilon, delta, **more)

@@ -168,7 +168,7 @@ def _plan(
 ) -> CentralPlan | LocalPlan | SumsPlan:
     """What the method makes of the request."""
     if options.dummies is not None:
-        return plan_sums(options, schema.features)
+        return plan_sums(options, schema.features, objective.loss.classes)
     if options.method == "local":
         return plan_local(options, rows, objective, schema.features.longest)
     if options.epsilon is None:

@@ -18,9 +18,9 @@ _LOCAL, _CURATOR, _AMONG = "--method local", "--method dp-sgd", "--method dssgd"
 
 # What is for gradients alone, and why sums know nothing of it.
 _NO_SUM = {
-    "learning_rate": "there are no steps",
-    "steps": "there are no steps",
-    "clip": "products of numbers in their bounds are bounded",
+    "learning_rate": "there are no steps to choose: their lengths follow from the sums",
+    "steps": "there are no steps to choose: one round of sums tells all, or a few that are fixed",
+    "clip": "sums of numbers in their bounds are bounded",
     "mechanism": "nothing that users send is randomised",
     "epsilon_local": "nothing that users send is randomised",
     "honest_share": "the promise counts on the shuffler, and on no user",
@@ -46,8 +46,8 @@ _MORE = """\
 methods:
   local     every user computes the gradient of the own row once, randomises it and sends it; nobody
             needs to be trusted (--model local), or a shuffler (--model shuffle)
-            --dummies shuffler: linear and ridge regression in one go, from sums of products, whose
-            error is that of a trusted collector; whether anybody takes part is hidden
+            --dummies shuffler: linear, ridge and logistic regression in one round of sums, or a
+            few, whose error is that of a trusted collector; whether anybody takes part is hidden
   dp-sgd    a curator holds all rows, clips gradients and adds noise to their sums
   dssgd     participants hold rows of their own and exchange some of what they learn, with noise
 
@@ -258,10 +258,10 @@ def _require_sums(options: TrainOptions) -> None:
     Raises:
         RequestError: there is such an option, or a model that does not follow from sums.
     """
-    if options.loss not in ("linear", "ridge"):
+    if options.loss not in ("linear", "ridge", "logistic"):
         raise RequestError(
-            f"--dummies: linear and ridge regression follow from sums of products; --loss "
-            f"{options.loss} needs gradients"
+            f"--dummies: linear, ridge and logistic regression follow from sums; --loss "
+            f"{options.loss} needs gradients of every step: leave --dummies out"
         )
     if options.model == "local":
         raise RequestError("--dummies: it is the shuffler who draws them: --model shuffle")

@@ -9,7 +9,8 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from mechanisms.learning.objectives import SquaredError
+from mechanisms.learning.logistic_rounds import gradient_noise
+from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.products import central_noise
 from pipelines import release
 from pipelines.errors import DONE
@@ -79,10 +80,11 @@ def show(screen: Console, statement: Mapping[str, Any]) -> None:
 def alternative(job: TrainJob) -> list[str]:
     """What --dummies shuffler would give in the place of shuffled gradients."""
     options = job.options
-    sums = options.dummies is None and options.shuffled and isinstance(job.objective, SquaredError)
-    if not sums or options.epsilon is None:
+    by_sums = isinstance(job.objective, SquaredError | Logistic) and options.dummies is None
+    if not by_sums or not options.shuffled or options.epsilon is None:
         return []
-    noise = central_noise(job.schema.features, options.epsilon, options.delta or DELTA)
+    noise_of = gradient_noise if isinstance(job.objective, Logistic) else central_noise
+    noise = noise_of(job.schema.features, options.epsilon, options.delta or DELTA)
     return [
         "with --dummies shuffler, which trusts the shuffler to draw the noise, this model would "
         f"follow from sums over all {job.options.unit}s that are off by {noise:.2g} each, and who "

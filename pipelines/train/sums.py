@@ -1,4 +1,4 @@
-"""--dummies shuffler: linear regression from sums of products, and who takes part is hidden."""
+"""--dummies shuffler: models from sums, in one round or a few, and who takes part is hidden."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.learning.features import Features
-from mechanisms.learning.normal_equations import Fit, largest_noise
+from mechanisms.learning.logistic_rounds import logistic_for
+from mechanisms.learning.normal_equations import largest_noise
 from mechanisms.learning.products import Products, products_for
+from mechanisms.learning.row_sums import Rounds
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
@@ -30,16 +30,18 @@ _EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]
 
 @dataclass(frozen=True)
 class SumsPlan:
-    """A run that adds up products of rows' numbers, among dummies that the shuffler draws.
+    """A run that adds up what follows from rows, among dummies that the shuffler draws.
 
     Attributes:
         options: of the request.
-        products: that are added up.
-        design: their counters and dummies.
+        products: of the first round, which is all there is but for logistic regression.
+        rounds: of all that is added up.
+        design: the counters and dummies of all rounds.
     """
 
     options: TrainOptions
     products: Products
+    rounds: Rounds
     design: Counters
 
     least = 0  # a release that is withheld would tell how many took part
@@ -63,11 +65,16 @@ class SumsPlan:
         """The whole curve of what the release reveals."""
         return self.design.profile()
 
+    @cached_property
+    def designs(self) -> list[Counters]:
+        """The counters and dummies of each round."""
+        return self.rounds.designs(self.design)
+
     @property
     def cautions(self) -> list[str]:
         """That noise drowns the model, as far as it is public how many take part."""
         expected = self.options.expected
-        noise = largest_noise(self.products.inputs, self.products.variances(self.design, 0.0))
+        noise = largest_noise(self.products.inputs, self.products.variances(self.designs[0], 0.0))
         if expected is None or not noise > _EVEN * expected:
             return []
         return [
@@ -125,63 +132,84 @@ class SumsPlan:
         Raises:
             LostError: an engine has lost some.
         """
-        batches = Batches(self.design.layout.codes)
-        shuffled = Shuffled(0, batches, len(ranges_of(self.design)))
+        ranges = sum(len(ranges_of(design)) for design in self.designs)
+        shuffled = Shuffled(0, Batches(self.design.layout.codes), ranges)
         later = {name: amount for name, amount in flow.items() if name != PASSED}
         require_whole(tallies, later, shuffled, arrived)
-        if flow.get(PASSED, 0) != flow.get(PERTURBED, 0):  # rows of which messages were made
+        made = len(self.designs) * flow.get(PERTURBED, 0)
+        if flow.get(PASSED, 0) != made:  # rows of which messages were made, in every round
             raise LostError
 
     def judged_by(self, n: int) -> str:
         """Who told how wrong the model is."""
         return f"about {n:,} {self.options.unit}s it was fitted to, by the same noisy sums"
 
-    def training(self, fit: Fit | None = None) -> dict[str, Any]:
+    def training(self, more: Mapping[str, float] | None = None) -> dict[str, Any]:
         """What is done, for the statement.
 
         Args:
-            fit: what came of it, once that is known.
+            more: what is said of the model, once there is one.
         """
-        products, design = self.products, self.design
+        rounds, design = self.rounds, self.design
         described: dict[str, Any] = {
             "mechanism": "counters",
             "dummies": "drawn by the shuffler",
             "published_in": "sufficient statistics (Foulds et al., UAI 2016) in the augmented "
             "shuffle model (Murakami, Sei, Eriguchi, arXiv 2504.07362)",
-            "sums": len(products.pairs),
-            "sums_that_a_row_changes": products.changes,
+            "sums": len(self.products.pairs),
+            "sums_that_a_row_changes": rounds.changes,
             "laid_out_for": f"{self.options.expected or _EXPECTED:,} {self.options.unit}s",
-            "units_of_a_number": products.most,
-            "messages_per_row_at_most": products.layout.types.size,
-            "expected_dummies": design.dummies.number(design.levels),
+            "units_of_a_number": self.products.most,
+            "messages_per_row_at_most": rounds.messages,
+            "expected_dummies": design.number,
             "noise": repr(design.dummies),
-            "standard_deviation_of_a_sum": math.sqrt(products.variances(design, 0.0).max()),
+            "standard_deviation_of_a_sum": self._spreads[0],
         }
-        if fit is not None:
-            described["ridge"] = fit.ridge
-            described["largest_standard_error_of_a_weight"] = float(
-                np.sqrt(np.diag(fit.covariance).max())
-            )
-        return described
+        if len(rounds.sums) > 1:
+            described["published_in"] += "; steps after Erdogdu (NIPS 2015)"
+            described["rounds"] = [
+                {
+                    "of": type(sums).__name__.lower(),
+                    "share": share,
+                    "sums_that_a_row_changes": sums.changes,
+                    "standard_deviation_of_a_sum": spread,
+                }
+                for sums, share, spread in zip(
+                    rounds.sums, rounds.shares, self._spreads, strict=True
+                )
+            ]
+        return described | dict(more or {})
+
+    @property
+    def _spreads(self) -> list[float]:
+        """The largest standard deviation of a sum of each round."""
+        both = zip(self.rounds.sums, self.designs, strict=True)
+        return [math.sqrt(sums.variances(design, 0.0).max()) for sums, design in both]
 
 
-def plan_sums(options: TrainOptions, features: Features) -> SumsPlan:
+def plan_sums(options: TrainOptions, features: Features, classes: int | None) -> SumsPlan:
     """How a run goes, before anything is read; nothing follows from how many rows there are.
 
     Args:
         options: of the request.
         features: of the rows.
+        classes: that the target tells apart; None if it is a number.
 
     Raises:
-        ValueError: the target is out of reach.
+        ValueError: the target is out of reach, or there are too many classes.
     """
+    if classes is not None and classes > 2:
+        raise ValueError(
+            f"--target: --dummies shuffler tells two classes apart, not {classes:,}: a row of "
+            "several has a gradient for each; name two, or leave --dummies out"
+        )
     if options.epsilon is None:  # `require_sense` has refused that
         raise ValueError("epsilon is missing")
     delta = DELTA if options.delta is None else options.delta
     expected = options.expected or _EXPECTED
     require_delta(delta)
     try:
-        made = products_for(features, expected, "add or remove", options.epsilon, delta)
+        made = _made(options.loss, features, expected, options.epsilon, delta)
     except ValueError as error:
         sums = len(Products(features, 1).pairs)
         raise ValueError(
@@ -189,3 +217,15 @@ def plan_sums(options: TrainOptions, features: Features) -> SumsPlan:
             f"{error}: fewer attributes, or values of them, make fewer counters"
         ) from None
     return SumsPlan(options, *made)
+
+
+def _made(
+    loss: str, features: Features, expected: int, epsilon: float, delta: float
+) -> tuple[Products, Rounds, Counters]:
+    """The sums of a model, and their counters."""
+    neighbours: Neighbours = "add or remove"
+    about = features, expected, neighbours, epsilon, delta
+    if loss == "logistic":
+        return logistic_for(*about)
+    products, design = products_for(*about)
+    return products, Rounds((products,)), design

@@ -1,16 +1,20 @@
-"""Linear regression from sums among dummies, as a step of a pipeline."""
+"""Models from sums among dummies, as a step of a pipeline: one round after another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
-from apache_beam import typehints
+from apache_beam.pvalue import AsSingleton
 
-from mechanisms.learning.products import Products
+from mechanisms.channel import Floats
+from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.logistic_rounds import Judgement, Present, opened, signs
+from mechanisms.learning.normal_equations import NormalEquations
+from mechanisms.learning.row_sums import RowSums
 from mechanisms.postprocess.intervals import normal_quantile
 from pipelines.metrics.counting.metric import CountCodes
 from pipelines.train.curve import Point
@@ -28,6 +32,34 @@ from transforms.shuffle import Batches, Shuffle
 _WORDS = 1 << 20  # of a block of messages
 
 
+class Heard(NamedTuple):
+    """What the rounds so far have come to.
+
+    Attributes:
+        present: the model and what is known of it.
+        messages: how many were counted.
+        invalid: how many of them no client could have sent.
+    """
+
+    present: Present
+    messages: int
+    invalid: int
+
+
+class _Sent(NamedTuple):
+    """A round that was counted.
+
+    Attributes:
+        counted: one `Counted`.
+        flow: as of `Flowing`.
+        rows: the blocks, for the next round.
+    """
+
+    counted: beam.PCollection
+    flow: tuple[beam.PCollection, ...]
+    rows: beam.PCollection
+
+
 @dataclass
 class TrainFromSums(beam.PTransform):
     """Blocks of rows in, `Flowing` out: a model, whatever came.
@@ -41,67 +73,174 @@ class TrainFromSums(beam.PTransform):
     plan: SumsPlan
 
     def expand(self, blocks: beam.PCollection) -> Flowing:
-        job, design = self.job, self.plan.design
+        job, plan = self.job, self.plan
+        heard: beam.PCollection | None = None
+        flow: list[beam.PCollection] = []
+        last = len(plan.designs) - 1
+        for number in range(last + 1):
+            before = None if heard is None else AsSingleton(heard)
+            counted = blocks | f"Round {number + 1}" >> _Round(job, plan, number, before)
+            flow, blocks = [*flow, *counted.flow], counted.rows
+            step = SolveDoFn(job, plan) if number == last else LearnDoFn(job, plan, number)
+            heard = counted.counted | f"After round {number + 1}" >> beam.ParDo(step, before)
+        return Flowing(heard, tuple(flow))
+
+
+@dataclass
+class _Round(beam.PTransform):
+    """Blocks of rows in; `_Sent` out.
+
+    The dummies know no model: how noisy a round is was decided beforehand.
+
+    Attributes:
+        job, plan: as of `TrainFromSums`.
+        number: of the round, from 0.
+        heard: `Heard` of the rounds before it, if there are any.
+    """
+
+    job: TrainJob
+    plan: SumsPlan
+    number: int
+    heard: AsSingleton | None
+
+    def expand(self, blocks: beam.PCollection) -> _Sent:
+        job = self.job
+        design, sums = self.plan.designs[self.number], self.plan.rounds.sums[self.number]
         codes, slots = design.layout.codes, design.layout.types.size
-        send = SendDoFn(job.examples, self.plan.products, job.open_rng)
+        send = SendDoFn(job.examples, sums, job.open_rng)
         buckets = bucket_count(job.telemetry.rows * slots)
         shuffle = Shuffle(0, codes, buckets, job.open_rng, counted=True)
-        sending = beam.ParDo(send).with_output_types(np.ndarray)
-        messages = blocks | "Messages" >> sending.with_outputs(SendDoFn.FLOW, main="messages")
+        sending = beam.ParDo(send, self.heard).with_output_types(np.ndarray)
+        messages = blocks | "Messages" >> sending.with_outputs(
+            SendDoFn.FLOW, SendDoFn.ROWS, main="messages"
+        )
         sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)
-        trained = (
+        counted = (
             sent
             | "Shuffle" >> shuffle
-            | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(design.layout.codes)))
-            | "Solve" >> beam.ParDo(SolveDoFn(job, self.plan))
+            | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(codes)))
         )
-        return Flowing(trained, (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes))))
+        flow = (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes)))
+        rows = messages[SendDoFn.ROWS] | "Rows" >> beam.Map(_same).with_output_types(RowBlock)
+        return _Sent(counted, flow, rows)
 
 
-@typehints.with_input_types(RowBlock)
+def _same(block: RowBlock) -> RowBlock:
+    return block
+
+
 class SendDoFn(beam.DoFn):
-    """What users send; of how many rows, in the output tagged `FLOW`."""
+    """What users send in a round; of how many rows, in the output tagged `FLOW`.
 
-    FLOW = "flow"
+    The rows themselves go on to the next round, tagged `ROWS`. Were they read once for all rounds,
+    Beam's local runner would wait: what some step has read is done with when all its readers are,
+    of which one waits for what another one sends.
+    """
 
-    def __init__(self, examples: Examples, products: Products, open_rng: Generator) -> None:
-        self._examples, self._products, self._open_rng = examples, products, open_rng
+    FLOW, ROWS = "flow", "rows"
+
+    def __init__(self, examples: Examples, sums: RowSums, open_rng: Generator) -> None:
+        self._examples, self._sums, self._open_rng = examples, sums, open_rng
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, block: RowBlock) -> Iterator[Any]:
-        layout = self._products.layout
+    def process(self, block: RowBlock, heard: Heard | None) -> Iterator[Any]:
+        layout, weights = self._sums.layout, None if heard is None else heard.present.weights
         for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
-            words = layout.reports(self._products.encode(*self._examples(piece), self._rng))
+            rows, targets = self._examples(piece)
+            told = signs(targets) if self._examples.classified else targets
+            words = layout.reports(self._sums.encode(rows, told, self._rng, weights))
             # Nobody sees a report by itself here, so empty slots need not travel: they are more
             # than half of all, and what is seen without them follows from what is paid for.
             yield words[words < int(layout.starts[-1])]
         yield beam.pvalue.TaggedOutput(self.FLOW, (PASSED, block.size))
+        yield beam.pvalue.TaggedOutput(self.ROWS, block)
+
+
+class LearnDoFn(beam.DoFn):
+    """The model after a round, for the next one."""
+
+    def __init__(self, job: TrainJob, plan: SumsPlan, number: int) -> None:
+        self._job, self._plan, self._number = job, plan, number
+
+    def process(self, counted: Counted, heard: Heard | None) -> Iterator[Heard]:
+        plan, penalty = self._plan, self._job.objective.penalty
+        design = plan.designs[self._number]
+        if heard is None:
+            present = opened(plan.products.solve(design, counted.counts), penalty)
+        else:
+            sums = plan.rounds.sums[self._number]
+            present = heard.present.after(sums, design, counted.counts, penalty)
+        yield Heard(present, *_came(counted, heard))
+
+
+class _Solved(NamedTuple):
+    """A model, what is said of it, and how wrong it is."""
+
+    weights: Floats
+    said: dict[str, float]
+    error: float
+    spread: float
+    comparison: Comparison | None
 
 
 class SolveDoFn(beam.DoFn):
-    """The model that noisy counts make."""
+    """The model that noisy counts make, and how it stands beside the best constant."""
 
     def __init__(self, job: TrainJob, plan: SumsPlan) -> None:
         self._job, self._plan = job, plan
 
-    def process(self, counted: Counted) -> Iterator[Trained]:
-        job, plan, unit = self._job, self._plan, self._job.schema.unit_of_error
-        solved = plan.products.solve(plan.design, counted.counts)
-        n, came = max(round(solved.rows), 0), (counted.messages + counted.invalid,)
+    def process(self, counted: Counted, heard: Heard | None) -> Iterator[Trained]:
+        job, plan = self._job, self._plan
+        if heard is None:
+            equations = plan.products.solve(plan.designs[0], counted.counts)
+        else:
+            equations = heard.present.equations
+        n, (messages, invalid) = max(round(equations.rows), 0), _came(counted, heard)
         made = Trained(
-            np.zeros(plan.products.inputs), n, counted.invalid, [], plan.training(),
-            heard=came, n_error=solved.rows_error,
+            np.zeros(plan.products.inputs), n, invalid, [], plan.training(),
+            heard=(messages,), n_error=equations.rows_error,
         )  # fmt: skip
-        if solved.drowned:
+        if equations.drowned:
             yield made
             return
-        fit, confidence = solved.fit(job.objective.penalty), job.options.confidence
-        error, spread = unit * fit.error, unit * solved.standard_error(fit)
-        half, middle = normal_quantile(confidence) * spread, max(error, 0.0)
+        if heard is None:
+            weights, said, error, spread, seen = self._fitted(equations)
+        else:
+            weights, said, error, spread, seen = self._judged(heard.present, counted)
+        half, middle = normal_quantile(job.options.confidence) * spread, max(error, 0.0)
         point = Point(1, n, middle, spread, max(error - half, 0.0), max(error + half, middle))
         yield made._replace(
-            weights=fit.weights, curve=[point], training=plan.training(fit),
-            comparison=solved.compared(fit, unit, confidence),
-        )  # fmt: skip
+            weights=weights, curve=[point], training=plan.training(said), comparison=seen
+        )
+
+    def _fitted(self, equations: NormalEquations) -> _Solved:
+        """By the sums themselves."""
+        job, unit = self._job, self._job.schema.unit_of_error
+        fit = equations.fit(job.objective.penalty)
+        seen = equations.compared(fit, unit, job.options.confidence)
+        error, spread = unit * fit.error, unit * equations.standard_error(fit)
+        return _Solved(fit.weights, _said(fit.ridge, fit.covariance), error, spread, seen)
+
+    def _judged(self, present: Present, counted: Counted) -> _Solved:
+        """By a round of its own."""
+        plan, (judge, design) = self._plan, (self._plan.rounds.sums[-1], self._plan.designs[-1])
+        if not isinstance(judge, Judgement) or present.step is None:
+            raise ValueError("the last round must judge a model")
+        shares = judge.sums(design, counted.counts), judge.variances(design, 0.0)
+        seen, error, spread = judge.compared(*shares, self._job.options.confidence)
+        said = _said(present.step.ridge, present.step.covariance) | {"steps": len(plan.designs) - 1}
+        return _Solved(present.weights, said, error, spread, seen)
+
+
+def _said(ridge: float, covariance: Floats) -> dict[str, float]:
+    """What the statement has of a model's weights."""
+    spread = float(np.sqrt(np.diag(covariance).max()))
+    return {"ridge": ridge, "largest_standard_error_of_a_weight": spread}
+
+
+def _came(counted: Counted, heard: Heard | None) -> tuple[int, int]:
+    """How many messages have come in all rounds, and how many of them are impossible."""
+    before = (0, 0) if heard is None else (heard.messages, heard.invalid)
+    return before[0] + counted.messages + counted.invalid, before[1] + counted.invalid

@@ -1,0 +1,233 @@
+"""Logistic regression in a few rounds of sums: products, gradients at each model, and a judgement.
+
+The first round is that of linear regression: sums of products of a row's numbers and of its class,
+-1 or 1. They tell X'X, and the gradient of the loss where all weights are 0. Each round that
+follows sums up gradients at the present model, and takes a step of Newton's along them. The last
+one counts the classes, and how many rows the model is wrong about.
+
+A gradient of a row is its slope, in (-1, 1), times its numbers, so a row changes one sum for each
+number, one for each category and the constant's: a few, where products take many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from mechanisms.channel import Floats, Neighbours
+from mechanisms.counters.amounts import Amounts, whole_amounts
+from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Slots
+from mechanisms.learning.absent import filled, present
+from mechanisms.learning.baseline import Baseline, Comparison
+from mechanisms.learning.features import Features
+from mechanisms.learning.newton_stein import Metric, Step, newton_step
+from mechanisms.learning.normal_equations import NormalEquations
+from mechanisms.learning.objective import by_row
+from mechanisms.learning.products import Products, finest
+from mechanisms.learning.row_sums import Rounds, RowSums
+from mechanisms.learning.scores import Numbers
+from mechanisms.privacy.search import gaussian_mu
+from mechanisms.randomness import RandomSource
+
+# Shares of the budget: of products, of gradients at three models, of the judgement. Products need
+# be no more exact than steps along them are anyway; gradients end up in the weights.
+SHARES = (0.35, 0.2, 0.2, 0.2, 0.05)
+
+
+def signs(classes: ArrayLike) -> Floats:
+    """(n,) classes 0 and 1 as the numbers -1 and 1, and NaN where there is none.
+
+    >>> signs([0, 1, -1]).tolist()
+    [-1.0, 1.0, nan]
+    """
+    return np.where(present(classes), 2.0 * np.asarray(classes) - 1, np.nan)
+
+
+@dataclass(frozen=True)
+class Gradients(RowSums):
+    """Gradients of the logistic loss at the present model, with the opposite sign.
+
+    Attributes:
+        products: of the rows, whose columns are these sums'.
+        most: b, in so many units numbers are rounded, by a coin.
+
+    >>> products = Products(Features((("age", 0.0, 1.0),), (("city", ("Bern", "Pavia")),)), most=7)
+    >>> Gradients(products, most=3).changes
+    3
+    """
+
+    products: Products
+    most: int
+
+    @cached_property
+    def parts(self) -> tuple[Amounts, ...]:
+        features = self.products.features
+        changes = len(features.numbers) + 1 + self.products.categories
+        return (Amounts(features.inputs, changes, self.most, signed=True),)
+
+    def contributions(
+        self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
+    ) -> Sequence[tuple[Slots, Slots]]:
+        n, first = len(rows), len(self.products.features.numbers)
+        slopes = _slopes(rows, targets, weights)[:, None]
+        chosen = self.products.chosen(rows)
+        ends = [np.broadcast_to(place, (n, place.size)) for place in self._ends]
+        groups = np.hstack([ends[0], np.where(chosen < 0, -1, chosen + first), ends[1]])
+        numbers = rows[:, :first].astype(np.float64)
+        values = np.hstack([numbers * slopes, np.repeat(slopes, chosen.shape[1] + 1, axis=1)])
+        return ((groups, whole_amounts(values, 1.0, self.most, rng)),)
+
+    @property
+    def _ends(self) -> tuple[Slots, Slots]:
+        """The columns of numbers, and of the constant."""
+        features = self.products.features
+        return np.arange(len(features.numbers)), np.array([features.inputs - 1])
+
+
+@dataclass(frozen=True)
+class Judgement(RowSums):
+    """How many rows are of each class, and how many the model is wrong about.
+
+    >>> Judgement().changes
+    2
+    """
+
+    @cached_property
+    def parts(self) -> tuple[Amounts, ...]:
+        return (Amounts(3, 2),)
+
+    def contributions(
+        self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
+    ) -> Sequence[tuple[Slots, Slots]]:
+        told = filled(targets) > 0
+        wrong = (_scores(rows, weights) > 0) != told
+        groups = np.column_stack([told.astype(np.int64), np.where(wrong, 2, -1)])
+        return ((groups, np.ones((1, 1), np.int64)),)
+
+    def compared(
+        self, counts: Floats, variances: Floats, confidence: float
+    ) -> tuple[Comparison | None, float, float]:
+        """(the model beside the best constant, its share of wrong classes, standard error).
+
+        Args:
+            counts: (3,) as of `sums`.
+            variances: (3,) of them.
+            confidence: that a difference which is called one is no noise.
+        """
+        rows = max(float(counts[:2].sum()), 1.0)
+        shares, spread = counts[[2, 0, 1]] / rows, variances[[2, 0, 1]] / rows**2
+        seen = Baseline(2).compared(shares.tolist(), spread.tolist(), 1.0, confidence)
+        error = math.sqrt(float(spread[0] + shares[0] ** 2 * spread[1:].sum()))
+        return seen, float(shares[0]), error
+
+
+class Present(NamedTuple):
+    """What the rounds so far have told.
+
+    Attributes:
+        weights: (inputs,) of the present model.
+        equations: of the first round.
+        step: the last one; None where noise leaves open whether there are any rows.
+    """
+
+    weights: Floats
+    equations: NormalEquations
+    step: Step | None = None
+
+    def stepped(self, downhill: Floats, variances: Floats, penalty: float) -> Present:
+        """After one step more, if there are any rows.
+
+        Args:
+            downhill: (inputs,) the gradient's sum over rows, with the opposite sign.
+            variances: (inputs,) of its noise.
+            penalty: lambda of the penalty lambda / 2 |weights|^2 on the mean loss, which spares the
+                constant.
+        """
+        if self.equations.drowned:
+            return self
+        inputs = self.equations.inputs
+        hessian = Metric.of(
+            self.equations.matrix[:inputs, :inputs], self.equations.variances_of_rows
+        ).at(self.weights)
+        strength = penalty * self.equations.rows * (np.arange(inputs) < inputs - 1)
+        hessian = hessian._replace(products=hessian.products + np.diag(strength))
+        step = newton_step(hessian, downhill - strength * self.weights, variances)
+        return self._replace(weights=self.weights + step.change, step=step)
+
+    def after(
+        self, sums: RowSums, design: Counters, counts: ArrayLike, penalty: float = 0.0
+    ) -> Present:
+        """After a round of gradients.
+
+        Args:
+            sums, design, counts: of the round.
+            penalty: as in `stepped`.
+        """
+        variances = sums.variances(design, max(self.equations.rows, 0.0))
+        return self.stepped(sums.sums(design, counts), variances, penalty)
+
+
+def opened(equations: NormalEquations, penalty: float = 0.0) -> Present:
+    """After the first round, whose sums tell the gradient where all weights are 0.
+
+    Args:
+        equations: of rows and their classes, -1 or 1.
+        penalty: see `Present.stepped`.
+    """
+    products, variances = equations.with_target
+    start = Present(np.zeros(equations.inputs), equations)
+    return start.stepped(products / 2, variances / 4, penalty)
+
+
+def logistic_for(
+    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
+) -> tuple[Products, Rounds, Counters]:
+    """The first round; all of them, as finely rounded as noise makes sense of; and their dummies.
+
+    Args:
+        features, n, neighbours, epsilon, delta, **more: see `products.products_for`.
+    """
+    coarse = Products(features, 1)
+    products = replace(coarse, most=finest(_noise(coarse, SHARES[0], epsilon, delta), n))
+    gradients: list[RowSums] = [
+        Gradients(products, finest(_noise(Gradients(products, 1), share, epsilon, delta), n))
+        for share in SHARES[1:-1]
+    ]
+    rounds = Rounds((products, *gradients, Judgement()), SHARES)
+    return products, rounds, Counters.meeting(rounds.levels, neighbours, epsilon, delta, **more)
+
+
+def gradient_noise(features: Features, epsilon: float, delta: float) -> float:
+    """About the standard deviation of a gradient's noise: of sums with a sign; see `central_noise`.
+
+    Args:
+        features: of the rows.
+        epsilon, delta: of all rounds together.
+    """
+    gradients = Gradients(Products(features, 1), 1)
+    return math.sqrt(2) * _noise(gradients, SHARES[-2], epsilon, delta)
+
+
+def _noise(sums: RowSums, share: float, epsilon: float, delta: float) -> float:
+    """The standard deviation of Gaussian noise on sums that may use a share of mu^2."""
+    return math.sqrt(sums.changes / share) / gaussian_mu(epsilon, delta)
+
+
+def _scores(rows: Numbers, weights: Floats | None) -> Floats:
+    """(n,) of each row by itself: no row moves the rounding of another's."""
+    if weights is None:
+        return np.zeros(len(rows))
+    return np.asarray(by_row(rows.astype(np.float64), weights[:, None])[:, 0], np.float64)
+
+
+def _slopes(rows: Numbers, targets: ArrayLike, weights: Floats | None) -> Floats:
+    """(n,) how the loss falls as the score rises, in [-1, 1]."""
+    return np.asarray((filled(targets) + 1) / 2 - special.expit(_scores(rows, weights)))
