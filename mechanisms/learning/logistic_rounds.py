@@ -38,7 +38,8 @@ from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
 
 # Shares of the budget: of products, of gradients at three models, of the judgement. Products need
-# be no more exact than steps along them are anyway; gradients end up in the weights.
+# be no more exact than steps along them are anyway; gradients end up in the weights. Chosen, like
+# the number of rounds, on adult and credit_default (`docs/reproduction-training.md`).
 SHARES = (0.35, 0.2, 0.2, 0.2, 0.05)
 
 

@@ -225,19 +225,6 @@ def test_classes_of_few_rows_are_released_like_many(run, log) -> None:
     assert not np.any(model["layers"][0]["weights"])
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize(
-    ("step", "method"),
-    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "spread")],
-)
-def test_what_an_engine_loses_of_a_round_is_not_published(run, log, step, method) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        losing(patch, step, method, nothing)
-        outcome = run(CLASSES)
-    assert outcome.code == 3, outcome.err
-    assert not Path("out").exists()
-
-
 def test_the_estimator_errs_by_what_the_statement_tells(run, log) -> None:
     assert run(WORDS).code == 0
     release = Release(Path("out"), {"name": "sums"})
@@ -281,9 +268,10 @@ def test_a_user_counts_once(run, log) -> None:
     ("step", "method"),
     [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "spread")],
 )
-def test_what_an_engine_loses_is_not_published(run, log, step, method) -> None:
+@pytest.mark.parametrize("words", [WORDS, pytest.param(CLASSES, marks=pytest.mark.verify)])
+def test_what_an_engine_loses_is_not_published(run, log, step, method, words) -> None:
     with pytest.MonkeyPatch.context() as patch:
         losing(patch, step, method, nothing)
-        outcome = run(WORDS)
+        outcome = run(words)
     assert outcome.code == 3, outcome.err
     assert not Path("out").exists()
