@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.privacy import honesty
 from mechanisms.randomness import RandomSource
+from mechanisms.wire.channels import Channel
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -161,6 +162,14 @@ class Mechanism(ABC):
     def constants(self) -> dict[str, float]:
         """What the user chose and what follows from it, for a statement that can be checked."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def specification(self) -> Channel | None:
+        """All that a client in another language needs to be this one; None if it is not written.
+
+        `docs/wire.md` says how each is run.
+        """
+        return None
 
     @abstractmethod
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:

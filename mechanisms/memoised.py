@@ -180,7 +180,7 @@ class MemoisedClient:
     @cached_property
     def _law(self) -> bytes:
         """The mechanism with all its constants, to the last bit: 16 bytes."""
-        return plans.fingerprint(described(self.mechanism))
+        return law_of(self.mechanism)
 
     def _key(self, purpose: bytes, name: bytes) -> bytes:
         """The key of one stream; purposes differ in length and all else but the name is fixed."""
@@ -188,6 +188,11 @@ class MemoisedClient:
         # alike.
         context = purpose + self.fingerprint + self.metric.to_bytes(2, "little") + self._law
         return hmac.digest(self.secret, context + name, hashlib.sha256)
+
+
+def law_of(mechanism: Any) -> bytes:
+    """What permanent noise of a mechanism is keyed by: all its constants, as 16 bytes."""
+    return plans.fingerprint(described(mechanism))
 
 
 def over_time(once: Guarantee, distinct: int, unit: str) -> Guarantee:

@@ -56,6 +56,11 @@ class FiniteField:
         """k with q = p^k."""
         return 1 if self.order % 2 else self.order.bit_length() - 1
 
+    @property
+    def polynomial(self) -> int | None:
+        """What products are taken modulo, of the field with 2^k elements; None of a prime."""
+        return irreducible(self.degree) if self.characteristic == 2 else None
+
     def add(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
         """Sums, element by element.
 

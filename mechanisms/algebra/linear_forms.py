@@ -47,6 +47,11 @@ class Forms(ABC):
         """q, the number of field elements."""
 
     @property
+    def polynomial(self) -> int | None:
+        """What products are taken modulo over 2^k elements: see `irreducible`; None of a prime."""
+        return None
+
+    @property
     @abstractmethod
     def negatives(self) -> NDArray[np.uint32]:
         """(q,) minus each element."""
@@ -136,6 +141,10 @@ class LinearForms(Forms):
     @property
     def order(self) -> int:
         return self.field.order
+
+    @property
+    def polynomial(self) -> int | None:
+        return self.field.polynomial
 
     @property
     def negatives(self) -> NDArray[np.uint32]:

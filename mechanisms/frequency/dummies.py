@@ -31,6 +31,7 @@ from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
 from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.sparse_bits import heads
+from mechanisms.wire import channels
 
 __all__ = ["Aue", "MixDump", "PoissonDummies", "PureDump"]
 
@@ -117,6 +118,12 @@ class PoissonDummies(IndependentBins):
         holders = np.asarray(histogram, np.int64)
         dummies = rng.generator().poisson(holders.sum() * self.other, self.codes)
         return holders + dummies.astype(np.int64)
+
+    @property
+    def specification(self) -> channels.Channel:
+        table = integer_tables.poisson(self.dummies)
+        ends = channels.decimals(table.ends)
+        return channels.Dummies(inputs=self.domain_size, first=table.first, ends=ends)
 
     def _extras(self, size: int, rng: RandomSource) -> Keys:
         return uniform_keys(integer_tables.poisson(self.dummies).draw(size, rng), self.codes, rng)

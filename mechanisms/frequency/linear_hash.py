@@ -35,6 +35,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 from mechanisms.rounding import ceiling, exponential_bounds
+from mechanisms.wire import channels
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
@@ -170,6 +171,16 @@ class LinearHash(FrequencyOracle):
         }
 
     # ---- client and collector ----------------------------------------------------------------
+
+    @property
+    def specification(self) -> channels.Channel:
+        miss = str(self.miss_weight)
+        if self.digits == 1:
+            return channels.KAryResponse(inputs=self.domain_size, miss=miss)
+        return channels.LinearHash(
+            inputs=self.domain_size, order=self.hash_range, polynomial=self.forms.polynomial,
+            digits=self.digits, miss=miss,
+        )  # fmt: skip
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         values = self._checked(cells)

@@ -35,6 +35,7 @@ from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
 from mechanisms.rounding import ceiling, exponential_bounds
+from mechanisms.wire import channels
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
@@ -192,6 +193,14 @@ class ProjectiveGeometry(FrequencyOracle):
         )
 
     # ---- client and collector ----------------------------------------------------------------
+
+    @property
+    def specification(self) -> channels.Channel:
+        return channels.ProjectiveGeometry(
+            inputs=self.domain_size, order=self.hash_range,
+            polynomial=self.space.field.polynomial, digits=self.digits,
+            on=str(self.on_weight), off=str(self.off_weight),
+        )  # fmt: skip
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         values = self._checked(cells)

@@ -23,6 +23,7 @@ from mechanisms.mean.optimal_table import WORD, Table, best_table
 from mechanisms.mean.scalar import SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
+from mechanisms.wire import channels
 
 _LEAST, _LARGEST = 0.05, 8.0  # epsilon
 
@@ -138,6 +139,15 @@ class Optimal(ScalarMean):
         return np.asarray((1 - share) * self.table.moments[low] + share * self.table.moments[after])
 
     # ---- client and collector ----------------------------------------------------------------
+
+    @property
+    def specification(self) -> channels.SlidingWindow:
+        table = self.table
+        return channels.SlidingWindow(
+            cells=self.cells, steps=table.steps, width=table.width,
+            outside=str(table.outside), inside=str(table.inside),
+            lower=self._lower.tolist(), chance=channels.decimals(self._chance),
+        )  # fmt: skip
 
     def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:
         start = self._starts(cells.view(np.int64), rng)

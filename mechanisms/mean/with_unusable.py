@@ -26,6 +26,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import RandomSource
 from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.sampling.alias import AliasTable
+from mechanisms.wire import channels
 
 _WORD = 1 << 64
 _TRIED = 257  # means at which the envelope of variances is computed
@@ -154,6 +155,16 @@ class WithUnusable(Mechanism):
         messages[rng.words(array.size) < np.uint64(self.law.chance)] = self.mechanism.codes
         instead = self._table.draw(rng.words(array.size)).view(np.uint64)
         return np.where(missing, instead, messages)
+
+    @property
+    def specification(self) -> channels.WithUnusable | None:
+        number, table = self.mechanism.specification, self._table
+        if not isinstance(number, channels.SlidingWindow):  # no other is written down yet
+            return None
+        return channels.WithUnusable(
+            number=number, chance=str(self.law.chance), shift=table.shift,
+            threshold=channels.decimals(table.threshold), alias=table.alias.tolist(),
+        )  # fmt: skip
 
     @cached_property
     def _table(self) -> AliasTable:

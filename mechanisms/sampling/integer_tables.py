@@ -69,7 +69,7 @@ class IntegerTable:
         passed = np.searchsorted(self._high, words, side="right")
         open_ = np.flatnonzero((passed > 0) & (self._high[passed - 1] == words))
         for place, low in zip(open_.tolist(), rng.words(open_.size).tolist(), strict=True):
-            passed[place] = bisect_right(self._ends, int(words[place]) << 64 | low)
+            passed[place] = bisect_right(self.ends, int(words[place]) << 64 | low)
         return self.first + passed
 
     def law(self) -> dict[int, Fraction]:
@@ -79,14 +79,14 @@ class IntegerTable:
         }
 
     @cached_property
-    def _ends(self) -> list[int]:
+    def ends(self) -> list[int]:
         """Where each integer's share of 0 .. 2^128 - 1 ends, but for the last one's."""
         return list(accumulate(self.weights[:-1]))
 
     @cached_property
     def _high(self) -> NDArray[np.uint64]:
         """The words those ends begin with, and the largest word, which no draw may pass unseen."""
-        return np.array([*(end >> 64 for end in self._ends), (1 << 64) - 1], np.uint64)
+        return np.array([*(end >> 64 for end in self.ends), (1 << 64) - 1], np.uint64)
 
 
 @lru_cache(maxsize=32)

@@ -251,6 +251,16 @@ class Metric(ABC):
         return self
 
     @property
+    def specification(self) -> tuple[Any, Any] | None:
+        """What a client in another language needs: records of its encoder and of its channel.
+
+        None if one of them is not written down.
+        """
+        encoder = getattr(self.encoder(), "specification", None)
+        channel = getattr(self.mechanism, "specification", None)
+        return None if encoder is None or channel is None else (encoder, channel)
+
+    @property
     def undivided(self) -> str | None:
         """Why clients cannot make the reports out of sight of the collector; None if they can."""
         return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mechanisms.memoised import law_of
+from mechanisms.wire.report import Form
 from pipelines.metrics.metric import Metric
-from pipelines.plan.design import design_of, mark_of_reports
+from pipelines.plan.client_schema import FORMAT, ClientMetric, PermanentKeys, Range
+from pipelines.plan.design import design_of, mark_of_design, mark_of_reports
 from pipelines.plan.job import PlanJob
 from pipelines.plan.metrics import mark, public_seed
 
@@ -32,9 +35,11 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
             "public_seed": str(public_seed(plan, window)),
         }
     return {
+        "format": FORMAT,
         "collection": plan.collection,
         "version": plan.version,
         "unit": plan.unit,
+        "one_report": plan.user_column is not None,
         "noise": plan.noise,
         "distinct_values": plan.distinct_values,
         "fingerprint": mark(plan).hex(),
@@ -67,6 +72,7 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
             "hiding": metric.hiding_cost,
         },
         **_of_clients(metric),
+        "client": _client(job, place),
     }
 
 
@@ -89,3 +95,26 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
         return {"undivided": metric.undivided, "inputs": None, "codes": None}
     inputs, codes = int(metric.mechanism.inputs), int(metric.mechanism.codes)
     return {"undivided": None, "inputs": inputs, "codes": codes}
+
+
+def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
+    """All that a client in another language needs of a metric; None if it is not written down."""
+    metric = job.metrics[place]
+    if metric.specification is None or (metric.undivided is not None and metric.counters is None):
+        return None
+    encoder, channel = metric.specification
+    slots = 0 if metric.counters is None else int(metric.counters.layout.types.size)
+    part, permanent = metric.part, None
+    if metric.permanent is not None:
+        rounding = getattr(metric.encoder(), "rounding", None)
+        permanent = PermanentKeys(
+            fingerprint=mark_of_design(job.plan, job.window, [metric]).hex(),
+            law=law_of(metric.mechanism).hex(),
+            rounding=None if rounding is None else law_of(rounding).hex(),
+        )
+    written = ClientMetric(
+        form=Form(sealed=slots > 0, slots=slots).kind, sealable=metric.batches == 1,
+        encoder=encoder, channel=channel, permanent=permanent,
+        asked=None if part is None else Range(first=str(part.first), last=str(part.last)),
+    )  # fmt: skip
+    return written.model_dump(mode="json")

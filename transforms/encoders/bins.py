@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import RandomSource
+from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import as_floats, decoded
@@ -42,6 +43,12 @@ class BinEncoder:
     @property
     def columns(self) -> frozenset[str]:
         return frozenset([self.column])
+
+    @property
+    def specification(self) -> specification.Bins:
+        """What a client in another language needs."""
+        low, high = self.bounds
+        return specification.Bins(column=self.column, low=low, high=high, bins=self.bins)
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         numbers = as_floats(decoded(batch.column(self.column)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from transforms.encoders.specification import MOST_VALUES, DeclaredDomain
 
 _LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 
@@ -32,6 +35,11 @@ class Domain(ABC):
     @abstractmethod
     def labels(self) -> pa.Array:
         """(declared,) the values in the order of their cells."""
+
+    @property
+    @abstractmethod
+    def specification(self) -> DeclaredDomain:
+        """What a client in another language needs to know of it."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -96,6 +104,10 @@ class IntegerRange(Domain):
     def kind(self) -> pa.DataType:
         return pa.int64()
 
+    @property
+    def specification(self) -> DeclaredDomain:
+        return DeclaredDomain(declared=self.declared, other=self.other, low=str(self.low))
+
     def labels(self) -> pa.Array:
         return pa.array(np.arange(self.low, self.high + 1))
 
@@ -130,6 +142,15 @@ class DeclaredValues(Domain):
     @property
     def declared(self) -> int:
         return len(self.values)
+
+    @property
+    def specification(self) -> DeclaredDomain:
+        listed = list(self.values) if self.declared <= MOST_VALUES else None
+        lines = "".join(f"{value}\n" for value in self.values).encode()
+        return DeclaredDomain(
+            declared=self.declared, other=self.other, values=listed,
+            sha256=hashlib.sha256(lines).hexdigest(),
+        )  # fmt: skip
 
     def labels(self) -> pa.Array:
         return pa.array(self.values, pa.string())

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.encoders import specification
 from transforms.encoders.block import AmountBlock, CellBlock
 from transforms.encoders.columns import as_floats, decoded, plain
 from transforms.encoders.domain import Domain
@@ -59,6 +60,15 @@ class GroupEncoder:
     def columns(self) -> frozenset[str]:
         named = {column for column, _ in self.domains}
         return frozenset(named if self.number is None else named | {self.number})
+
+    @property
+    def specification(self) -> specification.Groups:
+        """What a client in another language needs."""
+        columns = [
+            specification.ColumnOfDomain(column=column, domain=domain.specification)
+            for column, domain in self.domains
+        ]
+        return specification.Groups(columns=columns, number=self.number, whole=self.whole)
 
     def encode(
         self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource

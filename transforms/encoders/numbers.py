@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
-from transforms.encoders.bounds import Rounding, Scale
+from transforms.encoders.bounds import Bounds, Rounding, Scale
 from transforms.encoders.columns import as_floats, decoded, null, plain
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
@@ -97,6 +98,17 @@ class NumberEncoder:
     @property
     def columns(self) -> frozenset[str]:
         return frozenset([self.column] + ([] if self.groups is None else [self.groups.column]))
+
+    @property
+    def specification(self) -> specification.Numbers | None:
+        """What a client in another language needs; None if it is not written."""
+        bounds, cells = self.bounds, getattr(self.rounding, "cells", None)
+        if not isinstance(bounds, Bounds) or cells is None or self.groups is not None:
+            return None
+        return specification.Numbers(
+            column=self.column, low=bounds.low, high=bounds.high, cells=int(cells),
+            unusable=self.instead, fill=self.fill,
+        )  # fmt: skip
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         groups = None if self.groups is None else self.groups.encode(batch, rows)

@@ -14,6 +14,7 @@ from mechanisms.counters.amounts import (
     Amounts,
     Contributions,
     contributions,
+    digit_weights,
     whole_amounts,
 )
 from mechanisms.counters.levels import Layout, Level
@@ -21,6 +22,7 @@ from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
+from mechanisms.wire import channels
 from transforms.encoders.block import RowBlock, pieces
 
 LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
@@ -62,6 +64,14 @@ class Clip:
         """Of all differences that are not 0, where they have one; else 1."""
         return -1 if self.high <= self.origin else 1
 
+    @property
+    def specification(self) -> channels.NumberUnits:
+        """What a client in another language needs."""
+        return channels.NumberUnits(
+            low=self.low, high=self.high, origin=self.origin, bound=self.bound, units=self.units,
+            sign=self.sign,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Reporting:
@@ -98,6 +108,18 @@ class Reporting:
         """The level beside the statistic's: of what was cut."""
         several = len(self.beside)
         return (Level(several, several),) if several else ()
+
+    @property
+    def specification(self) -> channels.Counters:
+        """What a client in another language needs."""
+        amounts = self.amounts
+        numbers = None if self.clip is None else self.clip.specification
+        unit = channels.GroupTotals(
+            groups=amounts.groups, most_groups=amounts.most_groups, most=amounts.most,
+            signed=amounts.signed, weights=list(digit_weights(amounts.most)), numbers=numbers,
+            averaged=self.averaged, beside=list(self.beside),
+        )  # fmt: skip
+        return channels.Counters(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -150,6 +172,11 @@ class Reporting:
             yield layout.reports(sets)
 
 
+def _shown(levels: tuple[Level, ...]) -> list[channels.CounterLevel]:
+    """The levels of counters, as clients need them."""
+    return [channels.CounterLevel(slots=level.slots, counters=level.counters) for level in levels]
+
+
 def _units(
     clip: Clip, groups: NDArray[np.int64], totals: Floats, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -189,6 +216,12 @@ class PathReporting:
     def sides(self) -> tuple[Level, ...]:
         """The level beside the tree's."""
         return (Level(1, 1),)
+
+    @property
+    def specification(self) -> channels.Counters:
+        """What a client in another language needs."""
+        unit = channels.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
+        return channels.Counters(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,

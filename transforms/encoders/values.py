@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import RandomSource
+from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.columns import plain
 from transforms.encoders.domain import Domain
@@ -42,6 +43,13 @@ class ValueEncoder:
     @property
     def columns(self) -> frozenset[str]:
         return frozenset([self.column])
+
+    @property
+    def specification(self) -> specification.Values:
+        """What a client in another language needs."""
+        return specification.Values(
+            column=self.column, domain=self.domain.specification, unusable=self.instead
+        )
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         cells = self.domain.encode(plain(batch.column(self.column)))

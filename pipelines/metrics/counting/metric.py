@@ -190,6 +190,14 @@ class Counting(Metric):
         )
 
     @property
+    def specification(self) -> tuple[Any, Any] | None:
+        if self.counters is None:  # what devices add by themselves is not written down
+            return None
+        encoder = getattr(self.encoder(), "specification", None)
+        channel = getattr(self.reporting, "specification", None)
+        return None if encoder is None or channel is None else (encoder, channel)
+
+    @property
     def line_types(self) -> dict[str, pa.DataType]:
         return {column: domain.kind for column, domain in self.domains}
 
