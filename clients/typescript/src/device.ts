@@ -1,0 +1,193 @@
+/** A device: from its own rows to the bytes that it sends, by what `check --json` says alone. */
+
+import { perturb } from "./channels.js";
+import { slotLevels, slotWords } from "./counters.js";
+import {
+  binsOf,
+  type Coins,
+  Domain,
+  freshCoins,
+  groupsOf,
+  numbersOf,
+  valuesOf,
+} from "./encoders.js";
+import { permanentCoins, permanentMessages } from "./permanent.js";
+import type * as plan from "./plan.js";
+import { type Bytes, integers, joined, type Source, SystemSource } from "./random.js";
+import * as reports from "./report.js";
+import type { PublicKey } from "./sealing.js";
+
+export const FORMAT = 1;
+
+const CHANNELS = new Set([
+  "k-ary response",
+  "linear hash",
+  "projective geometry",
+  "sliding window",
+  "with unusable",
+  "dummies",
+  "counters",
+]);
+
+export interface DeviceOptions {
+  /** 32 random bytes that this device keeps for ever: its reports are named under them. */
+  secret: Bytes;
+  /** Values of columns of which the plan tells a hash alone. */
+  values?: Record<string, string[]>;
+  /** Opens a source of randomness; another than the system's is for tests. */
+  open?: () => Source | Promise<Source>;
+}
+
+/** One user's reports. */
+export class Device {
+  private readonly window: { name: string; fingerprint: string };
+  private readonly open: () => Source | Promise<Source>;
+
+  constructor(
+    private readonly plan: plan.Plan,
+    private readonly options: DeviceOptions,
+  ) {
+    if (plan.format !== FORMAT) throw new Error(`the plan is of format ${plan.format}: update`);
+    if (plan.window === null) throw new Error("the plan names no window: check --json --window");
+    if (options.secret.length !== 32) throw new Error("the secret must have 32 bytes");
+    this.window = plan.window;
+    this.open = options.open ?? (() => new SystemSource());
+  }
+
+  /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
+  async report(name: string, rows: plan.Row[]): Promise<Bytes | null> {
+    const { metric, client, mark } = this.metric(name);
+    if (client.form !== reports.PLAIN) {
+      throw new Error(`metric ${metric.name}: nothing hides its reports but seals: seal them`);
+    }
+    const sent = await this.messages(client, mark, rows);
+    const records = sent.map(({ id, message }) => reports.plain(mark, id, message));
+    return records.length ? joined(reports.header(mark, reports.PLAIN), ...records) : null;
+  }
+
+  /** The same, for the collector's eyes alone. */
+  async sealed(name: string, rows: plan.Row[], key: PublicKey): Promise<Bytes | null> {
+    const { metric, client, mark } = this.metric(name);
+    if (client.form === reports.SLOTS) return this.slots(client, mark, rows, key);
+    if (!client.sealable) {
+      throw new Error(`metric ${metric.name}: the shuffler has to read its reports' groups`);
+    }
+    const records: Bytes[] = [];
+    for (const { id, message } of await this.messages(client, mark, rows)) {
+      records.push(await reports.sealed(mark, id, message, key));
+    }
+    return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
+  }
+
+  private metric(name: string): {
+    metric: plan.Metric;
+    client: plan.ClientMetric;
+    mark: reports.Mark;
+  } {
+    const metric = this.plan.metrics.find((each) => each.name === name);
+    if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
+    const { client } = metric;
+    if (client === null || !CHANNELS.has(client.channel.channel)) {
+      throw new Error(`metric ${name}: this client does not know its mechanism`);
+    }
+    return { metric, client, mark: reports.markOf(this.window, metric.place) };
+  }
+
+  /** Whether this device answers the metric, where each answers one of several. */
+  private async asked(client: plan.ClientMetric, mark: reports.Mark): Promise<boolean> {
+    if (client.asked === null) return true;
+    if (!this.plan.one_report) throw new Error("rows that answer one metric of several: not here");
+    const draw = await reports.deviceDraw(this.options.secret, mark);
+    return BigInt(client.asked.first) <= draw && draw <= BigInt(client.asked.last);
+  }
+
+  private async messages(
+    client: plan.ClientMetric,
+    mark: reports.Mark,
+    rows: plan.Row[],
+  ): Promise<{ id: Bytes; message: bigint }[]> {
+    const { encoder, channel, permanent } = client;
+    const { secret } = this.options;
+    if (channel.channel === "counters" || encoder.encoder === "groups") {
+      throw new Error("counters are sealed slot by slot");
+    }
+    if (!(await this.asked(client, mark))) return [];
+    const source = await this.open();
+    const coins = permanent
+      ? permanentCoins(secret, permanent, mark.place)
+      : freshCoins(await this.open());
+    let cells = await this.cells(encoder, rows, coins);
+    if (!cells.length) return [];
+    if (this.plan.one_report) {
+      const [chosen] = await integers(source, BigInt(cells.length), 1);
+      cells = [cells[Number(chosen)]];
+    }
+    if (permanent) {
+      const sent = await permanentMessages(secret, permanent, mark.place, channel, cells[0]);
+      return this.named(sent, mark, source);
+    }
+    return this.named(await perturb(channel, cells, source), mark, source);
+  }
+
+  /** Each message under its id: one of the user, or random ones where rows are nobody's. */
+  private async named(
+    messages: bigint[],
+    mark: reports.Mark,
+    source: Source,
+  ): Promise<{ id: Bytes; message: bigint }[]> {
+    if (this.plan.one_report) {
+      const id = await reports.deviceId(this.options.secret, mark);
+      return messages.map((message) => ({ id, message }));
+    }
+    const ids = await source.bytes(16 * messages.length);
+    return messages.map((message, i) => ({ id: ids.slice(16 * i, 16 * i + 16), message }));
+  }
+
+  private async cells(
+    encoder: plan.Values | plan.Numbers | plan.Bins,
+    rows: plan.Row[],
+    coins: Coins,
+  ): Promise<number[]> {
+    switch (encoder.encoder) {
+      case "values":
+        return valuesOf(encoder, await this.domain(encoder), rows);
+      case "numbers":
+        return numbersOf(encoder, rows, coins);
+      case "bins":
+        return binsOf(encoder, rows);
+    }
+  }
+
+  private domain({ domain, column }: { domain: plan.Domain; column: string }): Promise<Domain> {
+    return Domain.of(domain, column, this.options.values?.[column]);
+  }
+
+  /** One report of all rows of the user; or of each row one, where rows are nobody's. */
+  private async slots(
+    client: plan.ClientMetric,
+    mark: reports.Mark,
+    rows: plan.Row[],
+    key: PublicKey,
+  ): Promise<Bytes | null> {
+    const { encoder, channel } = client;
+    if (channel.channel !== "counters" || !(await this.asked(client, mark))) return null;
+    const records: Bytes[] = [];
+    for (const unit of this.plan.one_report ? [rows] : rows.map((row) => [row])) {
+      const source = await this.open();
+      let [groups, numbers]: [number[], number[] | null] = [[], null];
+      if (encoder.encoder === "groups") {
+        const domains = await Promise.all(encoder.columns.map((column) => this.domain(column)));
+        ({ groups, numbers } = groupsOf(encoder, domains, unit));
+      } else {
+        groups = await this.cells(encoder, unit, freshCoins(source));
+      }
+      const words = await slotWords(channel, groups, numbers, source);
+      if (words === null) continue;
+      const id = this.plan.one_report
+        ? await reports.deviceId(this.options.secret, mark)
+        : await source.bytes(16);
+      records.push(await reports.slots(mark, id, words, slotLevels(channel), key));
+    }
+    return records.length ? joined(reports.header(mark, reports.SLOTS), ...records) : null;
+  }
+}

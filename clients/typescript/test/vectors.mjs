@@ -1,0 +1,172 @@
+/** The vectors of the Python client, as checks that run in Node and in a browser alike. */
+
+const none = undefined;
+
+/** Hex or decimals, so that a difference can be read. */
+function same(name, made, wanted) {
+  const [left, right] = [made, wanted].map((value) =>
+    JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part)),
+  );
+  if (left !== right) throw new Error(`${name}: ${left.slice(0, 200)} is not ${right.slice(0, 200)}`);
+}
+
+async function refused(name, made) {
+  try {
+    await made();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return error.message;
+  }
+  throw new Error(`${name}: was not refused`);
+}
+
+function open(client, key) {
+  return client.Keystream.open(client.unhex(key));
+}
+
+/** [name, check] of all vectors; `read` takes the name of a file to what it holds. */
+export async function checks(client, internals, read) {
+  const drawn = await read("channels.json");
+  const list = [];
+  for (const { bound, key, drawn: wanted } of drawn.integers) {
+    list.push([
+      `integers below ${bound}`,
+      async () =>
+        same(
+          bound,
+          await client.integers(await open(client, key), BigInt(bound), wanted.length),
+          wanted,
+        ),
+    ]);
+  }
+  for (const { cells, key, values, drawn: wanted } of drawn.grids) {
+    list.push([
+      `grid of ${cells}`,
+      async () => {
+        const coins = client.freshCoins(await open(client, key));
+        same(`grid of ${cells}`, await client.toGrid(values, cells, coins), wanted);
+      },
+    ]);
+  }
+  for (const { name, channel, key, cells, messages } of drawn.channels) {
+    list.push([
+      `channel: ${name}`,
+      async () => same(name, await client.perturb(channel, cells, await open(client, key)), messages),
+    ]);
+    list.push([
+      `channel: ${name}: an input outside`,
+      async () => {
+        for (const cell of [-1, client.inputs(channel), 0.5, NaN]) {
+          const source = await open(client, key);
+          const said = await refused(name, () => client.perturb(channel, [0, cell], source));
+          if (said.includes(String(cell)) && cell !== -1) throw new Error("the value is told");
+        }
+      },
+    ]);
+  }
+  list.push(...(await seals(client, await read("seals.json"))));
+  for (const name of ["fresh", "permanent", "counters"]) {
+    list.push(...reports(client, internals, name, await read(`reports-${name}.json`)));
+  }
+  list.push(...refusals(client, await read("reports-fresh.json"), await read("seals.json")));
+  return list;
+}
+
+async function seals(client, { key, key_id, boxes }) {
+  const { unhex, hex } = client;
+  const { subtle } = globalThis.crypto;
+  return boxes.map((box, i) => [
+    `seal ${i}`,
+    async () => {
+      const public_ = await client.PublicKey.of(key);
+      same("key id", hex(public_.id), key_id);
+      const pair = {
+        privateKey: await subtle.importKey("pkcs8", unhex(box.ephemeral), { name: "X25519" }, true, [
+          "deriveBits",
+        ]),
+        publicKey: await subtle.importKey("raw", unhex(box.public), { name: "X25519" }, true, []),
+      };
+      const [message, info, aad] = [box.message, box.info, box.aad].map(unhex);
+      same(`seal ${i}`, hex(await public_.seal(message, info, aad, pair)), box.sealed);
+      const again = [await public_.seal(message, info), await public_.seal(message, info)];
+      if (hex(again[0]) === hex(again[1])) throw new Error("two seals are alike");
+    },
+  ]);
+}
+
+function reports(client, internals, plan, { plan: told, secret, cases }) {
+  const { unhex, hex } = client;
+  return cases.map(({ metric, rows, key, report, words }, i) => [
+    `${plan} plan: ${metric}, rows ${i % 4}`,
+    async () => {
+      if (report !== none) {
+        const device = new client.Device(told, {
+          secret: unhex(secret),
+          open: () => open(client, key),
+        });
+        same(metric, hex(await device.report(metric, rows)), report);
+        return;
+      }
+      const { encoder, channel } = told.metrics.find((each) => each.name === metric).client;
+      let [groups, numbers] = [none, null];
+      if (encoder.encoder === "bins") groups = internals.binsOf(encoder, rows);
+      else {
+        const domains = await Promise.all(
+          encoder.columns.map(({ column, domain }) => internals.Domain.of(domain, column)),
+        );
+        ({ groups, numbers } = internals.groupsOf(encoder, domains, rows));
+      }
+      const source = await open(client, key);
+      same(metric, await client.slotWords(channel, groups, numbers, source), words);
+    },
+  ]);
+}
+
+/** What must fail. */
+function refusals(client, { plan, secret, cases }, { key }) {
+  const options = { secret: client.unhex(secret) };
+  const altered = (change) => {
+    const copy = structuredClone(plan);
+    change(copy);
+    return copy;
+  };
+  const row = cases[0].rows;
+  const device = (told, more = {}) => new client.Device(told, { ...options, ...more });
+  const listed = (metric) => metric.client.encoder.encoder === "values" && metric.client.encoder.domain.values;
+  const olh = plan.metrics.findIndex(listed);
+  const { name, client: known } = plan.metrics[olh];
+  const others = [...known.encoder.domain.values].reverse();
+  const hashed = altered((copy) => (copy.metrics[olh].client.encoder.domain.values = null));
+  const attempts = {
+    "a later format": () => device(altered((copy) => (copy.format = 2))),
+    "no window": () => device(altered((copy) => (copy.window = null))),
+    "a short secret": () => device(plan, { secret: new Uint8Array(31) }),
+    "a short fingerprint": () =>
+      device(altered((copy) => (copy.window.fingerprint = "00"))).report(name, row),
+    "no such metric": () => device(plan).report("none", row),
+    "a metric that is not written down": () =>
+      device(altered((copy) => (copy.metrics[olh].client = null))).report(name, row),
+    "an unknown mechanism": () =>
+      device(altered((copy) => (copy.metrics[olh].client.channel.channel = "x"))).report(name, row),
+    "values that are not listed": () => device(hashed).report(name, row),
+    "other values": () =>
+      device(hashed, { values: { [known.encoder.column]: others } }).report(name, row),
+    "a key of another kind": () => client.PublicKey.of(key.replace("MCowBQYDK2VuAyEA", "MCowBQYDK2VwAyEA")),
+    "no key": () => client.PublicKey.of("-----BEGIN PUBLIC KEY-----\n\n-----END PUBLIC KEY-----"),
+    "a bound of 0": () => client.integers(new client.SystemSource(), 0n, 1),
+    "a bound beyond 2^64": () => client.integers(new client.SystemSource(), (1n << 64n) + 1n, 1),
+  };
+  const list = Object.entries(attempts).map(([what, made]) => [
+    `refused: ${what}`,
+    () => refused(what, made),
+  ]);
+  list.push([
+    "values that are listed elsewhere",
+    async () => {
+      const values = { [known.encoder.column]: known.encoder.domain.values };
+      const sent = await device(hashed, { values }).report(name, row);
+      if (sent.length !== 56) throw new Error("no report was made");
+    },
+  ]);
+  return list;
+}
