@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site fuzz soak mutants check format bench lock image image-base sbom clean help
+.PHONY: demo test verify test-engines test-site test-clients fuzz soak mutants check format bench lock image image-base sbom clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -40,6 +40,14 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
 test-site: $(READY)  ## look at sites and pages in a browser, on screens wide and narrow (needs chromium)
 	$(BIN)/python -m pytest tests/browser/*_in_browser.py --durations=5 $(ARGS)
+
+# Node, npm's pinned packages, and a browser: Debian's chromium, or CHROMIUM=its-path. Without them it fails.
+CLIENTS := clients/typescript
+test-clients: $(READY)  ## run the TypeScript client in Node and in chromium (needs node 20, chromium)
+	npm ci --prefix $(CLIENTS) --no-audit --no-fund
+	npm run --prefix $(CLIENTS) build
+	npm test --prefix $(CLIENTS)
+	$(TESTS) tests/clients/typescript_reports.py --durations=0 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)
@@ -89,6 +97,7 @@ sbom: $(READY)  ## print what the image is made of, as CycloneDX
 
 clean:  ## remove all that make made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## show this list
