@@ -174,13 +174,12 @@ class LinearHash(FrequencyOracle):
 
     @property
     def specification(self) -> channels.Channel:
-        miss = str(self.miss_weight)
+        d, q, miss = self.domain_size, self.hash_range, str(self.miss_weight)
         if self.digits == 1:
-            return channels.KAryResponse(inputs=self.domain_size, miss=miss)
+            return channels.KAryResponse(inputs=d, order=q, miss=miss)
         return channels.LinearHash(
-            inputs=self.domain_size, order=self.hash_range, polynomial=self.forms.polynomial,
-            digits=self.digits, miss=miss,
-        )  # fmt: skip
+            inputs=d, order=q, polynomial=self.forms.polynomial, digits=self.digits, miss=miss
+        )
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         values = self._checked(cells)

@@ -26,12 +26,14 @@ class KAryResponse:
     """The value itself, or with some probability any other one.
 
     Attributes:
-        inputs: how many values, and how many codes.
-        miss: of 2^64 words, how many stand for one given wrong value.
+        inputs: how many values.
+        order: q, how many codes; usually as many.
+        miss: of 2^64 words, how many stand for one given wrong code.
     """
 
     channel: Literal["k-ary response"] = "k-ary response"
     inputs: int
+    order: int
     miss: str
 
 

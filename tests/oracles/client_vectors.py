@@ -20,10 +20,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mechanisms.catalog import build
+from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.mean.grid import Grid
 from mechanisms.mean.with_unusable import WithUnusable
+from mechanisms.memoised import MemoisedClient, law_of
 from mechanisms.randomness import PermanentRandom
+from mechanisms.sampling.integer_tables import IntegerTable
 from mechanisms.wire import binary
+from mechanisms.wire.channels import Dummies, decimals
+from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.sealing import info, key_id, slot_info
 from pipelines.parties.device import ClientReports
@@ -78,10 +83,16 @@ def channels() -> dict[str, Any]:
     rows = []
     for name, (registered, parameters) in _MECHANISMS.items():
         rows.append(_channel(name, build(registered, **parameters)))
+    rows.append(_channel("k-ary, more codes than values", LinearHash(1.0, 5, 8)))
     for epsilon, cells in ((1.0, 64), (3.0, 5)):
         hiding = WithUnusable(build("optimal", epsilon=epsilon, cells=cells))
         rows.append(_channel(f"with unusable at epsilon {epsilon:g}", hiding))
-    return {"integers": list(_integers()), "grids": list(_grids()), "channels": rows}
+    rows += [*_ties(), _open_table()]
+    draws = {
+        "integers": list(_integers()), "grids": list(_grids()), "offsets": _offsets(),
+        "devices": list(_devices()),
+    }  # fmt: skip
+    return draws | {"channels": rows}
 
 
 def _channel(name: str, mechanism: Any) -> dict[str, Any]:
@@ -97,6 +108,76 @@ def _channel(name: str, mechanism: Any) -> dict[str, Any]:
         "cells": cells,
         "messages": [str(message) for message in messages.tolist()],
     }
+
+
+def _ties() -> Iterator[dict[str, Any]]:
+    """Windows whose coins tie in their first 16 bits, one way and the other: one in 2^16 does."""
+    mechanism: Any = build("optimal", epsilon=1.0, cells=64)
+    left, width = {0, 1}, mechanism.table.width
+    for trial in range(100_000):
+        name, cell = f"a coin that ties, {trial}", 1 + trial % 63
+        chance, rng = mechanism._chance[cell], PermanentRandom(key_of(name))
+        tied = np.flatnonzero(rng.words(50).view(np.uint16) == mechanism._first_bits[cell])
+        if not tied.size:
+            continue
+        word = rng.words(1)[0]
+        after = int(word < chance << np.uint64(16))
+        messages = mechanism.perturb(np.full(200, cell), PermanentRandom(key_of(name))).tolist()
+        inside = messages[tied[0]] - int(mechanism._lower[cell]) - after
+        # Of those where a bit more or less of the chance would say otherwise, and show.
+        if after in left and 0 <= inside < width and after != (word < chance << np.uint64(15)):
+            left.remove(after)
+            row = _channel(name, mechanism)
+            yield row | {"cells": [cell] * 200, "messages": [str(each) for each in messages]}
+        if not left:
+            return
+    raise ArithmeticError("no coin tied")
+
+
+def _open_table() -> dict[str, Any]:
+    """A number of dummies that a word leaves open: of a law that is made up, for ours hardly do."""
+    name, codes = "dummies whose number a second word decides", 7
+    word, low = (PermanentRandom(key_of(name)).words(2)).tolist()
+    ends = [(word << 64) + low - 1, (word << 64) + low, (word << 64) + low + 1]
+    table = IntegerTable(2, tuple(np.diff(np.array([0, *ends, 1 << 128], object)).tolist()))
+    rng = PermanentRandom(key_of(name))
+    drawn = rng.integers(codes, int(table.draw(1, rng)[0])).tolist()
+    channel = Dummies(inputs=codes, first=2, ends=decimals(table.ends))
+    messages = [str(message) for message in sorted([5, *drawn])]
+    return {
+        "name": name, "channel": asdict(channel), "key": key_of(name).hex(), "cells": [5],
+        "messages": messages,
+    }  # fmt: skip
+
+
+def _offsets() -> list[dict[str, Any]]:
+    """Numbers rounded by one permanent offset."""
+    rounding = build("optimal", epsilon=1.0, cells=64)
+    values = np.linspace(-1, 1, 41)
+    found = []
+    for place in range(3):
+        client = MemoisedClient(SECRET, PLAN, place, rounding)
+        keys = {"fingerprint": PLAN.hex(), "law": "", "rounding": law_of(rounding).hex()}
+        found.append(
+            {
+                "secret": SECRET.hex(),
+                "keys": keys,
+                "place": place,
+                "cells": 64,
+                "values": values.tolist(),
+                "drawn": client.encode(values).tolist(),
+            }
+        )
+    return found
+
+
+def _devices() -> Iterator[dict[str, Any]]:
+    for place, window in ((0, "2026-11-20"), (65_535, "all"), (3, "2026-11-20T1300")):
+        ids = ReportIds(SECRET, PLAN, place, window)
+        yield {
+            "secret": SECRET.hex(), "fingerprint": PLAN.hex(), "place": place, "window": window,
+            "id": ids.of_device().tobytes().hex(), "draw": str(ids.draw()),
+        }  # fmt: skip
 
 
 def _integers() -> Iterator[dict[str, Any]]:
@@ -169,8 +250,9 @@ model: local
 min_reports: 100
 metrics:
   - {name: grr, kind: histogram, column: hour, domain: 1..9, mechanism: grr}
-  - {name: olh, kind: histogram, column: page, domain: DOMAIN, mechanism: olh, out_of_domain: other}
-  - {name: projective, kind: histogram, column: page, domain: DOMAIN, mechanism: projective,
+  - {name: olh, kind: histogram, column: page, domain: pages.txt, mechanism: olh,
+     out_of_domain: other}
+  - {name: projective, kind: histogram, column: page, domain: pages.txt, mechanism: projective,
      unusable: "fill=page 2"}
   - {name: mean, kind: mean, column: fare, bounds: "-10,60", mechanism: optimal}
 """
@@ -180,6 +262,8 @@ delta: 1e-6
 metrics:
   - {name: events, kind: count, column: hour, domain: 1..9, rows_per_user: 2, per_value: 4}
   - {name: spent, kind: sum, column: fare, bounds: "-10,60", expected: 20000}
+  - {name: apart, kind: sum, column: fare, bounds: "0,60", group_by: hour, groups: 1..9,
+     rows_per_user: 2, expected: 20000}
   - {name: average, kind: mean, dummies: shuffler, column: fare, bounds: "-10,60", expected: 20000}
   - {name: shape, kind: distribution, dummies: shuffler, column: fare, bounds: "-10,60", bins: 40,
      expected: 20000}
@@ -193,6 +277,7 @@ ROWS: list[list[dict[str, Any]]] = [
     [{"hour": 3, "page": "page 7", "fare": 12.5}],
     [{"hour": None, "page": None, "fare": None}],
     [{"hour": 77, "page": "no page", "fare": 1e9}],
+    [{"hour": hour, "page": "page 9", "fare": 1.0 + hour} for hour in (6, 3, 8)],
     [
         {"hour": 1, "page": "page 1", "fare": -3.25},
         {"hour": 9, "page": "page 299", "fare": 61.0},
@@ -210,7 +295,7 @@ def reports(name: str) -> dict[str, Any]:
         path = Path(folder) / "plan.yaml"
         domain = Path(folder) / "pages.txt"
         domain.write_text("".join(f"page {k}\n" for k in range(1, 300)) + "Ã¶\n", "utf-8")
-        path.write_text(PLANS[name].replace("DOMAIN", str(domain)))
+        path.write_text(PLANS[name])
         parted = split(load(str(path)), WINDOW)
     told = CheckedPlan.model_validate(described(parted.job, WINDOW, None))
     cases = [

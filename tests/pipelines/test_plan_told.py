@@ -12,7 +12,9 @@ from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
 from mechanisms.wire.design import described as described_mechanism
 from pipelines.errors import RequestError
+from pipelines.parties.split import split
 from pipelines.plan.check import check
+from pipelines.plan.client_schema import CheckedPlan
 from pipelines.plan.design import mark_of_reports
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
@@ -109,6 +111,35 @@ def test_programs_read_the_very_mechanisms(
     assert (fare["bounds"], fare["column"], fare["undivided"]) == ([0.0, 600.0], "fare", None)
     assert wait["min_reports"] == 2000
     assert told["refused"] is None
+
+
+COUNTED = """\
+collection: counted
+version: 1
+input: log.parquet
+output: out/{window}
+epsilon: 2
+delta: 1e-6
+metrics:
+  - {name: much, kind: sum, column: fare, bounds: "0,600", expected: 100000}
+"""
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("text", [COUNTED, PLAN], ids=["counters", "randomised"])
+def test_clients_read_what_the_parties_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Of a sum one job would draw another noise, and so tell other digits' levels."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(text.replace("EPSILON", "1").replace("REPORTS", "2000"))
+    assert check(str(path), as_json=True, window="2026-11-20") == 0
+    told = CheckedPlan.model_validate(json.loads(capsys.readouterr().out))
+    parted = split(load(str(path)), "2026-11-20")
+    assert told.window is not None
+    assert told.window.fingerprint == parted.fingerprint.hex()
+    written = [metric.client is not None for metric in told.metrics]
+    assert written == ([True] if text == COUNTED else [True, False, False])  # no duchi, nor sw
 
 
 def test_without_a_window_there_is_no_fingerprint_of_one(

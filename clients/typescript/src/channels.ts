@@ -67,7 +67,7 @@ function shiftOf(word: bigint, miss: bigint, order: number): number {
 }
 
 async function kAry(
-  { inputs: order, miss }: plan.KAryResponse,
+  { order, miss }: plan.KAryResponse,
   cells: number[],
   source: Source,
 ): Promise<bigint[]> {

@@ -3,6 +3,7 @@
 export interface KAryResponse {
   channel: "k-ary response";
   inputs: number;
+  order: number;
   miss: string;
 }
 

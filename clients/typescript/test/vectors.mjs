@@ -48,6 +48,26 @@ export async function checks(client, internals, read) {
       },
     ]);
   }
+  for (const { secret, keys, place, cells, values, drawn: wanted } of drawn.offsets) {
+    list.push([
+      `permanent offset ${place}`,
+      async () => {
+        const coins = client.permanentCoins(client.unhex(secret), keys, place);
+        same(`offset ${place}`, await client.toGrid(values, cells, coins), wanted);
+      },
+    ]);
+  }
+  for (const { secret, fingerprint, place, window, id, draw } of drawn.devices) {
+    const mark = { fingerprint: client.unhex(fingerprint), place, window };
+    list.push([
+      `device in ${window}`,
+      async () => {
+        same("id", client.hex(await client.deviceId(client.unhex(secret), mark)), id);
+        same("draw", String(await client.deviceDraw(client.unhex(secret), mark)), draw);
+      },
+    ]);
+  }
+  list.push(...edges(client));
   for (const { name, channel, key, cells, messages } of drawn.channels) {
     list.push([
       `channel: ${name}`,
@@ -70,6 +90,30 @@ export async function checks(client, internals, read) {
   }
   list.push(...refusals(client, await read("reports-fresh.json"), await read("seals.json")));
   return list;
+}
+
+/** Draws that no keystream is likely to make. */
+function edges(client) {
+  const given = (...numbers) => {
+    const bytes = new Uint8Array(new Uint32Array(numbers).buffer);
+    let at = 0;
+    return { bytes: async (size) => bytes.slice(at, (at += size)) };
+  };
+  const most = 2 ** 32 - 1;
+  return [
+    // 2^32 - 4 is the first number that makes 6 of 6 * floor(2^32 / 6).
+    [
+      "a draw just beyond the last is drawn again",
+      async () => same("6", await client.integers(given(most - 3, most - 4), 6n, 1), [5n]),
+    ],
+    [
+      "halves are rounded to even",
+      async () => {
+        const coins = async () => Uint32Array.of(most, most - 1);
+        same("halves", await client.toGrid([-1 + 2 ** -32, -1 + 3 * 2 ** -32], 1, coins), [0, 1]);
+      },
+    ],
+  ];
 }
 
 async function seals(client, { key, key_id, boxes }) {
@@ -97,7 +141,7 @@ async function seals(client, { key, key_id, boxes }) {
 function reports(client, internals, plan, { plan: told, secret, cases }) {
   const { unhex, hex } = client;
   return cases.map(({ metric, rows, key, report, words }, i) => [
-    `${plan} plan: ${metric}, rows ${i % 4}`,
+    `${plan} plan: ${metric}, rows ${i % 5}`,
     async () => {
       if (report !== none) {
         const device = new client.Device(told, {
@@ -159,6 +203,23 @@ function refusals(client, { plan, secret, cases }, { key }) {
   const list = Object.entries(attempts).map(([what, made]) => [
     `refused: ${what}`,
     () => refused(what, made),
+  ]);
+  list.push([
+    "only devices that are asked answer",
+    async () => {
+      const { fingerprint, name: window } = plan.window;
+      const mark = { fingerprint: client.unhex(fingerprint), window, place: olh };
+      const draw = await client.deviceDraw(options.secret, mark);
+      const whether = async (first, last) => {
+        const asked = { first: String(first), last: String(last) };
+        const told = altered((copy) => (copy.metrics[olh].client.asked = asked));
+        return (await device(told).report(name, row)) !== null;
+      };
+      same("last", await whether(0n, draw), true);
+      same("first", await whether(draw, draw), true);
+      same("below", await whether(draw + 1n, 2n ** 64n - 1n), false);
+      same("above", await whether(0n, draw - 1n), false);
+    },
   ]);
   list.push([
     "values that are listed elsewhere",
