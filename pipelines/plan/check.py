@@ -11,6 +11,7 @@ from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
+from pipelines.parties.split import split
 from pipelines.plan.described import described
 from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, clients_job, unread_job, window_of
@@ -44,19 +45,18 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
         window = window_of(plan, window)
     # Permanent noise is no job's to draw.
     job = unread_job(plan, window or _PLACEHOLDER, clients=plan.permanent is not None)
-    divided, about_clients = _about_clients(job)
-    agreed = _AGREED * (divided is not job and divided.design == job.design)
     screen = Screen()
     refused, about_windows = _about_windows(job)
     if as_json:
-        if all(metric.counters is not None for metric in job.metrics):
-            # What is sent to noisy counters depends on who draws the dummies: a job, or a shuffler.
-            divided = unread_job(plan, job.window, clients=True)
+        parted = _parted(job)
+        told = described(parted or job, window, refused, parted is not None)
         screen.print(
-            json.dumps(described(divided, window, refused), indent=2, ensure_ascii=False),
+            json.dumps(told, indent=2, ensure_ascii=False),
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
         return WITHHELD if refused else DONE
+    divided, about_clients = _about_clients(job)
+    agreed = _AGREED * (divided is not job and divided.design == job.design)
     for text in (
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
         f"resolved to design {job.design.hex()}{agreed}",
@@ -104,6 +104,14 @@ def _about_ledger(plan: Plan) -> list[str]:
     if plan.ledger is None or "://" in plan.ledger or os.path.lexists(plan.ledger):
         return []
     return [f"there is no ledger {plan.ledger} yet: `hushbeam ledger init` of this plan begins it"]
+
+
+def _parted(job: PlanJob) -> PlanJob | None:
+    """The window as the parties serve it; None if they cannot."""
+    try:
+        return split(job.plan, job.window).job
+    except RequestError:
+        return None
 
 
 def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:

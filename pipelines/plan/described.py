@@ -13,13 +13,16 @@ from pipelines.plan.job import PlanJob
 from pipelines.plan.metrics import mark, public_seed
 
 
-def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
+def described(
+    job: PlanJob, window: str | None, refused: str | None, parted: bool
+) -> dict[str, Any]:
     """A plan with the mechanisms of its metrics.
 
     Args:
-        job: the plan, prepared without a look at any file; as clients serve it, if they can.
+        job: the plan, prepared without a look at any file; as the parties serve it, if they can.
         window: that reports are to be of; None if nobody named one.
         refused: why a run would be refused, if it would.
+        parted: whether clients, a shuffler and a collector can serve it.
 
     Returns:
         What JSON can hold. Numbers of mechanisms are exact: integers as decimals, doubles as
@@ -46,13 +49,13 @@ def described(job: PlanJob, window: str | None, refused: str | None) -> dict[str
         "design": job.design.hex(),
         "window": named,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "metrics": [_metric(job, place) for place in range(len(job.metrics))],
+        "metrics": [_metric(job, place, parted) for place in range(len(job.metrics))],
         "cautions": job.cautions,
         "refused": refused,
     }
 
 
-def _metric(job: PlanJob, place: int) -> dict[str, Any]:
+def _metric(job: PlanJob, place: int, parted: bool) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
     metric = job.metrics[place]
     released, local = metric.promises
@@ -72,7 +75,7 @@ def _metric(job: PlanJob, place: int) -> dict[str, Any]:
             "hiding": metric.hiding_cost,
         },
         **_of_clients(metric),
-        "client": _client(job, place),
+        "client": _client(job, place) if parted else None,
     }
 
 
@@ -100,7 +103,7 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
 def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
     """All that a client in another language needs of a metric; None if it is not written down."""
     metric = job.metrics[place]
-    if metric.specification is None or (metric.undivided is not None and metric.counters is None):
+    if metric.specification is None:
         return None
     encoder, channel = metric.specification
     slots = 0 if metric.counters is None else int(metric.counters.layout.types.size)

@@ -297,7 +297,7 @@ def reports(name: str) -> dict[str, Any]:
         domain.write_text("".join(f"page {k}\n" for k in range(1, 300)) + "Ã¶\n", "utf-8")
         path.write_text(PLANS[name])
         parted = split(load(str(path)), WINDOW)
-    told = CheckedPlan.model_validate(described(parted.job, WINDOW, None))
+    told = CheckedPlan.model_validate(described(parted.job, WINDOW, None, True))
     cases = [
         _case(parted, place, number)
         for place in range(len(parted.metrics))

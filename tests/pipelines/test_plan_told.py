@@ -142,6 +142,28 @@ def test_clients_read_what_the_parties_run(
     assert written == ([True] if text == COUNTED else [True, False, False])  # no duchi, nor sw
 
 
+MIXED = """\
+  - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100}
+"""
+ALONE = """\
+  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler, max_length: 4}
+"""
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("more", [MIXED, ALONE], ids=["two kinds", "level by level"])
+def test_of_what_the_parties_refuse_no_client_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str
+) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(COUNTED + more)
+    with pytest.raises(RequestError):
+        split(load(str(path)), "2026-11-20")
+    assert check(str(path), as_json=True, window="2026-11-20") == 0
+    told = CheckedPlan.model_validate(json.loads(capsys.readouterr().out))
+    assert [metric.client for metric in told.metrics] == [None, None]
+
+
 def test_without_a_window_there_is_no_fingerprint_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
