@@ -110,9 +110,11 @@ class Reporting:
         return (Level(several, several),) if several else ()
 
     @property
-    def specification(self) -> channels.Counters:
-        """What a client in another language needs."""
+    def specification(self) -> channels.Counters | None:
+        """What a client in another language needs; None where its digits are not written down."""
         amounts = self.amounts
+        if type(amounts) is not Amounts or self.averaged:  # digits of both signs, or of both ends
+            return None
         numbers = None if self.clip is None else self.clip.specification
         unit = channels.GroupTotals(
             groups=amounts.groups, most_groups=amounts.most_groups, most=amounts.most,
