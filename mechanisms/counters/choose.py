@@ -9,6 +9,8 @@ from typing import Literal
 from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.device_slots import SlottedDevices
+from mechanisms.counters.devices import LAWS, Law
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES
 from mechanisms.counters.solve import SHARE
@@ -16,6 +18,8 @@ from mechanisms.counters.solve import SHARE
 Drawer = Literal["shuffler", "devices"]
 
 NoisyCounters = Counters | DeviceCounters
+SlottedCounters = Counters | SlottedDevices
+"""Those whose reports are all of one size, and may be sealed word by word."""
 
 DRAWERS: tuple[Drawer, ...] = ("shuffler", "devices")
 
@@ -33,6 +37,7 @@ def least_error(
     beside: Sequence[Level] = (),
     share: float = SHARE,
     most_masked: int = MOST_DUMMIES,
+    slotted: bool = False,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -45,6 +50,7 @@ def least_error(
         beside: levels that come after these and are no part of the sum.
         share: of the budget, for them: as in `least_noise` and `least_device_noise`.
         most_masked: how many dummies of the shuffler there may be where they are correlated.
+        slotted: whether all reports are to be of one size, those of devices that draw, too.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -70,10 +76,13 @@ def least_error(
     def of_devices() -> DeviceCounters:
         if enrolled is None:
             raise ValueError("devices that send dummies must be enrolled: say how many are")
-        return DeviceCounters.meeting(
-            levels, neighbours, epsilon, delta, enrolled, honest_share, most_messages,
-            beside=beside, share=share,
+        # Masked noise comes in clusters, for which a device would need a thousand slots.
+        laws: Collection[Law] = ("poisson",) if slotted else LAWS
+        free = DeviceCounters.meeting(
+            levels, neighbours, epsilon, delta, enrolled, honest_share,
+            math.inf if slotted else most_messages, laws, beside, share,
         )  # fmt: skip
+        return SlottedDevices.of(free, most_messages) if slotted else free
 
     makers: dict[Drawer, Callable[[], NoisyCounters]] = {
         "shuffler": of_shuffler,

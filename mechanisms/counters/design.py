@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
+from mechanisms.channel import Counts, Floats, Guarantee, Messages, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, Independent, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import ShufflerNoise
@@ -160,6 +160,12 @@ class Counters:
     def nulls(self) -> NDArray[np.int64]:
         """(levels,) the codes of empty slots."""
         return self.layout.nulls
+
+    least_reports = 0  # for whoever waits for some would tell how many came
+
+    def filled(self, words: Messages, rng: RandomSource) -> Messages:
+        """(n, F) the reports of users: what they have to say, for others draw the dummies."""
+        return words
 
     @property
     def messages(self) -> float:

@@ -39,7 +39,7 @@ from mechanisms.sampling.dummy_shares import DummyShare
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 from mechanisms.sampling.integer_tables import LARGEST_MEAN
 
-_SPARED = 1e-6  # of delta: for what drawing shares from tables may add
+SPARED = 1e-6  # of delta: for what drawing shares from tables may add, and what slots cut off
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class DeviceCounters:
         if not room > 0:
             raise ValueError(f"a device's own counters take all of its {most_messages:g} messages")
         noise = least_device_noise(
-            levels, neighbours, epsilon, delta * (1 - _SPARED),
+            levels, neighbours, epsilon, delta * (1 - SPARED),
             room * honesty.crowd(enrolled, honest_share), laws, beside, share,
         )  # fmt: skip
         return cls(every, noise, neighbours, epsilon, delta, enrolled, honest_share, len(beside))
@@ -144,9 +144,13 @@ class DeviceCounters:
     @cached_property
     def price(self) -> Price:
         """What all counters reveal if only those devices send dummies that are counted on."""
+        return self.noise.price(self.levels, self.neighbours, self.distances)
+
+    @property
+    def distances(self) -> list[float]:
+        """How far, in total variation, each level's dummies are from their laws."""
         # Of all that are enrolled: shares that are drawn together are no farther from their laws.
-        distances = [self.enrolled * share.distance for share in self.shares]
-        return self.noise.price(self.levels, self.neighbours, distances)
+        return [self.enrolled * share.distance for share in self.shares]
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -1,9 +1,9 @@
 """Counters in levels: their codes, the slots of a report, and what a collector may count.
 
-Every report has the same typed slots: as many of each level as a user may raise, padded with nulls.
-A code counts in a slot of its own level only, so that nobody raises one counter by more than the
-slots of its level, whatever is sent. The nulls of a level are a counter, too: they would tell how
-many users there are.
+Every report has the same typed slots: as many of each level as a user may raise, and some more if
+devices send dummies, padded with nulls. A code counts in a slot of its own level only, so that
+nobody raises one counter by more than the slots of its level, whatever is sent. The nulls of a
+level are a counter, too: they would tell how many users there are.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Layout:
 
     Attributes:
         levels: at least one.
+        room: of each level, how many more slots a report has; none if it is empty.
 
     >>> layout = Layout((Level(1, 2), Level(2, 3)))
     >>> layout.codes, layout.nulls.tolist(), layout.types.tolist()
@@ -52,6 +53,7 @@ class Layout:
     """
 
     levels: tuple[Level, ...]
+    room: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -90,7 +92,11 @@ class Layout:
     @cached_property
     def types(self) -> NDArray[np.int64]:
         """(F,) the level of each slot of a report."""
-        return np.repeat(np.arange(len(self.levels)), [level.slots for level in self.levels])
+        return np.repeat(np.arange(len(self.levels)), self.poisoning)
+
+    def idle(self, n: int) -> Messages:
+        """(n, F) the reports of users who raise nothing."""
+        return np.tile(self.nulls[self.types].astype(np.uint64), (n, 1))
 
     def level_of(self, codes: ArrayLike) -> NDArray[np.int64]:
         """The levels of some codes, nulls included: the slots that dummies are to stand in."""
@@ -152,7 +158,8 @@ class Layout:
     @property
     def poisoning(self) -> list[int]:
         """How far one liar moves a counter of each level, at the most."""
-        return [level.slots for level in self.levels]
+        room = self.room or [0] * len(self.levels)
+        return [level.slots + more for level, more in zip(self.levels, room, strict=True)]
 
 
 _FEW = 4  # slots, of which pairs are sooner compared than rows sorted

@@ -72,6 +72,20 @@ class IntegerTable:
             passed[place] = bisect_right(self.ends, int(words[place]) << 64 | low)
         return self.first + passed
 
+    def beyond(self, k: int) -> float:
+        """The probability of more than k, rounded up."""
+        units = sum(self.weights[max(k + 1 - self.first, 0) :])
+        return math.nextafter(units / (1 << BITS), math.inf) if units else 0.0
+
+    def end(self, tail: float) -> int:
+        """The least integer beyond which there is a probability of at most `tail`."""
+        rest, most = 0, int(tail * (1 << BITS))
+        for k in range(self.largest, self.first, -1):
+            rest += self.weights[k - self.first]
+            if rest > most:
+                return k
+        return self.first
+
     def law(self) -> dict[int, Fraction]:
         """integer -> its probability."""
         return {

@@ -100,6 +100,20 @@ def test_draws_follow_the_table_and_no_other(table: IntegerTable) -> None:
     assert not follows(counts, tilted(law))
 
 
+@pytest.mark.parametrize("table", [poisson(1e-4), poisson(5.0), poisson(200.0), logarithmic(0.7)])
+@pytest.mark.parametrize("tail", [0.0, 1e-30, 1e-18, 1e-3, 1.0])
+def test_an_end_is_the_least_that_so_little_is_beyond(table: IntegerTable, tail: float) -> None:
+    law, end = table.law(), table.end(tail)
+
+    def beyond(k: int) -> Fraction:
+        return sum((p for i, p in law.items() if i > k), Fraction(0))
+
+    assert beyond(end) <= Fraction(tail)
+    assert end == table.first or beyond(end - 1) > Fraction(tail)
+    for k in (-1, end - 1, end, table.largest):
+        assert beyond(k) <= Fraction(table.beyond(k)) <= beyond(k) * (1 + Fraction(1, 1 << 51))
+
+
 def test_noise_quantiles_by_definition() -> None:
     noise = IntegerNoise(-2, np.array([0.1, 0.2, 0.4, 0.2, 0.1]))
     assert noise.mean() == pytest.approx(0)
