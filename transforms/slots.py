@@ -13,7 +13,7 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.channel import Messages
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import SlottedCounters
 from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import Form, Reports
@@ -73,14 +73,14 @@ class SealedDummies(beam.PTransform):
     Attributes:
         fingerprint: of the plan and the window, 16 bytes.
         place: of the metric in the plan.
-        counters: whose dummies they are, nulls included.
+        counters: whose dummies they are, nulls included; of devices there are none to be drawn.
         pem: the collector's public key.
         open_rng: opens the generator on each worker.
     """
 
     fingerprint: bytes
     place: int
-    counters: Counters
+    counters: SlottedCounters
     pem: bytes
     open_rng: Generator = field(default=SecureRandom)
 

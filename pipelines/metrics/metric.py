@@ -18,7 +18,7 @@ from apache_beam.pvalue import AsDict
 from rich.console import Console
 
 from mechanisms.channel import Guarantee
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import SlottedCounters
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines import release
@@ -306,8 +306,13 @@ class Metric(ABC):
     # The shuffler.
 
     @property
-    def counters(self) -> Counters | None:
-        """Those among which the shuffler puts dummies; None if each report is noisy by itself."""
+    def counters(self) -> SlottedCounters | None:
+        """Those that reports of one size go to; None if each is noisy by itself, or of any size."""
+        return None
+
+    @property
+    def enrolled(self) -> int | None:
+        """How many devices report whether they have rows or not; None if others do not."""
         return None
 
     @property

@@ -19,15 +19,14 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines import inputs, secrets
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, RequestError, reason
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
 from pipelines.parties.device import ClientReports
-from pipelines.parties.drawing import require_counters
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new
-from pipelines.parties.split import Split, require_sealable, split
+from pipelines.parties.split import Split, require_counters, require_sealable, split
 from pipelines.parties.submit import SubmitReports, unfinished
 from pipelines.plan.document import Plan
 from pipelines.plan.job import window_of
@@ -40,6 +39,7 @@ from pipelines.views.console import Screen, rejects
 from pipelines.views.wording import upward
 from transforms import report_tables
 from transforms.conservation import LostError
+from transforms.enrolled import UNKNOWN, listed
 from transforms.progress import LOST, REPORTS, ROWS, tally
 from transforms.reports import BinarySink
 
@@ -58,6 +58,7 @@ class ClientRequest(NamedTuple):
         seal: the collector's public key, if reports are sealed.
         secret: a file of 32 bytes, if noise is drawn once and for all.
         naming: the file under whose content users' reports are named, if not this machine's own.
+        devices: the list of the devices that send, where every enrolled one does.
     """
 
     plan: str
@@ -68,6 +69,7 @@ class ClientRequest(NamedTuple):
     seal: str | None = None
     secret: str | None = None
     naming: str | None = None
+    devices: str | None = None
 
 
 def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
@@ -93,6 +95,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     elif pem is not None:
         require_sealable(parted)
     _require_whole_rows(parted, places)
+    devices = _enrolled(request, parted, places)
     require_new(request.output)
     if _STANDARD_INPUT in request.inputs or request.secret is not None:
         no_more(beam_arguments)
@@ -102,13 +105,14 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
             "that user's --user-secret, and the values of that user alone"
         )
-    telemetry = inputs.open_telemetry(request.inputs)
+    telemetry = inputs.open_telemetry(request.inputs, empty=devices > 0)
     ready = _held_against(parted, places, telemetry)
-    job = SubmitReports(parted, ready, telemetry.files, request.output, pem, _naming(request, plan))
+    named = _naming(request, plan), request.devices or ""
+    job = SubmitReports(parted, ready, telemetry.files, request.output, pem, *named)
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
         if counted is not None:
-            _require_written(request.output, counted.get(REPORTS), parted, pem is not None)
+            _require_written(request.output, counted.get(REPORTS), parted, pem is not None, devices)
     except Exception as error:
         _take_back(request.output)
         require_nothing_lost()
@@ -135,7 +139,40 @@ def _require_one_width(parted: Split, places: Sequence[int], output: str) -> Non
         )
 
 
-def _require_written(output: str, reports: int | None, parted: Split, sealed: bool) -> None:
+def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> int:
+    """How many reports must come of devices that all send; 0 if nobody can know.
+
+    Raises:
+        RequestError: there must be a list of them, or must not; or it is none of the plan's.
+    """
+    one = _STANDARD_INPUT in request.inputs
+    most = [m for place in places if (m := parted.metrics[place].enrolled) is not None]
+    if not most or one:
+        if request.devices is not None:
+            why = "one device sends what it has" if one else "no metric here says dummies: devices"
+            raise RequestError(f"--devices: {why}: leave it out")
+        return 0
+    if request.devices is None:
+        raise RequestError(
+            "--devices is missing: where devices draw the dummies every enrolled one sends, with "
+            "rows or without, or it would be seen which have some: name a list of those whose rows "
+            "these are, a text file with one user a line (a single device: --input -)"
+        )
+    try:
+        names = {name for part in listed(request.devices) for name in part}
+    except (OSError, BeamIOError) as error:
+        raise RequestError(f"--devices: {request.devices}: {reason(error)}") from None
+    if not 0 < len(names) <= min(most):
+        raise RequestError(
+            f"--devices: {request.devices} lists {len(names):,} devices, and the plan has "
+            f"{min(most):,} enrolled in all"
+        )
+    return len(names) * (len(most) == len(places)) * len(places)
+
+
+def _require_written(
+    output: str, reports: int | None, parted: Split, sealed: bool, devices: int
+) -> None:
     """Refuse a file in which not all is that was perturbed.
 
     Raises:
@@ -150,7 +187,7 @@ def _require_written(output: str, reports: int | None, parted: Split, sealed: bo
         with FileSystems.open(output) as stream:
             expected = parted.expected(parted.form(sealed, [0]))
             written = sum(len(screened.reports) for screened in binary.read(stream, expected))
-    if written != reports:
+    if written != reports or (devices and written != devices):
         tally(LOST, 1)
         raise LostError
 
@@ -299,5 +336,8 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
 def _say(output: str, counted: Mapping[str, int]) -> None:
     """How many reports there are, and how many rows could not be used."""
     line = f"{counted.get('reports', 0):,} reports in {output}"
-    line += "".join(f"; {size:,} rows: {name}" for name, size in rejects(counted).items())
+    lost = rejects(counted)
+    strangers = lost.pop(UNKNOWN, 0)
+    line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
+    line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
     Screen().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -20,11 +20,10 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.batches import COPY
 from pipelines.parties.counting import CollectWords
-from pipelines.parties.drawing import require_counters
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
-from pipelines.parties.split import Split, require_sealable, split
+from pipelines.parties.split import Split, require_counters, require_sealable, split
 from pipelines.paths import beside
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of

@@ -84,6 +84,11 @@ def _add_client(commands: Any) -> None:
         "window is known by them, and dropped by the shuffler (default: one for this account)",
     )  # fmt: skip
     parser.add_argument(
+        "--devices", metavar="FILE",
+        help="where devices draw the dummies: those whose rows the files hold, a user a line; each "
+        "of them sends, with rows or without",
+    )  # fmt: skip
+    parser.add_argument(
         "--user-secret", metavar="FILE",
         help="32 random bytes: all values are this one user's, one of them is reported, and equal "
         "ones get equal noise, today and next year; the plan must name a user_column",
@@ -135,6 +140,7 @@ def client(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     request = ClientRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.metric), arguments.seal, arguments.user_secret, arguments.report_secret,
+        arguments.devices,
     )  # fmt: skip
     return run(request, beam_arguments)
 

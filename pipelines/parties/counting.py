@@ -30,10 +30,11 @@ from transforms.unseal import Unseal
 
 # What takes the place of RAW_ROWS.
 ONLY_WORDS = (
-    "The job that made this release saw sealed words, the shuffler's dummies among them, and no "
-    "row of any log. The promise holds if the shuffler drew its dummies once, as the plan says, "
-    "tells nobody what it drew, and passes on who sent what to nobody. Against shuffler and "
-    "collector together nothing is promised: one knows who sent a word, the other what it says."
+    "The job that made this release saw sealed words, dummies among them, and no row of any log. "
+    "The promise holds if the shuffler, or the devices where the plan says so, drew the dummies "
+    "once and tell nobody what they drew, and if the shuffler passes on who sent what to nobody. "
+    "Against shuffler and collector together nothing is promised: one knows who sent a word, the "
+    "other what it says."
 )
 
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from numpy.typing import NDArray
 
 from mechanisms.channel import Guarantee, Messages
+from mechanisms.counters.levels import Layout
 from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.identity import ReportIds
@@ -152,6 +153,11 @@ class ClientReports:
                 "a user's report is named under a secret that the device keeps, or a second one "
                 "would count: give 32 random bytes, made once (own=)"
             )
+        if self.metric.enrolled is not None and not self.one:
+            raise RequestError(
+                f"metric {self.metric.name}: every enrolled device sends one report of all its "
+                "rows, and of none (one=True)"
+            )
         permanent = self.parted.job.plan.permanent
         if permanent is not None and self.secret is None:
             raise RequestError(
@@ -224,13 +230,15 @@ class ClientReports:
             key: the collector's public key.
 
         Returns:
-            As `report`; nothing where there are no rows.
+            As `report`; nothing where there are no rows, unless every enrolled device sends.
         """
         metric: Any = self.metric
         rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
-        types = metric.counters.layout.types
-        parts = metric.own_reports(blocks, self.one, rng)
-        words = np.concatenate([np.empty((0, types.size), np.uint64), *parts])
+        counters = metric.counters
+        types, own = counters.layout.types, Layout(counters.levels)
+        parts = [*metric.own_reports(blocks, self.one, rng)]
+        idle = own.idle(int(metric.enrolled is not None and not sum(map(len, parts))))
+        words = counters.filled(np.concatenate([idle, *parts]), rng)
         ids = rng.words(2 * len(words)).reshape(-1, 2)
         if self.one and self._naming is not None:
             ids = self._ids(self._naming).of_device().repeat(len(words), axis=0)

@@ -28,7 +28,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from mechanisms.wire.sealing import key_id, public_key
 from pipelines import release
-from pipelines.errors import DONE, FailedError, RequestError
+from pipelines.errors import DONE, FailedError, WithheldError
 from pipelines.parties import summary
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
 from pipelines.parties.memory import Begun, Made, Memory, stands
@@ -44,7 +44,7 @@ from pipelines.views.console import Screen
 from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import ADDED, DRAWN, LostError
 from transforms.dummies import ranges_of
-from transforms.progress import LOST, tally
+from transforms.progress import LOST, WITHHELD, tally
 from transforms.slots import WORDS, SealedDummies, TakeApart
 from transforms.unseal import DrawSealedDoFn
 
@@ -90,6 +90,7 @@ class DrawAndMix(beam.PTransform):
             slots = int(mine.layout.types.size)
             sizes += [
                 once.reports | f"{metric.name} once" >> Sizes(_ONCE),
+                once.reports | f"{metric.name} own" >> Sizes(_own(place)),
                 once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
                 once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
                 distinct.reports | f"{metric.name} distinct" >> Sizes(_DISTINCT),
@@ -103,7 +104,8 @@ class DrawAndMix(beam.PTransform):
         mix = WriteMixed(self.memory, self.shuffle_id, self.open_rng)
         files = tuple(words) | "Mix" >> mix
         ranges = sum(len(ranges_of(mine)) for mine in counters)
-        note = NoteDoFn(self.memory, self.shuffle_id, ranges)
+        least = tuple(mine.least_reports for mine in counters)
+        note = NoteDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -120,6 +122,11 @@ class DrawAndMix(beam.PTransform):
 
 def _counted(size: int, name: str) -> tuple[str, int]:
     return name, size
+
+
+def _own(place: int) -> str:
+    """The name of the number of one metric's reports."""
+    return f"{_ONCE} {place}"
 
 
 def _apart(reports: Reports, slots: int) -> tuple[str, int]:
@@ -181,10 +188,14 @@ class WriteBucketDoFn(beam.DoFn):
 
 @typehints.with_output_types(None)
 class NoteDoFn(beam.DoFn):
-    """Notes that a batch is whole; from there on there is no other."""
+    """Notes that a batch is whole; from there on there is no other.
 
-    def __init__(self, memory: Memory, shuffle: str, ranges: int) -> None:
+    Where too few devices have sent, whose dummies it needs, there is none yet.
+    """
+
+    def __init__(self, memory: Memory, shuffle: str, ranges: int, least: tuple[int, ...]) -> None:
         self._memory, self._shuffle, self._ranges = memory, shuffle, ranges
+        self._least = least
 
     def process(
         self,
@@ -206,6 +217,10 @@ class NoteDoFn(beam.DoFn):
         if any(sent != came for sent, came in handed):
             tally(LOST, 1)
             raise LostError
+        missing = [least - of[_own(place)] for place, least in enumerate(self._least)]
+        if max(missing) > 0:
+            tally(WITHHELD, max(missing))
+            return
         names = {f"{PREFIX}-{n:05d}-of-{FILES:05d}.parquet": name for n, name, _ in sorted(files)}
         # Words of copied seals are counted beside the reports that came twice.
         lost = tallied(dict(dropped), {DUPLICATE: of[_AGAIN] + of[_COPIED]})
@@ -238,6 +253,7 @@ def shuffle_counters(
 
     Raises:
         RequestError: the window was shuffled before, or the output is taken.
+        WithheldError: too few devices have sent.
         FailedError: the job ended without a batch.
     """
     screen, made = Screen(), memory.only()
@@ -270,8 +286,14 @@ def _made(
     job.memory.begin(job.shuffle_id, begun)
     job.memory.require_alone(job.shuffle_id)
     try:
-        if run_beam(job, for_beam, screen, 0) is None:
+        counted = run_beam(job, for_beam, screen, 0)
+        if counted is None:
             return False
+        if missing := counted.get(WITHHELD):
+            raise WithheldError(
+                f"{missing:,} more devices have to send, whose dummies hide the others: "
+                "shuffle again when they have"
+            )
         if job.memory.made(job.shuffle_id) is None:
             raise FailedError("the job came to its end, and has left no batch in the memory")
     except BaseException as ending:
@@ -325,26 +347,3 @@ def _copy(source: str, folder: str, name: str) -> None:
     with contextlib.suppress(BeamIOError):
         FileSystems.delete([whole])  # of an attempt that was killed: the same bytes
     FileSystems.rename([partial], [whole])
-
-
-def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:
-    """Refuse what would let somebody see, or draw, more than is paid for.
-
-    Args:
-        parted: the window.
-        seals: key files that were named.
-        flag: by which they were.
-
-    Raises:
-        RequestError: there is none, or more than one where noise was drawn for one.
-    """
-    if not seals:
-        raise RequestError(
-            f"{flag} is missing: metric {parted.metrics[0].name}: reports that are not sealed, "
-            "where the shuffler is to draw the dummies, would tell it what each person sent"
-        )
-    if len(seals) > 1 and flag == "--seal":
-        raise RequestError(
-            "--seal: one key a window where the shuffler draws the dummies: which key a word is "
-            "sealed to can be seen, so every key would need dummies of its own"
-        )

@@ -20,13 +20,13 @@ from mechanisms.wire.report import Form
 from pipelines import release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.parties.batches import remove
-from pipelines.parties.drawing import require_counters, shuffle_counters
+from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import MEMORY, SENT_BEFORE, Earlier, LostMemoryError, Memory
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
-from pipelines.parties.split import require_sealable, split
+from pipelines.parties.split import require_counters, require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, read
 from pipelines.paths import beside
 from pipelines.plan.job import window_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from mechanisms.channel import Mechanism
-from mechanisms.counters.design import Counters
+from mechanisms.counters.choose import SlottedCounters
 from mechanisms.wire.report import MOST_SLOTS, Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
@@ -63,8 +63,8 @@ class Split:
         return tuple(metric.mechanism for metric in self.metrics)
 
     @cached_property
-    def counters(self) -> tuple[Counters, ...]:
-        """Of each metric, where the shuffler draws dummies; none where each report is noisy."""
+    def counters(self) -> tuple[SlottedCounters, ...]:
+        """Of each metric, where dummies are the noise; none where each report is noisy."""
         return tuple(metric.counters for metric in self.metrics if metric.counters is not None)
 
     def batches(self, place: int) -> int:
@@ -131,6 +131,11 @@ def _require_alike(parted: Split) -> None:
                 "population, and the counters' plan `neighbours: replace`: the ledger then adds "
                 "both up"
             )
+        if metric.enrolled is not None and metric.unit != "user":
+            raise RequestError(
+                f"metric {metric.name}: where devices draw the dummies each of them sends one "
+                "report of all its rows, and of none: name a user_column, with a unit of users"
+            )
         slots = counters.layout.types.size
         if slots > MOST_SLOTS:
             raise RequestError(
@@ -153,6 +158,29 @@ def require_sealable(parted: Split) -> None:
                 "it sends on groups below min_reports; leave out the seals, or let groups be "
                 "private (groups_public: false)"
             )
+
+
+def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:
+    """Refuse what would let somebody see, or draw, more than is paid for.
+
+    Args:
+        parted: the window.
+        seals: key files that were named.
+        flag: by which they were.
+
+    Raises:
+        RequestError: there is none, or more than one where noise was drawn for one.
+    """
+    if not seals:
+        raise RequestError(
+            f"{flag} is missing: metric {parted.metrics[0].name}: nothing that people send is "
+            "randomised where dummies are the noise: plain reports would tell the shuffler"
+        )
+    if len(seals) > 1 and flag == "--seal":
+        raise RequestError(
+            "--seal: one key a window where dummies are the noise: which key a word is sealed to "
+            "can be seen, so every key would need dummies of its own"
+        )
 
 
 def _require_least_batch(plan: Plan, request: MetricRequest, window: str) -> None:

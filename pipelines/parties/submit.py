@@ -17,6 +17,8 @@ from apache_beam.io.parquetio import WriteToParquetBatched
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pvalue import AsDict
 
+from mechanisms.counters.choose import SlottedCounters
+from mechanisms.counters.levels import Layout
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_slots
@@ -39,6 +41,7 @@ from transforms.conservation import (
 )
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.users import Digests, UserDigest
+from transforms.enrolled import OfEnrolled
 from transforms.perturb import PerturbDoFn
 from transforms.progress import LOST, REPORTS, tally
 from transforms.reports import BinarySink
@@ -57,6 +60,7 @@ class SubmitReports(beam.PTransform):
         output: a file that is written whole or not at all.
         pem: the collector's public key, if reports are sealed.
         secret: the file under whose content users' reports are named; None where rows are the unit.
+        devices: the list of those that send whether they have rows or not, if any do.
     """
 
     parted: Split
@@ -65,6 +69,7 @@ class SubmitReports(beam.PTransform):
     output: str
     pem: bytes | None = None
     secret: str | None = None
+    devices: str = ""
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         columns = sorted(frozenset().union(*(m.columns for m in self.metrics.values())))
@@ -74,7 +79,9 @@ class SubmitReports(beam.PTransform):
         sent = tuple(
             tables
             | metric.name
-            >> Submit(metric, Naming(fingerprint, place, window, self.secret), self.pem)
+            >> Submit(
+                metric, Naming(fingerprint, place, window, self.secret), self.pem, self.devices
+            )
             for place, metric in self.metrics.items()
         )
         form = self.parted.form(sealed=self.pem is not None, places=self.metrics)
@@ -138,11 +145,13 @@ class Submit(beam.PTransform):
         metric: that is reported.
         naming: of its reports.
         pem: the collector's public key, if reports are sealed.
+        devices: as of `SubmitReports`.
     """
 
     metric: Metric
     naming: Naming
     pem: bytes | None
+    devices: str
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         metric = self.metric
@@ -151,11 +160,14 @@ class Submit(beam.PTransform):
         named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
         blocks, tallies, bounded = metric.contributions(tables, named)
         submit: beam.DoFn = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        every, passed = blocks, ()
         if metric.counters is not None:
-            types = metric.counters.layout.types
-            submit = SubmitSlotsDoFn(types, metric.open_rng, self.naming, self.pem or b"")
-        sent: beam.PCollection = blocks | "Submit" >> beam.ParDo(submit)
-        flow = summed(entering(blocks), passing(sent), *bounded)
+            submit = SubmitSlotsDoFn(metric.counters, metric.open_rng, self.naming, self.pem or b"")
+        if metric.counters is not None and metric.enrolled is not None and named is not None:
+            layout = Layout(metric.counters.levels)
+            every, _, passed = blocks | "Enrolled" >> OfEnrolled(self.devices, layout, named)
+        sent: beam.PCollection = every | "Submit" >> beam.ParDo(submit)
+        flow = summed(entering(blocks), *(passed or (passing(sent),)), *bounded)
         once = tables.pipeline | "Once" >> beam.Create([None])
         once | "Whole" >> beam.ParDo(WholeDoFn(), AsDict(tallies), AsDict(flow))
         return sent
@@ -236,8 +248,10 @@ class SubmitDoFn(PerturbDoFn):
 class SubmitSlotsDoFn(beam.DoFn):
     """The reports of units to noisy counters, sealed word by word, each under an id."""
 
-    def __init__(self, types: np.ndarray, open_rng: Generator, naming: Naming, pem: bytes) -> None:
-        self._types, self._open_rng, self._naming, self._pem = types, open_rng, naming, pem
+    def __init__(
+        self, counters: SlottedCounters, open_rng: Generator, naming: Naming, pem: bytes
+    ) -> None:
+        self._counters, self._open_rng, self._naming, self._pem = counters, open_rng, naming, pem
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -251,4 +265,8 @@ class SubmitSlotsDoFn(beam.DoFn):
             if self._ids is not None and piece.users is not None:
                 ids = self._ids.of_users(piece.users)
             tally(REPORTS, piece.size)
-            yield seal_slots(mark, place, self._types, piece.words, ids, self._key)
+            words, types = (
+                self._counters.filled(piece.words, self._rng),
+                self._counters.layout.types,
+            )
+            yield seal_slots(mark, place, types, words, ids, self._key)

@@ -121,7 +121,7 @@ def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:
     except RequestError as error:
         return job, [f"not where each user's own client draws the noise: {error}"]
     if divided is None:
-        return job, []
+        return job, _about_slots(job)
     if divided.design == job.design:
         return divided, []
     lines = [
@@ -136,6 +136,21 @@ def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:
                 "users are counted on"
             )
     return divided, lines
+
+
+def _about_slots(job: PlanJob) -> list[str]:
+    """What is other in three parties where devices draw the dummies: reports are of one size."""
+    if not any(getattr(metric.options, "dummies", None) == "devices" for metric in job.metrics):
+        return []
+    try:
+        metrics = unread_job(job.plan, job.window, clients=True).metrics
+    except RequestError as error:
+        return [f"not in three parties: {error}"]
+    return [
+        f"in three parties, {metric.name}: {metric.prospect}"
+        for metric in metrics
+        if metric.enrolled is not None
+    ]
 
 
 def _about_units(job: PlanJob) -> list[str]:

@@ -51,7 +51,7 @@ def resolve(
             )
             for place, request in enumerate(plan.metrics)
         )  # fmt: skip
-        return tuple(metric.divided() if clients else metric for metric in found)
+        return tuple(_divided(metric) if clients else metric for metric in found)
 
     return settled(plan, at)
 
@@ -83,6 +83,18 @@ def _resolved(
     if telemetry is not None:
         metric = replace(metric, telemetry=telemetry)
     return replace(metric, name=request.name, permanent=plan.permanent, part=part)
+
+
+def _divided(metric: Metric) -> Metric:
+    """A metric as clients, a shuffler and a collector serve it.
+
+    Raises:
+        RequestError: they cannot.
+    """
+    try:
+        return metric.divided()
+    except RequestError as error:
+        raise RequestError(f"metric {metric.name}: {undashed(str(error))}") from None
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:

@@ -19,7 +19,6 @@ from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
-from pipelines.errors import RequestError
 from pipelines.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
@@ -520,8 +519,8 @@ def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run,
     assert "That a user took part is not." in one["in_words"][0]
 
 
-def test_devices_dummies_in_a_plan_are_of_one_job(run, log: str) -> None:
-    """The plan's honest share is theirs; and clients, whose reports have no room, are told."""
+def test_devices_dummies_in_a_plan(run, log: str) -> None:
+    """The plan's honest share is theirs; and clients, whose reports are of one size, are served."""
     planned(log, "honest_share: 0.8\n")
     text = Path("plan.yaml").read_text().replace("kind: sum,", "kind: sum, DEVICES")
     text = text.replace("DEVICES", "dummies: devices, enrolled: 600,").replace("ledger:", "#")
@@ -531,8 +530,10 @@ def test_devices_dummies_in_a_plan_are_of_one_job(run, log: str) -> None:
     said = json.loads(Path("out/much/statement.json").read_text())
     assert "480 of 600" in said["guarantees"]["release"]["how"]
     assert said["guarantees"]["release"]["neighbours"] == "add or remove"
-    with pytest.raises(RequestError, match="none for dummies of its device; say `dummies: shuf"):
-        split(load("plan.yaml"), "d1")
+    parted = split(load("plan.yaml"), "d1")
+    assert 600 in [metric.enrolled for metric in parted.metrics]
+    outcome = run(["check", "plan.yaml"])
+    assert "in three parties, much: standard error" in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize("case", ["distribution", "distribution of users"])

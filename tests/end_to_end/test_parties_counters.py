@@ -49,7 +49,7 @@ ROW = (
     "     category: ['city2=0..1'], expected: 30}\n"
 )
 IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], dummies: shuffler}\n"
-PLAIN = "reports that are not sealed, where the shuffler is to draw the dummies"
+PLAIN = "plain reports would tell the shuffler"
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_plain_reports_are_refused_wherever_they_could_be(refused, run, parted) 
         request = [party, "plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
         refused(request, PLAIN)
     one = shuffle("log.parquet", into="out")
-    refused([*one[:-2], key(), *one[-2:]], "one key a window where the shuffler draws")
+    refused([*one[:-2], key(), *one[-2:]], "one key a window where dummies are the noise")
     # Reports of the form that others seal are none of these metrics'.
     messages = Reports.submitted(parted.fingerprint, 0, [1, 2], SeededRandom(1))
     sealed = seal(messages, public_key(Path(key()).read_bytes()))

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _NOISE = "tests/mechanisms/counters/test_noise.py"
 _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
+_SLOTS = "tests/mechanisms/counters/test_device_slots.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
 _SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
 _SPLIT_MEAN = "tests/mechanisms/counters/test_split_mean.py"
@@ -103,6 +104,41 @@ MUTANTS = (
         "self.honest * part // parts",
         (_DEVICES,),
         known_by="one_job",
+    ),
+    Mutant(
+        "slots-cut-for-free",
+        "Dummies for which a device's report has no room are left out, and nobody pays for that.",
+        "mechanisms/counters/device_slots.py",
+        "d + self.enrolled * poisson(one.most).beyond(room)",
+        "d + 0 * room * one.most",
+        (_SLOTS,),
+        known_by="claimed",
+    ),
+    Mutant(
+        "slots-full-of-words-have-fewer-dummies",
+        "A device that has more to say draws fewer dummies.",
+        "mechanisms/counters/device_slots.py",
+        "kept = rank < room",
+        "kept = rank < room - (own[place] < self.layout.nulls[place]).sum(axis=1)[senders]",
+        (_SLOTS,),
+        known_by="priced",
+    ),
+    Mutant(
+        "slots-dummies-behind-words",
+        "A device's dummies stand behind what it has to say, for whoever sees it all to tell.",
+        "mechanisms/counters/device_slots.py",
+        "np.sort(np.concatenate(both, axis=1), axis=1)",
+        "np.concatenate(both, axis=1)",
+        (_SLOTS,),
+        known_by="priced",
+    ),
+    Mutant(
+        "devices-without-rows-are-silent",
+        "Of the listed devices those alone send that have rows.",
+        "transforms/enrolled.py",
+        'devices, said = np.unique(rows["users"][mark]), rows[~mark]',
+        'devices, said = np.unique(rows["users"][~mark]), rows[~mark]',
+        ("tests/transforms/test_enrolled.py",),
     ),
     Mutant(
         "split-mix-lost-shares-published",

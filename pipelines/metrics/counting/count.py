@@ -82,7 +82,8 @@ class CountMetric(Counting):
         return result.Errors.of(self.design, 1, least=0)
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
-        return self.reporting.amounts.estimate(counts).astype(np.int64)
+        # What is expected of devices' dummies is no whole number; a count is.
+        return np.rint(self.reporting.amounts.estimate(counts)).astype(np.int64)
 
     @property
     def words(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import coarsening
+from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, require_drawn
@@ -52,7 +54,7 @@ def declared(
 def designed(
     options: Any,
     reporting: Reporting,
-    most: int = MOST_MASKED,
+    sealed: bool = False,
     correlated: bool = True,
     **more: Any,
 ) -> NoisyCounters:
@@ -61,16 +63,21 @@ def designed(
     Args:
         options: of the request.
         reporting: what users send.
-        most: dummies that may be spent on digits that share one noise.
-        correlated: whether they may.
+        sealed: whether each message is sealed by itself.
+        correlated: whether digits may share one noise.
         **more: further arguments of `least_error`.
 
     Raises:
         RequestError: the target is out of reach.
     """
     amounts = reporting.amounts
-    more |= {"correlated": correlated and amounts.most > 1, "most_masked": most}
-    return meeting(options, amounts.levels, reporting.sides, **more)
+    more |= {"correlated": correlated and amounts.most > 1, "most_masked": _most(sealed)}
+    return meeting(options, amounts.levels, reporting.sides, sealed, **more)
+
+
+def _most(sealed: bool) -> int:
+    """How many dummies may be spent on digits that share one noise."""
+    return MOST_SEALED if sealed else MOST_MASKED
 
 
 def rounded(
@@ -78,7 +85,7 @@ def rounded(
     wanted: int,
     least: int,
     reporting: Callable[[int, bool], Reporting],
-    most: int = MOST_MASKED,
+    sealed: bool = False,
 ) -> tuple[NoisyCounters, Reporting]:
     """The counters of a sum of numbers, and the units that these are rounded to, that err least.
 
@@ -87,7 +94,7 @@ def rounded(
         wanted: units that are fine enough.
         least: the fewest that there may be: as many, where nothing is to be rounded.
         reporting: (units, whether digits are to share one noise) -> what users send.
-        most: as of `designed`.
+        sealed: as of `designed`.
 
     Raises:
         RequestError: the target is out of reach.
@@ -101,7 +108,7 @@ def rounded(
     def likely(units: int) -> float:
         amounts = reporting(units, True).amounts
         target = options.neighbours, options.epsilon, options.delta or DELTA
-        grown = coarsening(amounts.levels, *target, most)
+        grown = coarsening(amounts.levels, *target, _most(sealed))
         alone = 2 * (grown * amounts.most_groups * units / options.epsilon) ** 2
         return variance(units, amounts.variance(alone), amounts)
 
@@ -112,7 +119,7 @@ def rounded(
     for units, shared in tried:
         told = reporting(units, shared)
         try:
-            design = designed(options, told, most, shared)
+            design = designed(options, told, sealed, shared)
         except RequestError as refused:
             why = refused
             continue
@@ -124,7 +131,11 @@ def rounded(
 
 
 def meeting(
-    options: Any, levels: Sequence[Level], beside: Sequence[Level], **more: Any
+    options: Any,
+    levels: Sequence[Level],
+    beside: Sequence[Level],
+    sealed: bool = False,
+    **more: Any,
 ) -> NoisyCounters:
     """Counters that keep what a request promises.
 
@@ -132,6 +143,7 @@ def meeting(
         options: of the request.
         levels: of the statistic.
         beside: what else is told.
+        sealed: as in `designed`; reports are then of one size, and have room for so much.
         **more: further arguments of `least_error`.
 
     Raises:
@@ -143,7 +155,10 @@ def meeting(
     target = (levels, options.neighbours, options.epsilon, options.delta or DELTA)
     # A kind that sends one randomised report may have a limit of its own for that.
     named = "max_messages" in options.model_fields_set
-    limits = {"most_messages": options.max_messages} if named else {}
+    most = (options.max_messages if named else None) or math.inf
+    limits: dict[str, Any] = {"most_messages": most}
+    if sealed and options.dummies == "devices":
+        limits = {"most_messages": min(MOST_SLOTS, most), "slotted": True}
     devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
     asked: Any = {"drawers": [options.dummies], "beside": beside, **limits, **devices, **more}
     try:

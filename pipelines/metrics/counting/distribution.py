@@ -80,7 +80,7 @@ class CountedDistribution(Counting):
         )  # fmt: skip
 
     def divided(self) -> Self:
-        design, reporting = _least(self.options, self.bins.bins, MOST_SEALED)
+        design, reporting = _least(self.options, self.bins.bins, sealed=True)
         return replace(self, design=design, reporting=reporting)
 
     @property
@@ -113,7 +113,7 @@ class CountedDistribution(Counting):
     @property
     def influence(self) -> float:
         """Of a count up to any point: slots are one a level, and agree where levels do."""
-        if self.counters is None:
+        if self.by_devices:
             return float(sum(self.design.lifts[: len(self.reporting.tree.levels)]))
         return float(len(self.reporting.tree.levels)) if self.collects else 1.0
 
@@ -206,23 +206,24 @@ def _of_half(tree: Tree, design: NoisyCounters) -> float:
 
 
 def _least(
-    options: DistributionOptions, bins: int, most: float = math.inf
+    options: DistributionOptions, bins: int, sealed: bool = False
 ) -> tuple[NoisyCounters, PathReporting]:
     """The tree with the least error of a share below.
 
     Args:
         options: of the request.
         bins: how many leaves it has at the least.
-        most: dummies that there may be, if some tree has no more.
+        sealed: as in `designed`; the shuffler's dummies are few then, if some tree has few.
 
     Raises:
         RequestError: the target is out of reach.
     """
     found, why = [], RequestError("")
+    most = MOST_SEALED if sealed and options.dummies == "shuffler" else math.inf
     for fanout, growth in _SHAPES:
         reporting = PathReporting(Tree.uniform(bins, fanout, growth))
         try:
-            design = meeting(options, reporting.tree.levels, reporting.sides)
+            design = meeting(options, reporting.tree.levels, reporting.sides, sealed)
         except RequestError as refused:
             why = refused
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.solve import SHARE
 from mechanisms.mean.fieller import Quotients, quotients
 from mechanisms.postprocess.intervals import opened
@@ -72,18 +73,18 @@ class CountedHistogram(Counting):
         domains = ((options.column, inputs.read_domain(options.domain, kind, other, least=1)),)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        several = options.rows_per_user > 1
         cut = options.user_column is not None and groups > options.rows_per_user
-        beside = (LIMITED,) * cut + (PRESENT,) * several
+        beside = (LIMITED,) * cut + (PRESENT,) * (options.rows_per_user > 1)
         reporting = Reporting(Amounts(groups, options.rows_per_user), beside=beside)
-        design = designed(options, reporting, share=_SHARE if several else SHARE)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
-            design=design, reporting=reporting,
+            design=_designed(options, reporting), reporting=reporting,
         )  # fmt: skip
 
     def divided(self) -> Self:
-        return self  # nothing here is a digit, and dummies are few
+        if not self.by_devices:
+            return self  # nothing here is a digit, and dummies are few
+        return replace(self, design=_designed(self.options, self.reporting, sealed=True))
 
     @property
     def domain(self) -> Domain:
@@ -233,6 +234,14 @@ class CountedHistogram(Counting):
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, TABLE)
         view.show(screen, table, self.options.confidence)
+
+
+def _designed(
+    options: HistogramOptions, reporting: Reporting, sealed: bool = False
+) -> NoisyCounters:
+    """The counters with the least error of one of them; arguments of `designed`."""
+    share = _SHARE if options.rows_per_user > 1 else SHARE
+    return designed(options, reporting, sealed, share=share)
 
 
 def _require_postprocess(options: HistogramOptions) -> None:

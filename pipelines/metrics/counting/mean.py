@@ -17,7 +17,7 @@ from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.design import MOST_MASKED, MOST_SEALED, declared, rounded
+from pipelines.metrics.counting.design import declared, rounded
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
@@ -72,7 +72,7 @@ class CountedMean(Counting):
 
     def divided(self) -> Self:
         groups = self.reporting.amounts.groups
-        design, reporting = _least(self.options, self.bounds, groups, MOST_SEALED)
+        design, reporting = _least(self.options, self.bounds, groups, sealed=True)
         return replace(self, design=design, reporting=reporting)
 
     @property
@@ -208,7 +208,7 @@ def finest(options: MeanOptions) -> int:
 
 
 def _least(
-    options: MeanOptions, bounds: Bounds, groups: int, most: int = MOST_MASKED
+    options: MeanOptions, bounds: Bounds, groups: int, sealed: bool = False
 ) -> tuple[NoisyCounters, Reporting]:
     """What users send, and the counters, with the least error of a mean.
 
@@ -216,7 +216,7 @@ def _least(
         options: of the request.
         bounds: of numbers.
         groups: how many means there are.
-        most: as of `rounded`.
+        sealed: as of `rounded`.
 
     Raises:
         RequestError: the target is out of reach.
@@ -228,4 +228,4 @@ def _least(
         amounts = Ends(groups, options.rows_per_user, steps)
         return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
 
-    return rounded(options, finest(options), 1, reporting, most)
+    return rounded(options, finest(options), 1, reporting, sealed)

@@ -13,13 +13,14 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
-from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.choose import NoisyCounters, SlottedCounters
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
-from pipelines.metrics.counting.design import MOST_SEALED, designed
+from pipelines.metrics.counting.design import designed
 from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import head, versions
@@ -81,9 +82,17 @@ class Counting(Metric):
     min_reports: int = 0
 
     @property
-    def counters(self) -> Counters | None:
-        """All of them, and the slots of a report, where the shuffler draws dummies."""
-        return None if isinstance(self.design, DeviceCounters) else self.design
+    def counters(self) -> SlottedCounters | None:
+        return self.design if isinstance(self.design, Counters | SlottedDevices) else None
+
+    @property
+    def enrolled(self) -> int | None:
+        return self.design.enrolled if isinstance(self.design, SlottedDevices) else None
+
+    @property
+    def by_devices(self) -> bool:
+        """Whether the devices draw the dummies, and not the shuffler."""
+        return isinstance(self.design, DeviceCounters)
 
     # What is decided before a row is read.
 
@@ -110,7 +119,7 @@ class Counting(Metric):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         why = "whoever opens it reads it; dummies hide it among others"
-        if self.counters is not None:
+        if not self.by_devices:
             why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
         return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
 
@@ -178,16 +187,11 @@ class Counting(Metric):
         return "nothing that users send is randomised, and dummies are drawn once a window"
 
     def divided(self) -> Self:
-        return replace(self, design=designed(self.options, self.reporting, MOST_SEALED))
+        return replace(self, design=designed(self.options, self.reporting, sealed=True))
 
     @property
     def undivided(self) -> str | None:
-        if self.counters is not None:
-            return "its shuffler draws dummies"
-        return (
-            "a report has as many slots as its user may raise counters, and none for dummies of "
-            "its device; say `dummies: shuffler`, who then draws them"
-        )
+        return f"its {'devices draw' if self.by_devices else 'shuffler draws'} dummies"
 
     @property
     def specification(self) -> tuple[Any, Any] | None:
@@ -267,6 +271,18 @@ class Counting(Metric):
         count = beam.CombineGlobally(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count
 
+    def enough(self, estimate: Counted) -> bool:
+        """Whether as many devices have sent as draw the noise; that tells nothing of their rows."""
+        design = self.design
+        return not isinstance(design, SlottedDevices) or (
+            design.reports(estimate.counts) >= design.least_reports
+        )
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        if not isinstance(self.design, SlottedDevices):
+            return None
+        return f"fewer than {self.design.least_reports:,} devices have sent, whose dummies it needs"
+
     def arrived(self, estimate: Counted) -> int:
         return estimate.messages + estimate.invalid
 
@@ -318,6 +334,7 @@ class Counting(Metric):
             **head(self.kind, self.promises, wording.protected(unit, neighbours), words, 0),
             "neighbours": wording.neighbours(unit, neighbours),
             "published_exactly": "nothing",
+            **self._devices(estimate),
             "cut": self._cut(estimate),
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
             "asked": self.request,
@@ -340,11 +357,20 @@ class Counting(Metric):
     def influence(self) -> float:
         """How far one liar moves a figure, at the most."""
         amounts = self.reporting.amounts
-        if self.collects:
+        if self.collects and not self.by_devices:
             return float(amounts.poisoning)
         rows = zip(amounts.levels, self.design.lifts, strict=False)
         lies = np.array([level.weight * lift for level, lift in rows])
         return float(max(lies[lies > 0].sum(), -lies[lies < 0].sum()))
+
+    def _devices(self, estimate: Counted) -> dict[str, Any]:
+        """How many devices sent, if that can be seen: it does not depend on what they have."""
+        design = self.design
+        if not isinstance(design, SlottedDevices):
+            return {}
+        sent = int(design.reports(estimate.counts))
+        counts = {"enrolled": design.enrolled, "counted_on": design.honest, "sent": sent}
+        return {"published_exactly": "how many devices sent", "devices": counts}
 
     def _who(self) -> str:
         return wording.who(self.design, self.unit, self.collects)
@@ -384,7 +410,7 @@ class Counting(Metric):
             "name": self.system,
             "source": wording.source(self.design),
             "constants": self.design.constants,
-            "dummies": "devices" if self.counters is None else "shuffler",
+            "dummies": "devices" if self.by_devices else "shuffler",
             "messages_per_user": self.messages,
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }

@@ -118,7 +118,10 @@ class Mixed(Counting):
 
     @property
     def undivided(self) -> str | None:
-        return "its shuffler has to see that every share of every report is there"
+        return (
+            "its shuffler has to see that every share of every report is there; counters, which "
+            "one lost report does not spoil, are served"
+        )
 
     # The clients, and the shuffler.
 

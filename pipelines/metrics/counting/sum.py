@@ -16,7 +16,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.design import MOST_MASKED, MOST_SEALED, declared, rounded
+from pipelines.metrics.counting.design import declared, rounded
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
@@ -66,7 +66,7 @@ class SumMetric(Counting):
             self.reporting.amounts,
             told(self.options, read_bounds(self.options.bounds)),
         )
-        design, reporting = _least(self.options, finest, amounts.groups, MOST_SEALED)
+        design, reporting = _least(self.options, finest, amounts.groups, sealed=True)
         return replace(self, design=design, reporting=reporting).rounding_less()
 
     def rounding_less(self) -> Self:
@@ -137,7 +137,7 @@ class SumMetric(Counting):
 
 
 def _least(
-    options: SumOptions, finest: Clip, groups: int, most: int = MOST_MASKED
+    options: SumOptions, finest: Clip, groups: int, sealed: bool = False
 ) -> tuple[NoisyCounters, Reporting]:
     """What users send, and the counters, with the least error of a sum.
 
@@ -145,7 +145,7 @@ def _least(
         options: of the request.
         finest: what numbers are clipped to, and the units that are fine enough.
         groups: how many sums there are.
-        most: as of `rounded`.
+        sealed: as of `rounded`.
 
     Raises:
         RequestError: the target is out of reach.
@@ -159,7 +159,7 @@ def _least(
         return Reporting(digits, clip, (LIMITED, UNUSABLE))
 
     least = finest.units if options.whole_numbers else 1
-    return rounded(options, finest.units, least, reporting, most)
+    return rounded(options, finest.units, least, reporting, sealed)
 
 
 def told(options: SumOptions, bounds: Bounds) -> Clip:

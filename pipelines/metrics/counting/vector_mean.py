@@ -92,7 +92,7 @@ class CountedRows(Counting):
         while not _sealable(design):
             digits -= 1
             if not digits or self.options.digits:
-                raise RequestError(f"metric {self.name}: {_too_many(design)}")
+                raise RequestError(_too_many(design))
             design, reporting = _designed(self.options, self.attributes, digits)
         return replace(self, design=design, reporting=reporting)
 

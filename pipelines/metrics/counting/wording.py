@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.device_slots import SlottedDevices
 from pipelines.views.wording import upward
 
 _OF_SHUFFLER = (
@@ -27,6 +28,15 @@ _DEVICES = (
     "the shuffled messages, whoever shuffled them, and counts on {honest:,} devices that send, "
     "follow the protocol and tell nobody what they drew. That a device is enrolled is public."
 )
+_IN_SLOTS = (
+    "Nothing that a {unit} says is randomised: each of {enrolled:,} enrolled devices seals its "
+    "share of the dummies in every window, whether it has something to say or not, and nulls in "
+    "the rest of its slots, so that all reports are of one size. The promise is against who sees "
+    "this release or the shuffled messages, and against a shuffler that passes on all that it was "
+    "sent; it counts on {honest:,} devices that send, follow the protocol and tell nobody what "
+    "they drew, and nothing is published if fewer have sent. Which devices are enrolled, and send, "
+    "is not hidden."
+)
 EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 NOBODY = "Rows that name no user are of nobody, and count nowhere."
 
@@ -45,7 +55,8 @@ def who(design: NoisyCounters, unit: str, elsewhere: bool) -> str:
         elsewhere: whether another party draws.
     """
     if isinstance(design, DeviceCounters):
-        return _DEVICES.format(unit=unit, enrolled=design.enrolled, honest=design.honest)
+        said = _IN_SLOTS if isinstance(design, SlottedDevices) else _DEVICES
+        return said.format(unit=unit, enrolled=design.enrolled, honest=design.honest)
     return _SHUFFLER.format(
         unit=unit, here="" if elsewhere else ", here the job that read the log,"
     )
@@ -60,7 +71,7 @@ def liars(design: NoisyCounters, unit: str, influence: float) -> str:
         influence: how far it moves a figure, at the most.
     """
     most = f"moves any one figure by up to {upward(influence, 3):g}"
-    if isinstance(design, DeviceCounters):
+    if isinstance(design, DeviceCounters) and not isinstance(design, SlottedDevices):
         return (
             f"A device that lies {most} with no more messages than others may happen to send; one "
             "that sends more moves it further, unless the shuffler holds devices to so many. "
