@@ -4,8 +4,8 @@ Every message has its own random key. Its high bits, the bucket, are drawn where
 enters and group the messages; its low bits order each bucket, and are drawn there, which is the
 same law and saves carrying them. Sender, file, time, bundle and neighbours are gone.
 
-Where codes are few, messages are counted before they leave a worker: how many of each code go to
-each bucket is drawn from the law that a bucket drawn for each of them has, and numbers travel.
+A job that counts what it shuffles may count before: how many messages of each code go to each
+bucket is drawn from the law that a bucket drawn for each of them has, and numbers travel.
 
 HP-SDP's MRS algorithm, as printed, enumerates n! permutations; this is what replaces it.
 """
@@ -43,8 +43,9 @@ class Shuffle(beam.PTransform):
         open_rng: opens the generator on each worker.
         users: numbers that add up to how many users reported, where a user may send several
             messages and all are one batch; without them every message counts for one.
-        counted: whether this job counts what comes out, and keeps no message. A bucket is then
-            sorted by its messages: an order that depends on them alone, at a tenth of the price.
+        counted: whether this job counts what comes out, and keeps no message. Where codes are few,
+            messages are then counted before they leave a worker, and a bucket is sorted by its
+            messages: an order that depends on them alone, at a tenth of the price.
     """
 
     min_reports: int
@@ -67,7 +68,8 @@ class Shuffle(beam.PTransform):
         )
         return (
             messages
-            | "Draw buckets" >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng))
+            | "Draw buckets"
+            >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng, self.counted))
             | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
@@ -119,8 +121,11 @@ class DrawBucketsDoFn(PartitionDoFn):
 
     most_rows: ClassVar[int] = 1 << 22  # messages are shorter than other rows
 
-    def __init__(self, buckets: int, codes: int, open_rng: Generator) -> None:
+    def __init__(
+        self, buckets: int, codes: int, open_rng: Generator, counted: bool = False
+    ) -> None:
         super().__init__(buckets)
+        self._counted = counted
         self._largest, self._open_rng = _largest(codes), open_rng
         self._dtype = np.min_scalar_type(self._largest)
 
@@ -139,7 +144,7 @@ class DrawBucketsDoFn(PartitionDoFn):
 
     def parted(self, rows: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
         width = 8 * rows.dtype.itemsize
-        if (self._largest + 1) * self._buckets * _SMALLER <= rows.size:
+        if self._counted and (self._largest + 1) * self._buckets * _SMALLER <= rows.size:
             numbers = even_split(_numbers(rows, self._largest), self._buckets, self._rng)
             yield from enumerate(numbers.astype(_NUMBER))
             return

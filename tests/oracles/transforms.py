@@ -69,7 +69,7 @@ class HandShuffle:
         open_rng: Callable[[], Any] = fresh_stream,
         counted: bool = False,
     ):
-        self.draw = DrawBucketsDoFn(buckets, codes, open_rng)
+        self.draw = DrawBucketsDoFn(buckets, codes, open_rng, counted)
         self.order = OrderDoFn(0, Batches(codes), open_rng, counted)
         self.draw.setup()
         self.order.setup()
