@@ -7,7 +7,6 @@ two dozen other epsilons, thirty releases come to a fifth of what thirty such pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -68,21 +67,6 @@ def release_profile(design: Design[Any]) -> PrivacyLoss:
     bounds = {epsilon: min(d for e, d in points if e == epsilon) for epsilon, _ in points}
     ascending = sorted(bounds)
     return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
-
-
-def worst_profile(profiles: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """The larger of several profiles everywhere: of who takes part in one of several releases.
-
-    Which one it is must be left to dice, or be public.
-
-    Args:
-        profiles: of the releases, at least one.
-    """
-    if len({*profiles}) == 1:
-        return profiles[0]
-    epsilons = np.unique(np.concatenate([profile.epsilons for profile in profiles]))
-    deltas = np.max([profile.at(epsilons) for profile in profiles], axis=0)
-    return PrivacyLoss.from_profile(epsilons, deltas)
 
 
 def _computed(design: Design[Any], released: Guarantee) -> tuple[_Point, ...]:

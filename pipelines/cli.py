@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
-from pipelines.commands import add_commands
 from pipelines.errors import (
     RUN_FAILED,
     WITHHELD,
@@ -145,6 +144,10 @@ def parser_of(words: Sequence[str]) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    if [*words] == ["--version"]:  # a fact of the package: no command's options need be known
+        return parser
+    from pipelines.commands import add_commands
+
     add_commands(commands, next((word for word in words if not word.startswith("-")), None))
     for part in (parser, *commands.choices.values()):
         part.add_argument(

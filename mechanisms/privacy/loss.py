@@ -7,6 +7,7 @@ is needed to compose many releases tightly is in it. Every approximation lies ab
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
@@ -193,6 +194,21 @@ class PrivacyLoss:
     def reach(self) -> float:
         """The loss beyond which next to nothing but the unbounded part is left."""
         return self.epsilon(min(1.0, self.deltas[-1] + _NEGLIGIBLE))
+
+
+def worst_profile(profiles: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """The larger of several profiles everywhere: of who takes part in one of several releases.
+
+    Which one it is must be left to dice, or be public.
+
+    Args:
+        profiles: of the releases, at least one.
+    """
+    if len({*profiles}) == 1:
+        return profiles[0]
+    epsilons = np.unique(np.concatenate([profile.epsilons for profile in profiles]))
+    deltas = np.max([profile.at(epsilons) for profile in profiles], axis=0)
+    return PrivacyLoss.from_profile(epsilons, deltas)
 
 
 def _left(travelled: Any, width: Any) -> Any:

@@ -19,13 +19,10 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.optimize import brentq
-
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.composition import sequential
-from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.release_profile import worst_profile
+from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.views.wording import upward
 
@@ -155,6 +152,8 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     low, by_limit = max(_LEAST, by_sum), 0.0
     # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
     if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
+        from scipy.optimize import brentq  # half of what `ledger show` would take
+
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
         # A little inside of the root, whose own error may lie on either side.
         by_limit = math.exp(crossing - 2 * _NEAR)

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
-from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.release_profile import release_profile, worst_profile
+from mechanisms.privacy.loss import PrivacyLoss, worst_profile
+from mechanisms.release_profile import release_profile
 from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, versions

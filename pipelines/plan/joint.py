@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from scipy.optimize import brentq
 
 from mechanisms.channel import Guarantee
-from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.privacy.search import gaussian_mu
-from mechanisms.release_profile import worst_profile
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss

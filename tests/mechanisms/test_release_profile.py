@@ -19,9 +19,9 @@ from mechanisms.planner.target import Target
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta
-from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu
-from mechanisms.release_profile import release_profile, worst_profile
+from mechanisms.release_profile import release_profile
 from mechanisms.vector.task import AttributeTask
 from tests.oracles.privacy import exact_shuffled_delta
 

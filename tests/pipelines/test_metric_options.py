@@ -295,7 +295,7 @@ sys.exit(", ".join(name for name in heavy if name in sys.modules) or None)
 @pytest.mark.parametrize(
     ("lines", "heavy"),
     [
-        ("--version", (*_HEAVY, "scipy")),
+        ("--version", (*_HEAVY, "scipy", "numpy", "pydantic")),
         ("--help", (*_HEAVY, "scipy")),
         ("\n".join(f"{name} --help" for name in COMMANDS), _HEAVY),
     ],
@@ -304,6 +304,14 @@ sys.exit(", ".join(name for name in heavy if name in sys.modules) or None)
 def test_help_imports_nothing_that_takes_long(lines: str, heavy: tuple[str, ...]) -> None:
     done = process(["-c", _ASK, lines, *heavy])
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_ledger_is_begun_and_shown_without_what_takes_long(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    begin = f"ledger init --ledger {ledger} --population riders --budget 2,1e-6"
+    done = process(["-c", _ASK, f"{begin}\nledger show --ledger {ledger}", *_HEAVY, "scipy"])
+    assert done.returncode == 0, done.stderr
+    assert "riders" in done.stdout
 
 
 @pytest.mark.verify
