@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
+from pipelines import arguments, cli
 from pipelines.beam_yaml import steps
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
@@ -86,7 +86,8 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
     assert offered.keys() == fields.keys()
     for key, action in offered.items():
         assert action.option_strings == [flag(key)]
-        assert (action.help or "").replace("%%", "%").startswith(str(description(fields[key])))
+        shown = arguments._Formatter("hushbeam")._get_help_string(action) or ""
+        assert shown.replace("%%", "%").startswith(str(description(fields[key])))
         assert len(str(description(fields[key]))) > 5
         assert action.required == fields[key].is_required()
 
