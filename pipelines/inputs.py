@@ -1,24 +1,30 @@
-"""What a job reads, looked at before it runs: files, footers, and the declared domain."""
+"""What a job reads, looked at before it runs: files, their columns, and the declared domain."""
 
 from __future__ import annotations
 
 import io
 import os
 import warnings
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.randomness import SecureRandom
 from pipelines import release
 from pipelines.errors import Caution, RequestError, reason
+from pipelines.reading import wrong
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
+from transforms.expressions.view import View, ViewError
+from transforms.files.format import Look
+from transforms.files.reading import PLAIN, Reading
+from transforms.files.source import UnreadableError, format_of, look, packed, tables
+from transforms.telemetry import ReadTelemetry
 
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
@@ -27,32 +33,60 @@ _FOOTER_READERS = 16
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Parquet files whose footers were read and found to agree.
+    """Files that were looked at: of Parquet and its like the footers, and all of a file of text.
 
     Attributes:
         files: every file, in a fixed order.
         rows: how many rows they hold together.
-        schemas: the columns of each file; those that a job asks for are checked in all.
+        schemas: the columns of each file, and those that are derived of them; those that a job
+            asks for are checked in all.
+        reading: of text.
     """
 
     files: tuple[str, ...]
     rows: int
     schemas: tuple[pa.Schema, ...]
+    reading: Reading = PLAIN
 
     @property
     def unread(self) -> bool:
         """Whether nobody has looked at the files, or ever will: a collector has none."""
         return not self.files
 
+    def hint(self, column: str) -> str:
+        """What to do where a column of text should hold something else; nothing of other files."""
+        texts = all(format_of(file).text for file in self.files)
+        return f"; of a file of text say what it holds: --types {column}=float" if texts else ""
+
+    def read(self, columns: Iterable[str]) -> ReadTelemetry:
+        """From nothing to tables of the columns that are asked for."""
+        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading)
+
     def changed(self) -> str | None:
-        """What is no more as it was when the footers were read; None if nothing can be told."""
+        """What is no more as it was when they were looked at; None if nothing can be told."""
         try:
-            rows = sum(_footer(file)[0] for file in self.files)
+            rows = sum(_looked_at(file, self.reading).rows for file in self.files)
         except RequestError as error:
             return str(error).removeprefix("--input: ")
         return (
             None if rows == self.rows else f"they hold {rows:,} rows, and held {self.rows:,} before"
         )
+
+    def seen(self, view: View) -> Telemetry:
+        """The same with the columns that are derived.
+
+        Raises:
+            RequestError: an expression does not fit the columns of a file.
+        """
+        if not view:
+            return self
+        seen: dict[pa.Schema, pa.Schema] = {}
+        for schema in dict.fromkeys(self.schemas):
+            try:
+                seen[schema] = view.schema(schema)
+            except ViewError as error:
+                raise wrong(error) from None
+        return replace(self, schemas=tuple(seen[schema] for schema in self.schemas))
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
         """The type of a column that every file must have, alike; null if nobody has looked.
@@ -88,6 +122,10 @@ class Request(Protocol):
     def output(self) -> str: ...
     @property
     def user_column(self) -> str | None: ...
+    @property
+    def reading(self) -> Reading: ...
+    @property
+    def view(self) -> View: ...
 
 
 class Source(NamedTuple):
@@ -111,15 +149,22 @@ class Source(NamedTuple):
             empty: whether there may be no row in them.
 
         Raises:
-            RequestError: the output is taken, there is no input, or no telling users apart.
+            RequestError: the output is taken, there is no input, or no telling users apart; or an
+                expression does not fit it.
         """
         telemetry = self.telemetry
         if telemetry is None:
             release.require_vacant(request.output)
-            telemetry = open_telemetry(request.input, empty)
+            telemetry = open_telemetry(request.input, empty, request.reading)
         if request.user_column is not None:
             check_user_column(telemetry, request.user_column)
-        return telemetry
+        view = request.view
+        if view.where and getattr(request, "fill", None) is not None:
+            raise RequestError(
+                "--where: a row of which it does not hold would be reported as the value of "
+                "--unusable fill, which it does not have: say hide, or count"
+            )
+        return telemetry.seen(view)
 
     def public_seed(self) -> int:
         """0 .. 2^63 - 1."""
@@ -129,25 +174,28 @@ class Source(NamedTuple):
 ALONE = Source()
 
 
-def open_telemetry(patterns: tuple[str, ...], empty: bool = False) -> Telemetry:
-    """Find the files and read their footers; no row is read.
+def open_telemetry(
+    patterns: tuple[str, ...], empty: bool = False, reading: Reading = PLAIN
+) -> Telemetry:
+    """Find the files and look at them; of text alone is a row read, for its rows are counted.
 
     Args:
         patterns: files or globs, local or on a file system that Beam knows.
         empty: whether there may be no row in them: where nobody is to learn that nobody took part.
+        reading: of text.
 
     Raises:
-        RequestError: a pattern matches nothing, or a file is not Parquet.
+        RequestError: a pattern matches nothing, or a file is not of the format of its name.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
     matched = (file for pattern in patterns for file in _match(pattern, empty))
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        footers = list(pool.map(_footer, files))
-    rows = sum(count for count, _ in footers)
+        looks = list(pool.map(lambda file: _looked_at(file, reading), files))
+    rows = sum(look.rows for look in looks)
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    return Telemetry(files, rows, tuple(schema for _, schema in footers))
+    return Telemetry(files, rows, tuple(look.schema for look in looks), reading)
 
 
 class NoFilesError(RequestError):
@@ -174,7 +222,7 @@ def matched(pattern: str) -> list[FileMetadata]:
 
 
 def _match(pattern: str, empty: bool = False) -> list[str]:
-    """The Parquet files of one pattern; of a glob there may be none where that is to be hidden."""
+    """The files of one pattern; of a glob there may be none where that is to be hidden."""
     if empty and set(pattern) & set("*?["):
         try:
             matched(pattern)
@@ -188,55 +236,40 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
             raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
-        packed = CompressionTypes.detect_compression_type(file)
-        if packed != CompressionTypes.UNCOMPRESSED:
+        codec = CompressionTypes.detect_compression_type(file)
+        if codec != CompressionTypes.UNCOMPRESSED and not packed(file):
             raise RequestError(
-                f"--input: {file}: Beam takes this name for a {packed} file's and would unpack it; "
+                f"--input: {file}: Beam takes this name for a {codec} file's and would unpack it; "
                 "unpack it yourself, or give it a name that ends in .parquet"
             )
     return paths
 
 
-def _footer(file: str) -> tuple[int, pa.Schema]:
-    """Rows and schema of one Parquet file."""
+def _looked_at(file: str, reading: Reading) -> Look:
+    """Rows and schema of one file."""
     try:
-        with FileSystems.open(file) as stream:
-            parquet = pq.ParquetFile(stream)
-            return parquet.metadata.num_rows, parquet.schema_arrow
-    except OSError as error:
-        if error.errno is None:  # Arrow's
-            raise _unreadable(file) from None
-        raise RequestError(f"--input: cannot read {file}: {reason(error)}") from None
-    # A broken footer may also hold names that are no text, or sizes beyond all memory.
-    except (pa.ArrowException, ValueError, OverflowError, MemoryError, BeamIOError):
-        raise _unreadable(file) from None
+        return look(file, reading)
+    except UnreadableError as error:
+        raise RequestError(f"--input: {error}") from None
 
 
-def readable(path: str, columns: tuple[str, ...] | None = None) -> bool:
-    """Whether all of a file can be read, its columns as well as its footer.
+def unreadable(
+    path: str, columns: tuple[str, ...] | None = None, reading: Reading = PLAIN
+) -> UnreadableError | None:
+    """Why not all of a file can be read, its rows as well as its footer; None if it can.
 
     Args:
         path: of the file.
         columns: that matter, if not all do.
+        reading: of text.
     """
-    return unreadable(path, columns) is None
-
-
-def unreadable(path: str, columns: tuple[str, ...] | None = None) -> Exception | None:
-    """Why not all of a file can be read; None if it can. See `readable`."""
     try:
-        with FileSystems.open(path) as stream:
-            for _ in pq.ParquetFile(stream).iter_batches(columns=columns and list(columns)):
-                pass
-    except (pa.ArrowException, OSError, BeamIOError, ValueError) as error:
+        wanted = look(path, reading).schema.names if columns is None else columns
+        for _ in tables(path, wanted, reading):
+            pass
+    except UnreadableError as error:
         return error
     return None
-
-
-def _unreadable(file: str) -> RequestError:
-    return RequestError(
-        f"--input: {file} is not a readable Parquet file (empty, cut off, or another format)"
-    )
 
 
 def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> Domain:

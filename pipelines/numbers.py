@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.columns import is_numeric
+from transforms.encoders.columns import is_moment, is_numeric
+
+_WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
+_NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
 class Numbers(inputs.Request, Protocol):
@@ -17,10 +22,38 @@ class Numbers(inputs.Request, Protocol):
 
     @property
     def column(self) -> str: ...
+    @property
+    def bounds(self) -> str | None: ...
+
+
+def _seconds(text: str) -> float:
+    """A moment as seconds since 1970; of one that names no zone it is UTC."""
+    moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    return moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp()
+
+
+def of_moments(bounds: str | None) -> bool:
+    """Whether bounds are moments and not numbers.
+
+    >>> of_moments("2026-11-20,2026-11-21T12:00"), of_moments("-5,5")
+    (True, False)
+    """
+    parts = (bounds or "").split(",")
+    return all(_WRITTEN.match(part) is not None for part in parts)
+
+
+def moment_of(seconds: float) -> str:
+    """Seconds since 1970 as people write them, in UTC.
+
+    >>> moment_of(86400.25)
+    '1970-01-02T00:00:00Z'
+    """
+    whole = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=round(seconds))
+    return whole.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_bounds(text: str | None) -> Bounds:
-    """The bounds in "L,U".
+    """The bounds in "L,U"; of moments they are seconds since 1970.
 
     Raises:
         RequestError: they are not two finite numbers, the first below the second.
@@ -31,8 +64,9 @@ def read_bounds(text: str | None) -> Bounds:
     if text is None:
         raise RequestError("--bounds is missing: name the least and the largest value, as in 0,100")
     parts = text.split(",")
+    read = _seconds if of_moments(text) else float
     try:
-        ends = [float(part) for part in parts]
+        ends = [read(part) for part in parts]
     except ValueError:
         ends = []
     if len(ends) != 2:
@@ -67,7 +101,10 @@ def read_fill(options: MetricOptions) -> float | None:
 
 
 def open_numbers(
-    options: Numbers, given: inputs.Source = inputs.ALONE, empty: bool = False
+    options: Numbers,
+    given: inputs.Source = inputs.ALONE,
+    empty: bool = False,
+    moments: bool = True,
 ) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
 
@@ -75,15 +112,25 @@ def open_numbers(
         options: of the request.
         given: what a plan has settled.
         empty: whether there may be no row in them.
+        moments: whether timestamps will do, between bounds that are some.
 
     Raises:
         RequestError: the output is taken, there is no input, or a column is not what it must be.
     """
     telemetry = given.open(options, empty)
     kind = telemetry.column_type(options.column, "--column")
-    if not (telemetry.unread or is_numeric(kind)):
+    if telemetry.unread:
+        return telemetry
+    asked = moments and of_moments(options.bounds)
+    if moments and is_moment(kind) and not asked:
         raise RequestError(
-            f"--column: {options.column!r} holds {kind}; numbers are needed (integers, floats or "
-            "decimals)"
+            f"--bounds: {options.column!r} holds timestamps: name the first and the last, as in "
+            "2026-11-20,2026-11-21T12:00"
+        )
+    if not (is_moment(kind) if asked else is_numeric(kind)):
+        wanted = "timestamps are" if asked else "numbers are"
+        raise RequestError(
+            f"--column: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[asked]})"
+            + telemetry.hint(options.column)
         )
     return telemetry

@@ -15,12 +15,12 @@ from mechanisms.channel import Guarantee
 from pipelines import release
 from pipelines.claims import TAKEN
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
-from pipelines.inputs import Telemetry, readable
+from pipelines.inputs import Telemetry, unreadable
 from pipelines.run import run_beam
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
-from transforms.progress import CHANGED, LOST, ROWS, SETTLED, live
+from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 
 _LOST = (
     "fewer rows or messages came to a step than the one before it had handed on: the engine has "
@@ -188,15 +188,25 @@ def _failed(job: Job, error: Exception) -> Exception | None:
                 f"{folder} could not be written: {name.removeprefix(release.UNWRITTEN)}; nothing "
                 "was published: mend that and run again"
             )
-    changed = job.telemetry.changed()
+    telemetry, why = job.telemetry, system_reason(error)
+    changed = telemetry.changed()
     if changed is not None:
         return FailedError(f"{_CHANGED}: {changed}; {_AT_REST}")
+    # A damaged file is an input that is wrong; where nobody has looked at one, a stream's, the
+    # stream knows what becomes of it.
+    wrong = FailedError if telemetry.unread or why is not None else RequestError
+    for name in counted:
+        if name.startswith(UNREADABLE):
+            return wrong(f"{name.removeprefix(UNREADABLE)}; put it right or aside")
     if _READING.search(str(error)):
         # Local files only: to read a log in a bucket once more could take hours.
-        local = [file for file in job.telemetry.files if "://" not in file]
-        damaged = next((file for file in local if not readable(file)), "a file of the input")
-        why = system_reason(error) or "it is damaged inside"
-        return FailedError(f"{damaged} cannot be read to its end: {why}; put it right or aside")
+        local = (file for file in telemetry.files if "://" not in file)
+        damaged = next(
+            (file for file in local if unreadable(file, None, telemetry.reading)),
+            "a file of the input",
+        )
+        why = why or "it is damaged inside"
+        return wrong(f"{damaged} cannot be read to its end: {why}; put it right or aside")
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from pipelines.errors import RequestError
 from pipelines.options import flag
@@ -26,6 +26,27 @@ Count = Annotated[int, Field(ge=1), AS_TYPED]
 Neighbours = Annotated[
     Literal["add or remove", "replace"],
     BeforeValidator(lambda text: text.replace("-", " ") if isinstance(text, str) else text),
+]
+
+# NAME=WORDS each; a YAML file may also say them as a mapping.
+Pairs = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda said: _pairs(said)),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "object", "additionalProperties": {"type": "string"}},
+                {"type": "array", "items": {"type": "string"}},
+            ]
+        }
+    ),
+]
+
+# Several texts, or one.
+Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda said: (said,) if isinstance(said, str) else said),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 
 # What is wrong, by pydantic's name for it, in plainer words than pydantic's.
@@ -76,6 +97,11 @@ def no_more(arguments: Sequence[str]) -> None:
     """Refuse words that a command without a pipeline has no use for."""
     if arguments:
         raise RequestError(f"unknown: {' '.join(arguments)}; see --help")
+
+
+def _pairs(said: object) -> object:
+    """A mapping as words."""
+    return tuple(f"{name}={words}" for name, words in said.items()) if type(said) is dict else said
 
 
 def _whole(text: object) -> object:

@@ -21,7 +21,8 @@ from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
 
-_USERS = "users"
+_USERS, _APPLIES = "users", "applies"
+_LAST = np.uint64(1 << 63)  # added to a priority, it comes after all without it
 _BYTES = 1 << 22  # of rows read between two compactions of a bucket's state
 
 
@@ -85,8 +86,10 @@ class BoundContributions(beam.PTransform):
     """Blocks with users in; `Bounded`, blocks with at most one row per user, out.
 
     All rows of a user meet in one bucket, whatever blocks, files and workers they came from.
-    There each row draws a random priority and the least one of each user stays: a uniform
-    choice. A bucket's memory is a row of each user, however many rows they have.
+    There each row draws a random priority and the least one of each user stays: a uniform choice.
+    Where something must hold of rows, it is among those of which it does, if the user has any: a
+    function of that user's rows alone, as ever. A bucket's memory is a row of each user, however
+    many rows they have.
 
     Attributes:
         kind: of block.
@@ -190,13 +193,21 @@ def _compacted(
     chosen: _Chosen | None, waiting: list[NDArray[np.void]], rng: RandomSource
 ) -> _Chosen:
     """What stays once some more rows have come."""
-    drawn = [rng.words(rows.size) for rows in waiting]
+    drawn = [_priorities(rows, rng) for rows in waiting]
     if chosen is not None:
         # Who has stayed keeps its priority: drawn anew, late rows would win.
         waiting, drawn = [chosen.rows, *waiting], [chosen.priorities, *drawn]
     rows, priorities = np.concatenate(waiting), np.concatenate(drawn)
     kept = _least_per_group(rows[_USERS], priorities)
     return _Chosen(rows[kept], priorities[kept])
+
+
+def _priorities(rows: NDArray[np.void], rng: RandomSource) -> NDArray[np.uint64]:
+    """(n,) uniform words; those of rows for which something does not hold that must come last."""
+    drawn = rng.words(rows.size)
+    if _APPLIES not in (rows.dtype.names or ()):
+        return drawn
+    return (drawn >> np.uint64(1)) + np.where(rows[_APPLIES], np.uint64(0), _LAST)
 
 
 def _least_per_group(groups: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:

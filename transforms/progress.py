@@ -10,6 +10,7 @@ ROWS = "rows read"
 REPORTS = "reports"
 WITHHELD = "withheld"
 CHANGED = "files changed"  # while they were read
+UNREADABLE = "unreadable: "  # and then which file, and why; nothing of what it holds
 SETTLED = "settled meanwhile"  # the price of a release, by an operator who took its run for lost
 LOST = "lost on the way"  # by the engine, between two steps
 DIVERGED = "diverged at step"  # of a training run; the counter holds the number of the step

@@ -18,7 +18,7 @@ from transforms.contributions import Contributions, PartitionUsersDoFn
 from transforms.encode import Encode
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting, RowReporting
+from transforms.encoders.reports import Reporting, RowReporting, reports_of
 from transforms.encoders.users import UserDigest
 
 weighed(AmountBlock)
@@ -75,12 +75,15 @@ class ReportDoFn(beam.DoFn):
 
     def process(self, block: Any) -> Iterator[Any]:
         numbers = getattr(block, "amounts", None)
-        yield from self._reports(None, block.cells, numbers, np.arange(block.size))
+        names = np.arange(block.size)
+        yield from self._reports(None, block.cells, numbers, names, block.applies)
 
-    def _reports(self, users: Any, cells: Any, numbers: Any, names: Any) -> Iterator[SlotBlock]:
+    def _reports(
+        self, users: Any, cells: Any, numbers: Any, names: Any, applies: Any
+    ) -> Iterator[SlotBlock]:
         """The reports of units, each under its name if names stay."""
-        n, start = len(names), 0
-        for words in self._reporting.words(users, cells.astype(np.int64), numbers, n, self._rng):
+        n, start, groups = len(names), 0, cells.astype(np.int64)
+        for words in reports_of(self._reporting, users, groups, numbers, n, applies, self._rng):
             digests = names[start : start + len(words)] if self._named else None
             yield SlotBlock(words, digests)
             start += len(words)
@@ -96,8 +99,11 @@ class ReportUsersDoFn(ReportDoFn):
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         rows = np.concatenate([*map(decoded, bucket[1])])
         names, users = np.unique(rows["users"], return_inverse=True)
-        numbers = rows["amounts"] if "amounts" in (rows.dtype.names or ()) else None
-        yield from self._reports(users, rows["cells"], numbers, names)
+        numbers, applies = (
+            rows[name] if name in (rows.dtype.names or ()) else None
+            for name in ("amounts", "applies")
+        )  # fmt: skip
+        yield from self._reports(users, rows["cells"], numbers, names, applies)
         for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 

@@ -27,7 +27,6 @@ from pipelines.metrics.schema import joinable
 from pipelines.options import description, undashed
 from pipelines.requests import request
 from pipelines.run import beam_options
-from transforms.telemetry import ReadTelemetry
 
 _FROM_ROWS = ("rows of the pipeline",)
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -77,10 +76,9 @@ class PublishStep(beam.PTransform):
     def expand(self, source: beam.PCollection | beam.pvalue.PBegin) -> beam.PCollection:
         # Who wrote the YAML file has not passed hushbeam's door: the runner is looked at here.
         beam_options([f"--runner={type(source.pipeline.runner).__name__}"])
-        columns = tuple(sorted(self._metric.columns))
-        files = self._metric.telemetry.files
+        columns, telemetry = self._metric.columns, self._metric.telemetry
         tables = source | "Read" >> (
-            ReadTelemetry(files, columns) if files else RowsToTables(columns)
+            RowsToTables(tuple(sorted(columns))) if telemetry.unread else telemetry.read(columns)
         )
         step = PublishAndTellDoFn(self._metric.options.output, self._release_id)
         return self._metric.whole(tables) | "Release" >> beam.ParDo(step)

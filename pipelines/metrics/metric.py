@@ -41,6 +41,7 @@ from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
+from transforms.encoders.viewed import Viewed
 from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 from transforms.shuffle import Shuffle
 
@@ -273,7 +274,7 @@ class Metric(ABC):
     @property
     def columns(self) -> frozenset[str]:
         """What is read of the log; nothing else leaves the files."""
-        return self.encoder().columns | columns_of(self.options.user_column)
+        return self.viewed().columns | columns_of(self.options.user_column)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -287,6 +288,24 @@ class Metric(ABC):
         Args:
             coins: what it draws.
         """
+
+    @property
+    def public_columns(self) -> frozenset[str]:
+        """Columns whose values reports say in the clear."""
+        return frozenset()
+
+    def viewed(self, coins: Coins = FRESH) -> Encoder:
+        """The encoder behind what the request derives, and what it says must hold.
+
+        A row for which that does not is like one without a value: where absence is hidden it is
+        reported, and where absence is counted it is left out, and counted.
+        """
+        encoder, view = self.encoder(coins), self.options.view
+        if not view:
+            return encoder
+        hides = bool(self.options.hides)
+        hidden = encoder.columns - self.public_columns if hides else frozenset[str]()
+        return Viewed(encoder, view, hidden, leaves_out=not hides)
 
     @abstractmethod
     def reports(self, tables: beam.PCollection) -> Reports:
@@ -369,7 +388,7 @@ class Metric(ABC):
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
         words: dict[str, Any] = self.options.model_dump(
-            exclude={"input", "output", *self.unstated, *self.options.idle}
+            exclude={"input", "output", *self.unstated, *self.options.idle, *self.options.unsaid}
         )
         return words | {"unit": self.unit, "model": self.model}
 

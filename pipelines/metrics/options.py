@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours
+from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours, Pairs, Texts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.expressions.view import View
+    from transforms.files.reading import Reading
 
 LOCAL_OR_SHUFFLE = (
     "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "
@@ -27,7 +30,9 @@ WHO_DRAWS = (
 )
 """Of dummies."""
 
-_WHERE = {"input", "output", "user_column"}  # and not what
+_WHERE = {"input", "output", "user_column", "delimiter", "header"}  # and not what
+_OF_ROWS = ("types", "derive", "where")
+_FILES = "what the files hold"
 
 
 def published(*tables: str) -> Any:
@@ -72,8 +77,33 @@ class ReleaseOptions(BaseModel):
     files: ClassVar[tuple[str, ...]] = ()
 
     input: tuple[str, ...] = option(
-        "Parquet files or globs, local or gs://", metavar="FILE", min_length=1
-    )
+        "files or globs, local or gs://: Parquet, ORC, Arrow, Avro, CSV or JSON lines, by their "
+        "names' endings; the last two also packed (.gz, .zst, .bz2)",
+        metavar="FILE", min_length=1,
+    )  # fmt: skip
+    types: Pairs = option(
+        "what columns of CSV files, JSON lines and folders hold, if not strings: int, float, bool, "
+        "date or timestamp. What is written there and is none is a value that cannot be used",
+        (), group=_FILES, metavar="COLUMN=TYPE",
+    )  # fmt: skip
+    delimiter: str | None = option(
+        "between the fields of CSV files (default: a comma, or a tab in files that end in .tsv)",
+        None, group=_FILES, metavar="SIGN|tab",
+    )  # fmt: skip
+    header: tuple[str, ...] = option(
+        "the columns of CSV files whose first line is a row already", (),
+        group=_FILES, metavar="COLUMN",
+    )  # fmt: skip
+    derive: Pairs = option(
+        "a column that is computed, such as 'hour=hour(started, \"Europe/Berlin\")'; docs/files.md "
+        "lists what expressions can say",
+        (), group=_FILES, metavar="NAME=EXPRESSION", repeated=True,
+    )  # fmt: skip
+    where: Texts = option(
+        "what must hold of a row, such as \"country == 'DE' and seconds > 0\": a row of which it "
+        "does not counts like one without a value, and of counters raises none",
+        (), group=_FILES, metavar="EXPRESSION", repeated=True,
+    )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
         None, group=PROMISE, metavar="COLUMN",
@@ -88,6 +118,34 @@ class ReleaseOptions(BaseModel):
     )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
+
+    @property
+    def reading(self) -> Reading:
+        """How files of text are read.
+
+        Raises:
+            RequestError: what was said of that is malformed.
+        """
+        from pipelines.reading import reading_of
+
+        return reading_of(self.types, self.delimiter, self.header)
+
+    @property
+    def view(self) -> View:
+        """What is derived of rows, and what must hold of them.
+
+        Raises:
+            RequestError: an expression is none.
+        """
+        from pipelines.reading import view_of
+
+        return view_of(self.derive, self.where)
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        """What nobody has said of files and their rows: no plan or statement mentions it."""
+        names = (*_OF_ROWS, "delimiter", "header")
+        return frozenset(name for name in names if not getattr(self, name))
 
     @property
     def unit(self) -> str:
@@ -144,7 +202,7 @@ class ReleaseOptions(BaseModel):
     @property
     def meaning(self) -> dict[str, Any]:
         """What reports mean that answer this, in JSON: a plan's fingerprint covers it."""
-        return self.model_dump(mode="json", exclude={*_WHERE, *self.idle})
+        return self.model_dump(mode="json", exclude={*_WHERE, *self.idle, *self.unsaid})
 
 
 def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:

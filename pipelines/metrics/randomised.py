@@ -18,7 +18,7 @@ from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, versions
 from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import counting_on, one_of_many, protected
+from pipelines.views.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
 from transforms.blocks import bucket_count
 from transforms.conservation import (
     Shuffled,
@@ -132,7 +132,7 @@ class Randomised(Metric):
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
         users = named or fresh_digest(self.options.user_column)
-        buckets, encoder = bucket_count(self.telemetry.rows), self.encoder()
+        buckets, encoder = bucket_count(self.telemetry.rows), self.viewed()
         keep = named is not None
         step = EncodeContributions(encoder, users, buckets, self.open_rng, keep, self.part)
         return tables | "Contributions" >> step
@@ -169,6 +169,8 @@ class Randomised(Metric):
     def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
         permanent, lies = self.permanent, self.poisoning(estimate)
         words = [*([] if permanent is None else [permanent.words]), *self.words, *self.cautions]
+        otherwise = ALIKE if self.options.hides else LEFT_OUT
+        words += among(self.options.where, self.unit, otherwise)
         words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
         if self.model == "shuffle" and permanent is None:
             words.insert(0, counting_on(self.options.honest_share, self.unit))

@@ -14,7 +14,6 @@ from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
 from pipelines.metrics.schema import joinable
 from transforms.progress import SETTLED, tally
-from transforms.telemetry import ReadTelemetry
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Release(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
-        read = ReadTelemetry(metric.telemetry.files, tuple(sorted(metric.columns)))
+        read = metric.telemetry.read(metric.columns)
         step = PublishDoFn(metric.options.output, self.stamp, self.ledger)
         return metric.whole(begin | "Read" >> read) | "Release" >> beam.ParDo(step)
 

@@ -40,6 +40,8 @@ from pipelines.views.wording import upward
 from transforms import report_tables
 from transforms.conservation import LostError
 from transforms.enrolled import UNKNOWN, listed
+from transforms.files.source import UnreadableError
+from transforms.files.source import tables as read
 from transforms.progress import LOST, REPORTS, ROWS, tally
 from transforms.reports import BinarySink
 
@@ -105,10 +107,10 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
             "that user's --user-secret, and the values of that user alone"
         )
-    telemetry = inputs.open_telemetry(request.inputs, empty=devices > 0)
+    telemetry = inputs.open_telemetry(request.inputs, empty=devices > 0, reading=plan.reading)
     ready = _held_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or ""
-    job = SubmitReports(parted, ready, telemetry.files, request.output, pem, *named)
+    job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
         if counted is not None:
@@ -274,7 +276,7 @@ def _one_user(
         device = ClientReports(parted, place, secret, one, own=own, lot=lot)
         if (permanent := parted.job.plan.permanent) is not None:
             _say_over_time(device, permanent)
-        tables = _tables(request.inputs, device.metric)
+        tables = _tables(request.inputs, device.metric, parted.job.plan)
         if parted.counters and pem is not None:
             reports, tallies = device.sealed(tables, public_key(pem))
             blocks.append(reports)
@@ -291,17 +293,23 @@ def _one_user(
     return DONE
 
 
-def _tables(files: tuple[str, ...], metric: Metric) -> Iterator[pa.Table]:
+def _tables(files: tuple[str, ...], metric: Metric, plan: Plan) -> Iterator[pa.Table]:
     """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
+        if metric.options.view:
+            raise RequestError(
+                "--input: the standard input holds values, and the plan derives some of columns, "
+                "or says what must hold of them: name a file"
+            )
         yield from values.tables(metric)
         return
-    telemetry = inputs.open_telemetry(files)
-    for file in telemetry.files:
-        with FileSystems.open(file) as stream:
-            wanted = sorted(metric.columns)
-            for batch in pq.ParquetFile(stream).iter_batches(columns=wanted, use_threads=False):
-                yield pa.Table.from_batches([batch])
+    telemetry = inputs.open_telemetry(files, reading=plan.reading)
+    telemetry.seen(metric.options.view)
+    try:
+        for file in telemetry.files:
+            yield from read(file, sorted(metric.columns), plan.reading)
+    except UnreadableError as error:
+        raise RequestError(f"--input: {error}") from None
 
 
 def _say_over_time(device: ClientReports, permanent: Permanent) -> None:

@@ -248,7 +248,7 @@ class ClientReports:
     def _encoded(self, tables: Iterable[pa.Table]) -> tuple[list[Any], Counter[str]]:
         """The rows that are to answer, as blocks; and what was counted of them."""
         draws, blocks, counted = self.open_rng(), list[Any](), Counter[str]()
-        encoder = self.metric.encoder(
+        encoder = self.metric.viewed(
             FRESH if self.secret is None else PermanentCoins(self._memoised)
         )
         for table in map(self._asked(), tables):

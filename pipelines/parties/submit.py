@@ -23,6 +23,7 @@ from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_slots
 from pipelines import secrets
+from pipelines.inputs import Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet
 from pipelines.parties.split import Split
@@ -46,7 +47,6 @@ from transforms.perturb import PerturbDoFn
 from transforms.progress import LOST, REPORTS, tally
 from transforms.reports import BinarySink
 from transforms.shuffle import Batches
-from transforms.telemetry import ReadTelemetry
 
 
 @dataclass
@@ -56,7 +56,7 @@ class SubmitReports(beam.PTransform):
     Attributes:
         parted: the window.
         metrics: place in the plan -> metric, held against the files.
-        files: of values.
+        telemetry: the files of values.
         output: a file that is written whole or not at all.
         pem: the collector's public key, if reports are sealed.
         secret: the file under whose content users' reports are named; None where rows are the unit.
@@ -65,15 +65,15 @@ class SubmitReports(beam.PTransform):
 
     parted: Split
     metrics: Mapping[int, Metric]
-    files: tuple[str, ...]
+    telemetry: Telemetry
     output: str
     pem: bytes | None = None
     secret: str | None = None
     devices: str = ""
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        columns = sorted(frozenset().union(*(m.columns for m in self.metrics.values())))
-        read = begin | "Read" >> ReadTelemetry(self.files, tuple(columns))
+        columns = frozenset().union(*(m.columns for m in self.metrics.values()))
+        read = begin | "Read" >> self.telemetry.read(columns)
         tables = drawn(read, self.metrics.values())
         fingerprint, window = self.parted.fingerprint, self.parted.period
         sent = tuple(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,19 +23,29 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
+from pipelines.options import undashed
 from pipelines.paths import beside, require_found
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import Delta, Epsilon, Neighbours
+from pipelines.requests import Delta, Epsilon, Neighbours, Pairs, Texts
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 from transforms.windowed import SECOND, Tumbling, moment_of
 
+if TYPE_CHECKING:
+    from transforms.expressions.view import View
+    from transforms.files.reading import Reading
+
 WINDOW = "{window}"
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-OF_PLAN = frozenset({"input", "output", "user_column", "epsilon", "delta", "neighbours"})
+OF_PLAN = frozenset(
+    {
+        "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
+        "header",
+    }
+)  # fmt: skip
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"})
 _OF_COUNTERS = frozenset({"neighbours"})
@@ -170,6 +182,12 @@ class Plan(_Part):
             user's in one window.
         user_column: tells users apart; needed where they are the unit.
         input: files or globs; {window} stands for the window.
+        types: what columns of text hold, and parts of folders' names: column -> int, float, bool,
+            date or timestamp; strings are what nobody says of.
+        delimiter: between the fields of CSV files.
+        header: the columns of CSV files whose first line is a row already.
+        derive: name -> expression, of columns that every metric may ask for: see docs/files.md.
+        applies: what must hold of a row, for every metric; `where` in the file.
         output: the folder of the releases, one folder in it for each metric; with {window}.
         ledger: where the budget is kept: a file, or gs://bucket/object.
         budget: of the whole collection; needed with a ledger.
@@ -200,6 +218,11 @@ class Plan(_Part):
     unit: Literal["row", "user", "user per window"] = "row"
     user_column: str | None = Field(None, min_length=1)
     input: tuple[str, ...] = Field(min_length=1)
+    types: Pairs = ()
+    delimiter: str | None = None
+    header: tuple[str, ...] = ()
+    derive: Pairs = ()
+    applies: Texts = Field((), alias="where")
     output: str = Field(min_length=1)
     ledger: str | None = Field(None, min_length=1)
     budget: Budget | None = None
@@ -305,6 +328,43 @@ class Plan(_Part):
         return "" if self._places is None else f"{self._places.where(place)}: "
 
     @property
+    def reading(self) -> Reading:
+        """How files of text are read.
+
+        Raises:
+            RequestError: what was said of that is malformed.
+        """
+        from pipelines.reading import reading_of
+
+        with self.located():
+            return reading_of(self.types, self.delimiter, self.header)
+
+    @property
+    def view(self) -> View:
+        """What is derived of rows, and what must hold of them, for every metric.
+
+        Raises:
+            RequestError: an expression is none.
+        """
+        from pipelines.reading import view_of
+
+        with self.located():
+            return view_of(self.derive, self.applies)
+
+    @contextmanager
+    def located(self, *around: int | str) -> Iterator[None]:
+        """Refusals get the line of the key that they begin with.
+
+        Args:
+            around: keys and positions of what holds that key, from the outside in.
+        """
+        try:
+            yield
+        except RequestError as error:
+            text = undashed(str(error))
+            raise RequestError(f"{self.where(*around, text.partition(':')[0])}{text}") from None
+
+    @property
     def permanent(self) -> Permanent | None:
         """The noise that users draw once and for all; None if it is fresh."""
         return None if self.distinct_values is None else Permanent(self.distinct_values)
@@ -353,6 +413,17 @@ class Plan(_Part):
         group = [m.name for m in self.metrics if divided and self.model_of(m) == "local"]
         return shares | dict.fromkeys(group, math.fsum(shares[name] for name in group))
 
+    def _of_rows(self, metric: MetricRequest) -> dict[str, Any]:
+        """What files hold, and what a metric sees of it."""
+        own = {name: metric.options.get(name, ()) for name in ("derive", "where")}
+        return {
+            "types": self.types,
+            "delimiter": self.delimiter,
+            "header": self.header,
+            "derive": _joined(self.derive, own["derive"]),
+            "where": _joined(self.applies, own["where"]),
+        }
+
     def options(
         self,
         metric: MetricRequest,
@@ -392,6 +463,7 @@ class Plan(_Part):
         words = (
             common
             | metric.options
+            | self._of_rows(metric)
             | {
                 "input": tuple(pattern.replace(WINDOW, window) for pattern in self.input),
                 "output": f"{self.output.replace(WINDOW, window)}/{metric.name}",
@@ -401,6 +473,21 @@ class Plan(_Part):
             }
         )
         return kind(**{name: value for name, value in words.items() if value is not None})
+
+
+def _joined(*parts: Any) -> Any:
+    """What the plan says of rows, and after it what a metric does; as it is where that is odd."""
+    words: list[str] = []
+    for part in parts:
+        if type(part) is dict:
+            words += [f"{name}={text}" for name, text in part.items()]
+        elif isinstance(part, str):
+            words.append(part)
+        elif isinstance(part, list | tuple):
+            words += part
+        else:
+            return part
+    return words
 
 
 def _hides(metric: MetricRequest) -> bool:

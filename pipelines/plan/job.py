@@ -217,9 +217,11 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:
         hidden = plan.promised == "add or remove"
-        telemetry = inputs.open_telemetry(patterns, empty=hidden)
+        telemetry = inputs.open_telemetry(patterns, hidden, plan.reading)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
+    with plan.located():
+        telemetry.seen(plan.view)
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
 
 

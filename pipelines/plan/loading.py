@@ -63,7 +63,12 @@ def load(path: str) -> Plan:
             plan.options(metric, "")
         except ValidationError as error:
             raise _wrong(places, error, ("metrics", index)) from None
-    return plan.placed(places, _home(path, plan))
+    placed = plan.placed(places, _home(path, plan))
+    placed.reading, placed.view  # noqa: B018 (refused here, with their lines)
+    for index, metric in enumerate(placed.metrics):
+        with placed.located("metrics", index):
+            placed.options(metric, "").view  # noqa: B018
+    return placed
 
 
 def _home(path: str, plan: Plan) -> str:

@@ -52,8 +52,8 @@ class PublishPlan(beam.PTransform):
         )
 
     def _files(self) -> ReadTelemetry:
-        columns = sorted(frozenset().union(*(metric.columns for metric in self.metrics)))
-        return ReadTelemetry(self.metrics[0].telemetry.files, tuple(columns))
+        columns = frozenset().union(*(metric.columns for metric in self.metrics))
+        return self.metrics[0].telemetry.read(columns)
 
 
 @dataclass

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
-from apache_beam.io.parquetio import ReadAllFromParquetBatched
 
 from pipelines.errors import FailedError, RequestError, WithheldError, system_reason
 from pipelines.plan.job import output_of
@@ -23,6 +22,7 @@ from pipelines.stream.driver import Driver
 from pipelines.stream.landing import UNREACHED, Landed
 from pipelines.stream.publish import publish
 from pipelines.stream.windows import Streamed
+from transforms.telemetry import ReadFiles, splits
 from transforms.windowed import OfWindow
 
 # No file waits for its rows' time: a row more or less would say when, and so whose rows count.
@@ -116,7 +116,8 @@ class ReadWindow(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         plan = self.streamed
-        read = ReadAllFromParquetBatched(columns=list(plan.columns), with_filename=True)
+        split = splits(self.files, plan.columns)
+        read = ReadFiles(plan.columns, plan.plan.reading, named=True, split=split)
         mine = OfWindow(plan.windows, self.start, plan.stream.time, plan.kept)
         files = begin | "Files" >> beam.Create(list(self.files)).with_output_types(str)
         return files | "Read row groups" >> read | "Of the window" >> mine

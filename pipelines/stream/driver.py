@@ -166,9 +166,9 @@ class Driver:
 
     def _whole(self, batch: Sequence[Landed]) -> list[Landed]:
         """The files of a batch that failed which can be read; the others are to blame."""
-        columns = self.streamed.columns
+        columns, reading = self.streamed.columns, self.streamed.plan.reading
         # A footer may be whole and a column damaged: which file it was is found by reading each.
-        faults = {landed: unreadable(landed.path, columns) for landed in batch}
+        faults = {landed: unreadable(landed.path, columns, reading) for landed in batch}
         for landed, fault in faults.items():
             if fault is not None:
                 self._landing.blame(landed.path, landed.size, fault)
@@ -184,7 +184,8 @@ class Driver:
         if column is not None:
             once = OncePerWindow(UserDigest(column, state.key), state.seen())
         folder, files = state.begin_batch(), [landed.path for landed in batch]
-        step = TakeIn(streamed.metrics, files, streamed.columns, windows, once, folder)
+        reading = streamed.plan.reading
+        step = TakeIn(streamed.metrics, files, streamed.columns, windows, once, folder, reading)
         rows = sum(landed.rows for landed in batch) * len(streamed.metrics)
         counted = run_beam(step, self.for_beam, self.screen, rows)
         if counted is None:

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.io.parquetio import ReadAllFromParquetBatched
 from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
 from transforms.conservation import spelt, summed
+from transforms.files.reading import PLAIN, Reading
 from transforms.once_per_window import OncePerWindow
+from transforms.telemetry import ReadFiles, splits
 from transforms.windowed import ToWindows
 
 MANIFEST = "manifest.json"
@@ -55,11 +56,12 @@ class TakeIn(beam.PTransform):
 
     Attributes:
         metrics: of the plan.
-        files: Parquet files that were found to be whole.
+        files: that were found to be whole.
         columns: what is read of them.
         windows: how rows are put into windows.
         once: what users have been seen; None where rows are the unit.
         folder: an empty one.
+        reading: of text.
     """
 
     metrics: Sequence[Metric]
@@ -68,9 +70,11 @@ class TakeIn(beam.PTransform):
     windows: ToWindows
     once: OncePerWindow | None
     folder: str
+    reading: Reading = PLAIN
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        read = ReadAllFromParquetBatched(columns=list(self.columns), with_filename=True)
+        split = splits(self.files, self.columns)
+        read = ReadFiles(tuple(self.columns), self.reading, named=True, split=split)
         named = begin | "Files" >> beam.Create(list(self.files)) | "Read row groups" >> read
         tables = named | "Windows" >> self.windows
         notes = []

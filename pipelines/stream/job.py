@@ -18,7 +18,6 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.io import fileio
 from apache_beam.io.filesystem import FileMetadata
-from apache_beam.io.parquetio import ReadAllFromParquetBatched
 from numpy.typing import NDArray
 
 from pipelines.errors import FailedError, RequestError, WithheldError
@@ -32,7 +31,9 @@ from pipelines.stream.release import Backlog, ReleaseWindow
 from pipelines.stream.windows import Streamed
 from transforms.blocks import GroupOnce
 from transforms.count_late import CountLate
+from transforms.files.source import known
 from transforms.progress import WITHHELD, tally
+from transforms.telemetry import ReadFiles, splits
 from transforms.windowed import ToWindows, now
 
 NO_BUDGET = "windows without a budget"
@@ -59,7 +60,9 @@ class LandingTables(beam.PTransform):
             | f"Look {k}" >> fileio.MatchContinuously(pattern, self.every, has_deduplication=True)
             for k, pattern in enumerate(self.streamed.patterns)
         )
-        read = ReadAllFromParquetBatched(columns=list(self.streamed.columns), with_filename=True)
+        plan, patterns = self.streamed, self.streamed.patterns
+        split = splits(patterns, plan.columns) and all(map(known, patterns))
+        read = ReadFiles(plan.columns, plan.plan.reading, named=True, split=split)
         return (
             files
             | "All patterns" >> beam.Flatten()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
@@ -22,13 +21,13 @@ from pipelines.stream.clocks import Span, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
 from transforms.encoders.columns import kind_of
+from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.windowed import accepts, time_in, times
 
 TRIES = 5  # looks at a file that does not grow, before it is given up
 UNREADABLE = "unreadable file"
 UNREACHED = "out of reach"  # as the state names files that the system refuses to read
 UNFIT = "file that does not fit the plan"
-_UNREADABLE = (pa.ArrowException, OSError, BeamIOError, ValueError)
 
 _KINDS = "kinds of columns"  # under which the state remembers them
 _ENOUGH = 1 << 18  # rows of a file, spread over it, say when all of them happened
@@ -107,33 +106,44 @@ class Landing:
 
     def _opened(self, path: str, size: int, limit: int) -> Landed | None:
         try:
-            footer = _footer(path)
-        except _UNREADABLE as error:
+            rows, schema = look(path, self.streamed.plan.reading)
+        except UnreadableError as error:
             self.blame(path, size, error)
             return None
-        unfit = self._unfit(path, *footer)
+        unfit = self._unfit(path, rows, schema)
         if unfit is not None:
             warnings.warn(f"{UNFIT}: {unfit}", Caution, stacklevel=2)
             self.state.note_file(path, size, 0, "given up")
             self.state.count({UNFIT: 1})
             return None
         try:
-            moments, windows = self._moments(path, footer[0])
-        except _UNREADABLE as error:
+            moments, windows = self._moments(path, rows)
+        except UnreadableError as error:
             self.blame(path, size, error)
             return None
+        # A text shows no end: of one that has grown meanwhile the rest would be read by nobody.
+        if format_of(path).text and _size(path) != size:
+            self.state.note_file(path, size, 0, "waiting")
+            return None
         spread = span(moments, limit, self.streamed.windows.length)
-        return Landed(path, size, footer[0], spread, windows)
+        return Landed(path, size, rows, spread, windows)
 
     def _moments(self, path: str, rows: int) -> tuple[NDArray[np.int64], frozenset[int]]:
         """When so many of a file's rows happened that they stand for all; and all their windows."""
         time = self.streamed.stream.time
         windows, parts = set[int](), [np.empty(0, np.int64)]
-        for found in [np.array([time_in(path)], np.int64)] if time is None else _read(path, time):
+        named = [np.array([time_in(path)], np.int64)]
+        for found in named if time is None else self._times(path, time):
             if self.streamed.calendar is not None:
                 windows.update(np.unique(self.streamed.windows.starts(found)).tolist())
             parts.append(found[:: rows // _ENOUGH + 1])
         return np.concatenate(parts), frozenset(windows)
+
+    def _times(self, path: str, time: str) -> Iterator[NDArray[np.int64]]:
+        """When a file's rows happened, of those that say it, some at a time."""
+        for table in tables(path, [time], self.streamed.plan.reading):
+            moments, known = times(table.column(time))
+            yield moments[known]
 
     def _tell(self, new: set[str], limit: int) -> None:
         """That files are held; once."""
@@ -159,13 +169,13 @@ class Landing:
         """The folders that a relative path may have been relative to."""
         return os.curdir, self.streamed.plan.folder or os.curdir
 
-    def blame(self, path: str, size: int, error: Exception) -> None:
+    def blame(self, path: str, size: int, error: UnreadableError) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""
         before, tries, state = self.state.file(path)
-        if _refused(error):  # an outage may last for longer than any number of looks
+        if error.refused:  # an outage may last for longer than any number of looks
             self.state.note_file(path, size, tries if before == size else 0, UNREACHED)
             if state != UNREACHED:
-                line = f"cannot be read now, and is looked at again: {path}: {reason(error)}"
+                line = f"cannot be read now, and is looked at again: {path}: {error.why}"
                 warnings.warn(line, Caution, stacklevel=2)
             return
         # A file that grows is being written, and is given its time again.
@@ -188,8 +198,9 @@ class Landing:
 
     def _unfit(self, path: str, rows: int, schema: pa.Schema) -> str | None:
         """Why a file is not one of the plan's; columns seen before are not judged anew."""
-        packed = CompressionTypes.detect_compression_type(path)
-        if packed != CompressionTypes.UNCOMPRESSED or set(path) & set("*?[]"):
+        codec = CompressionTypes.detect_compression_type(path)
+        unpacked = codec == CompressionTypes.UNCOMPRESSED or packed(path)
+        if not unpacked or set(path) & set("*?[]"):
             return f"{path}: Beam takes this name for a pattern or a packed file; rename it"
         if self.streamed.stream.time is None and time_in(path) is None:
             return f"{path}: no date in its name, as in 2026-11-20 or 2026-11-20T1305"
@@ -198,7 +209,12 @@ class Landing:
             for name in self.streamed.columns
         )
         if kinds not in self._fit:
-            self._fit[kinds] = path, self._misfit(Telemetry((path,), max(rows, 1), (schema,)))
+            self._fit[kinds] = (
+                path,
+                self._misfit(
+                    Telemetry((path,), max(rows, 1), (schema,), self.streamed.plan.reading)
+                ),
+            )
         first, why = self._fit[kinds]
         if why is None:
             return self._unlike(path, schema)
@@ -231,24 +247,9 @@ class Landing:
         return None
 
 
-def _read(path: str, time: str) -> Iterator[NDArray[np.int64]]:
-    """When a file's rows happened, of those that say it, some at a time."""
-    with FileSystems.open(path) as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(columns=[time]):
-            moments, known = times(pa.chunked_array([batch.column(0)]))
-            yield moments[known]
-
-
-def _footer(path: str) -> tuple[int, pa.Schema]:
-    """Rows and columns of a Parquet file."""
-    with FileSystems.open(path) as stream:
-        parquet = pq.ParquetFile(stream)
-        return parquet.metadata.num_rows, parquet.schema_arrow
-
-
-def _refused(error: Exception) -> bool:
-    """Whether the system has refused a file, which says nothing of what it holds.
-
-    Arrow says of damaged pages, too, that they are an OSError, and gives no number.
-    """
-    return isinstance(error, BeamIOError) or getattr(error, "errno", None) is not None
+def _size(path: str) -> int:
+    """Of a file, in bytes; -1 if it is not there any more."""
+    try:
+        return int(FileSystems.match([path])[0].metadata_list[0].size_in_bytes)
+    except (BeamIOError, ValueError, IndexError):
+        return -1

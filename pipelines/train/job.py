@@ -144,10 +144,11 @@ def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJ
     """
     require_sense(options)
     release.require_vacant(options.output)
-    telemetry = inputs.open_telemetry(options.input)
-    schema = read_schema(options, telemetry)
+    telemetry = inputs.open_telemetry(options.input, reading=options.reading)
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)
+    telemetry = telemetry.seen(options.view)
+    schema = read_schema(options, telemetry)
     public = _public(options, telemetry, schema)
     try:
         objective = build_objective(options, schema)
@@ -184,7 +185,8 @@ def _public(
     if options.validation is None:
         return None
     try:
-        public = inputs.open_telemetry(options.validation)
+        public = inputs.open_telemetry(options.validation, reading=options.reading)
+        public = public.seen(options.view)
     except RequestError as error:
         raise RequestError(str(error).replace("--input", "--validation")) from None
     # The curve on these rows is published without noise.

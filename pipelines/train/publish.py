@@ -34,13 +34,14 @@ from transforms.conservation import (
     summed,
 )
 from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.encoder import Encoder
 from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.encoders.viewed import Viewed
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.shuffle import Batches
 from transforms.split_groups import rows_of
-from transforms.telemetry import ReadTelemetry
 
 _ALL_PASS = Shuffled(0, Batches(1))
 
@@ -64,11 +65,14 @@ class ReadRows(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> Contributions:
         job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
         attributes = (*job.schema.attributes, job.schema.target)
-        encoder = ExampleEncoder(attributes) if self.hides else RowEncoder(attributes)
+        encoder: Encoder = ExampleEncoder(attributes) if self.hides else RowEncoder(attributes)
+        if view := job.options.view:
+            hidden = encoder.columns if self.hides else frozenset[str]()
+            encoder = Viewed(encoder, view, hidden, leaves_out=not self.hides)
         columns = encoder.columns | columns_of(None if users is None else users.column)
         return (
             begin
-            | "Read" >> ReadTelemetry(self.telemetry.files, tuple(sorted(columns)))
+            | "Read" >> self.telemetry.read(columns)
             | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng)
         )
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 
 from mechanisms.channel import Guarantee
+
+# What becomes of those of whom that does not hold which must.
+ALIKE, LEFT_OUT, RAISING_NONE = (
+    "Others report like one without a value, and are in n: nobody learns who they are.",
+    "Other rows were left out, and how many there were is published as it is.",
+    "Others raise no counter, so that nobody learns who they are.",
+)
 
 # What no guarantee of a job that reads the log itself can say, so every one of its releases does.
 RAW_ROWS = (
@@ -85,6 +93,20 @@ def one_of_many(unit: str, share: float) -> str:
         f"Each {unit} was asked for one metric of several, by a public draw that knows no value: "
         f"{100 * share:.3g} % of them for this one."
     )
+
+
+def among(where: Sequence[str], unit: str, otherwise: str) -> list[str]:
+    """Whom figures are about, where something must hold of rows.
+
+    Args:
+        where: what must.
+        unit: whose contribution is protected.
+        otherwise: what becomes of those of whom it does not.
+    """
+    if not where:
+        return []
+    whom = "rows" if unit == "row" else f"{unit}s with a row"
+    return [f"Figures are about {whom} of which this holds: {' and '.join(where)}. {otherwise}"]
 
 
 def counting_on(honest_share: float | None, unit: str) -> str:

@@ -27,7 +27,7 @@ class Client(Protocol):
 
 
 class Block(Protocol):
-    """A named tuple of arrays with one entry for each row, `users` being the last or None."""
+    """A named tuple of arrays with one entry for each row; those that say no more are None."""
 
     @property
     def users(self) -> Digests | None:
@@ -57,10 +57,12 @@ class CellBlock(NamedTuple):
     Attributes:
         cells: (n,) uint32 cells, or (n, k) where k of them are reported of each row.
         users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+        applies: (n,) for which rows all that must hold does, or None where that is all of them.
     """
 
     cells: NDArray[np.uint32]
     users: Digests | None
+    applies: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -82,11 +84,13 @@ class AmountBlock(NamedTuple):
         cells: (n,) uint32 groups.
         amounts: (n,) numbers; one that is not finite cannot be used.
         users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+        applies: (n,) for which rows all that must hold does, or None where that is all of them.
     """
 
     cells: NDArray[np.uint32]
     amounts: NDArray[np.float64]
     users: Digests | None
+    applies: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -131,11 +135,13 @@ class RowBlock(NamedTuple):
         numbers: (n, w) floats in [-1, 1]: all numbers side by side, in declared order.
         categories: (n, c) int32 indices into the domains.
         users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+        applies: (n,) for which rows all that must hold does, or None where that is all of them.
     """
 
     numbers: NDArray[np.floating[Any]]
     categories: NDArray[np.int32]
     users: Digests | None
+    applies: NDArray[np.bool_] | None = None
 
     @property
     def size(self) -> int:
@@ -180,8 +186,21 @@ def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
     return kind(**{"users": None, **parts})
 
 
+def applicable(block: Any) -> Any:
+    """The rows of a block for which all that must hold does."""
+    if block.applies is None:
+        return block
+    parts = (None if part is None else part[block.applies] for part in block)
+    return type(block)(*parts)._replace(applies=None)
+
+
 def one_row(blocks: Sequence[Any], rng: RandomSource) -> list[Any]:
-    """A uniformly chosen row of some blocks, as a block; none of none."""
+    """A uniformly chosen row of some blocks, as a block; none of none.
+
+    Of rows for which all that must hold does, if there is one.
+    """
+    live = [part for part in map(applicable, blocks) if part.size]
+    blocks = live or blocks
     ends = np.cumsum([block.size for block in blocks], dtype=np.int64)
     if not (ends.size and ends[-1]):
         return []

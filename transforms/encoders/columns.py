@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
+
 # Views, which few of Arrow's kernels take, and what holds the same.
 _UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
@@ -42,6 +44,13 @@ def is_numeric(column: pa.DataType) -> bool:
     )
 
 
+def is_moment(column: pa.DataType) -> bool:
+    """Whether a column of this type says when something was."""
+    if pa.types.is_dictionary(column):
+        return is_moment(column.value_type)
+    return bool(pa.types.is_timestamp(column) or pa.types.is_date(column))
+
+
 def kind_of(column: pa.DataType) -> str:
     """What a column holds, however it is laid out: two files that agree in it may be read as one.
 
@@ -58,16 +67,22 @@ def kind_of(column: pa.DataType) -> str:
 
 
 def as_floats(column: pa.Array) -> NDArray[np.float64]:
-    """(n,) a column of numbers as doubles, to which nulls are NaN.
+    """(n,) a column of numbers as doubles, to which nulls are NaN; of moments, seconds since 1970.
 
     Args:
-        column: of a type that `is_numeric` admits.
+        column: of a type that `is_numeric` or `is_moment` admits.
     """
-    column = decoded(column)
+    column, scale = decoded(column), 1
+    if is_moment(column.type):
+        if pa.types.is_date(column.type):
+            column = column.cast(pa.timestamp("s"))
+        scale = _UNITS[column.type.unit]
+        column = column.cast(pa.int64())
     if not pa.types.is_float64(column.type):
         # Integers beyond 2^53 go to the nearest double: nobody measures so finely.
         column = column.cast(pa.float64(), safe=False)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    numbers = np.asarray(column.to_numpy(zero_copy_only=False))
+    return numbers if scale == 1 else numbers / scale
 
 
 def _unviewed(column: pa.Array) -> pa.Array:

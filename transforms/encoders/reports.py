@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +74,23 @@ class Clip:
         )  # fmt: skip
 
 
+class _Levelled:
+    """A report in levels."""
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Of the statistic, and then of what stands beside it."""
+        raise NotImplementedError
+
+    def nothing(self, n: int, rng: RandomSource) -> Messages:
+        """(n, F) the reports of units that raise nothing."""
+        levels = self.levels
+        sets = [np.full((n, level.slots), -1, np.int64) for level in levels]
+        return Layout(levels).reports(sets)
+
+
 @dataclass(frozen=True)
-class Reporting:
+class Reporting(_Levelled):
     """A unit's rows to its report; nothing but roundings and choices among its groups is drawn.
 
     Attributes:
@@ -192,7 +208,7 @@ def _units(
 
 
 @dataclass(frozen=True)
-class PathReporting:
+class PathReporting(_Levelled):
     """A unit's rows to the path of one of its bins, that of a row which is drawn uniformly.
 
     Attributes:
@@ -248,7 +264,7 @@ class PathReporting:
 
 
 @dataclass(frozen=True)
-class RowReporting:
+class RowReporting(_Levelled):
     """A unit's row to its report.
 
     Attributes:
@@ -283,7 +299,10 @@ class RowReporting:
         for part in pieces(block, max(1, _WORDS // layout.types.size)):
             missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
             sets = self.rows.encode(part.numbers, part.categories, rng)
-            yield layout.reports([*sets, np.where(missing, 0, -1)[:, None]])
+            words = layout.reports([*sets, np.where(missing, 0, -1)[:, None]])
+            if part.applies is not None:
+                words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
+            yield words
 
 
 @dataclass(frozen=True)
@@ -325,6 +344,46 @@ class SplitReporting:
         step = max(1, _WORDS // self.design.shares)
         for start in range(0, n, step):
             yield self.design.reports(told[start : start + step], rng)
+
+    def nothing(self, n: int, rng: RandomSource) -> Messages:
+        """(n, shares) the reports of units that add nothing."""
+        return self.design.reports(np.zeros(n, np.int64), rng)
+
+
+def reports_of(
+    reporting: Any,
+    users: NDArray[np.int64] | None,
+    groups: NDArray[np.int64],
+    numbers: Floats | None,
+    n: int,
+    applies: NDArray[np.bool_] | None,
+    rng: RandomSource,
+) -> Iterator[Messages]:
+    """The reports of n units, of whose rows some may raise nothing.
+
+    A unit without any other sends a report all the same: that none came would tell of its rows.
+
+    Args:
+        reporting: what makes reports.
+        users: as all up to `n`, see `Reporting.words`.
+        applies: (rows,) for which all that must hold does; None for all.
+        rng: the generator of the client's process.
+
+    Yields:
+        (units, F) words.
+    """
+    if applies is None:
+        yield from reporting.words(users, groups, numbers, n, rng)
+        return
+    raising = applies if users is None else np.bincount(users[applies], minlength=n) > 0
+    among = None if users is None else (np.cumsum(raising) - 1)[users[applies]]
+    some = None if numbers is None else numbers[applies]
+    size, start, words = int(np.count_nonzero(raising)), 0, reporting.nothing(n, rng)
+    places = np.flatnonzero(raising)
+    for part in reporting.words(among, groups[applies], some, size, rng):
+        words[places[start : start + len(part)]] = part
+        start += len(part)
+    yield words
 
 
 def reach(clip: Clip) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from transforms.blocks import Generator, bucket_count
 from transforms.conservation import Shuffled, entering, reporting
 from transforms.contributions import Contributions, EncodeContributions
 from transforms.discover_counted import DiscoverCounted
-from transforms.encoders.block import CellBlock
+from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.prefixes import PrefixEncoder, accepts
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.shuffle import Batches
@@ -159,13 +159,16 @@ class CountedHeavyHitters(Counting):
     ) -> Contributions:
         users = named or fresh_digest(self.options.user_column)
         buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(self.encoder(), users, buckets, self.open_rng, keep)
+        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep)
         return tables | "Contributions" >> step
 
     def reports(self, tables: beam.PCollection) -> Reports:
         blocks, tallies, bounded = self.contributions(tables)
+        entered = entering(blocks)
+        if self.options.where:
+            blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(CellBlock)
         keys = blocks | "Keys" >> beam.Map(_keys, self.reporting).with_output_types(np.ndarray)
-        return Reports(keys, None, tallies, (entering(blocks), reporting(blocks, "Sent"), *bounded))
+        return Reports(keys, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
 
     @property
     def shuffled_batches(self) -> Shuffled:

@@ -25,6 +25,7 @@ from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
+from pipelines.views.wording import RAISING_NONE, among
 from transforms.blocks import bucket_count
 from transforms.collect_counts import Counted, CountMessages
 from transforms.conservation import Shuffled, entering, leaving
@@ -33,8 +34,9 @@ from transforms.dummies import AddDummies, ranges_of
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting
+from transforms.encoders.reports import Reporting, reports_of
 from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.encoders.viewed import Viewed
 from transforms.shuffle import Batches, Shuffle
 from transforms.units import ReportUnits
 
@@ -210,13 +212,17 @@ class Counting(Metric):
     def encoder(self, coins: Any = None) -> GroupEncoder:
         return GroupEncoder(self.domains)
 
+    def viewed(self, coins: Any = None) -> Any:
+        view, encoder = self.options.view, self.encoder()
+        return Viewed(encoder, view) if view else encoder
+
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
         users = named or fresh_digest(self.options.user_column)
         buckets = bucket_count(self.telemetry.rows)
         step = ReportUnits(
-            self.encoder(), self.reporting, users, buckets, self.open_rng, named is not None
+            self.viewed(), self.reporting, users, buckets, self.open_rng, named is not None
         )
         return tables | "Contributions" >> step
 
@@ -240,10 +246,12 @@ class Counting(Metric):
         """
         cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
         numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
+        holds = [block.applies for block in blocks if block.applies is not None]
         n = min(1, cells.size) if one else cells.size
         users = np.zeros(cells.size, np.int64) if one else np.arange(n)
         amounts = np.concatenate(numbers) if numbers else None
-        yield from self.reporting.words(users, cells.astype(np.int64), amounts, n, rng)
+        applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
+        yield from reports_of(self.reporting, users, groups, amounts, n, applies, rng)
 
     # The shuffler.
 
@@ -327,6 +335,7 @@ class Counting(Metric):
             self._liars(),
             wording.EXACT,
             *self.words,
+            *among(self.options.where, self.unit, RAISING_NONE),
             *([] if unit == "row" else [wording.NOBODY]),
             *self.cautions,
         ]

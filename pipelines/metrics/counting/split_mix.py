@@ -43,7 +43,7 @@ class MixedSum(Mixed, SumMetric):
         open_rng: Generator = SecureRandom,
     ) -> Self:
         require_one(options, cls.kind)
-        telemetry = open_numbers(options, source, empty=True)
+        telemetry = open_numbers(options, source, empty=True, moments=False)
         clip = told(options, read_bounds(options.bounds))
         design = designed(SplitMix, options, *reach(clip))
         return cls(
@@ -88,7 +88,7 @@ class MixedMean(Mixed, CountedMean):
         require_counted(options, cls.unstated)
         require_one(options, cls.kind)
         bounds = read_bounds(options.bounds)
-        telemetry = open_numbers(options, source, empty=True)
+        telemetry = open_numbers(options, source, empty=True, moments=False)
         design = _of_mean(options, finest(options))
         clip = Clip(bounds.low, bounds.high, design.high, bounds.low)
         return cls(

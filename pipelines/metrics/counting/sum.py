@@ -51,7 +51,7 @@ class SumMetric(Counting):
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
         bounds = read_bounds(options.bounds)
-        telemetry = open_numbers(options, source, empty=True)
+        telemetry = open_numbers(options, source, empty=True, moments=False)
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)

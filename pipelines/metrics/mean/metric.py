@@ -38,7 +38,7 @@ from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import published_exactly
-from pipelines.numbers import open_numbers, read_fill
+from pipelines.numbers import of_moments, open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
@@ -193,6 +193,11 @@ class Mean(Randomised):
         return NumberEncoder(column, bounds, rounded, groups, none, self.fill)
 
     @property
+    def public_columns(self) -> frozenset[str]:
+        groups = self.groups if self.options.groups_public else None
+        return frozenset() if groups is None else frozenset([groups.column])
+
+    @property
     def batches(self) -> int:
         # A report that says its group hides among those of its group.
         return 1 if self.public is None else self.public.groups
@@ -306,7 +311,18 @@ class Mean(Randomised):
         return {
             "published_exactly": self._published_exactly,
             "bounds": self.bounds_statement(estimate.chosen),
+            **self._as_moments(estimate),
             "error": self._error_statement(estimate.chosen.known),
+        }
+
+    def _as_moments(self, estimate: Averaged) -> dict[str, Any]:
+        """Of timestamps, when the means are, as people write it."""
+        if not of_moments(self.options.bounds):
+            return {}
+        return {
+            "timestamps": [
+                result.moments(row) for row in table_of(self.tables(estimate)).to_pylist()
+            ]
         }
 
     @property
@@ -346,6 +362,11 @@ class Mean(Randomised):
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, result.TABLE)
         view.show(screen, table, self.options.confidence)
+        if of_moments(self.options.bounds):
+            screen.print("in seconds since 1970; as timestamps:", highlight=False)
+            for row in map(result.moments, table.to_pylist()):
+                line = ", ".join(f"{name} {value}" for name, value in row.items())
+                screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def counted(self, reports: Reports) -> beam.PCollection:
         """How often each message came."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from mechanisms.mean.group_means import GroupMeans
 from mechanisms.mean.intervals import MeanEstimate
 from mechanisms.mean.poisoned import quotient_reach
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.numbers import moment_of
 from pipelines.views.selected import LOWER, UPPER
 from transforms.encoders.bounds import Bounds
 
@@ -59,6 +61,13 @@ def mean_table(
         wider = estimated(joint(confidence, len(parts)))
         columns |= _simultaneous(_columns(wider, bounds))
     return pa.table({**labels, **columns})
+
+
+def moments(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the table says of when, where numbers are seconds since 1970."""
+    names = ("estimate", "lower", "upper")
+    said = {name: row[name] and moment_of(row[name]) for name in names}
+    return ({"group": row["group"]} if "group" in row else {}) | said
 
 
 def joint(confidence: float, comparisons: int) -> float:

@@ -1,0 +1,1 @@
+"""A small language over the columns of a row: parsed, checked, and computed by Arrow."""

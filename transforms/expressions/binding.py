@@ -1,0 +1,71 @@
+"""A tree held against the columns it is about: each type is right before a row is read."""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+
+from transforms.expressions.errors import ExpressionError
+from transforms.expressions.functions import FUNCTIONS, Given
+from transforms.expressions.tree import Call, Column, Expression, Literal
+from transforms.expressions.values import (
+    INTEGER,
+    NUMBER,
+    OTHER,
+    TEXT,
+    TRUTH,
+    Bound,
+    column_values,
+    kind_of,
+)
+
+_LITERALS = {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT, type(None): OTHER}
+
+
+def bind(tree: Expression, schema: pa.Schema) -> Bound:
+    """An expression over columns of these types.
+
+    Raises:
+        ExpressionError: a column is missing, a function is not known, or a type is wrong.
+    """
+    if isinstance(tree, Literal):
+        kind = _LITERALS[type(tree.value)]
+        scalar = pa.scalar(tree.value, kind)
+        return Bound(kind, lambda _: scalar, tree.value)
+    if isinstance(tree, Column):
+        return _column(tree, schema)
+    known = FUNCTIONS.get(tree.name)
+    if known is None:
+        raise ExpressionError(
+            _unknown(f"no function {tree.name!r}", tree.name, [*_named()]), tree.position
+        )
+    return known.bind(Given(tree, [bind(argument, schema) for argument in tree.arguments]))
+
+
+def require_known(tree: Expression) -> None:
+    """Refuse a function that there is none of, without a look at any column."""
+    if isinstance(tree, Call):
+        if tree.name not in FUNCTIONS:
+            bind(Call(tree.name, (), tree.position), pa.schema([]))
+        for argument in tree.arguments:
+            require_known(argument)
+
+
+def _column(tree: Column, schema: pa.Schema) -> Bound:
+    if schema.get_field_index(tree.name) < 0:  # none, or more than one
+        why = _unknown(f"no one column {tree.name!r}", tree.name, schema.names)
+        raise ExpressionError(why, tree.position)
+    name = tree.name
+    return Bound(kind_of(schema.field(name).type), lambda batch: column_values(batch.column(name)))
+
+
+def _unknown(what: str, name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1)
+    return f"there is {what}; " + (
+        f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+    )
+
+
+def _named() -> list[str]:
+    return [name for name in FUNCTIONS if name.isidentifier() and "(" in FUNCTIONS[name].usage]

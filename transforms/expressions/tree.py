@@ -1,0 +1,43 @@
+"""What an expression is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a row holds in a column."""
+
+    name: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value that is written out: a text, a number, a truth or null."""
+
+    value: str | int | float | bool | None
+    position: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function, or a sign, of other expressions."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    position: int
+
+
+Expression = Column | Literal | Call
+
+
+def columns(tree: Expression) -> Iterator[Column]:
+    """The columns in an expression, in the order in which they stand."""
+    if isinstance(tree, Column):
+        yield tree
+    elif isinstance(tree, Call):
+        for argument in tree.arguments:
+            yield from columns(argument)

@@ -1,0 +1,94 @@
+"""The few types that expressions know, and columns of any of Arrow's as one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from transforms.encoders.columns import is_numeric
+from transforms.files.reading import TIME, parsed, tolerant
+
+INTEGER, NUMBER, TEXT, TRUTH, MOMENT = pa.int64(), pa.float64(), pa.string(), pa.bool_(), TIME
+OTHER = pa.null()  # nothing that can be computed with
+
+NAMES = {
+    INTEGER: "a whole number", NUMBER: "a number", TEXT: "a text", TRUTH: "a truth",
+    MOMENT: "a timestamp", OTHER: "neither text, nor number, truth or timestamp",
+}  # fmt: skip
+
+Values = Any
+"""(n,) of one type, or one value for all rows: a pa.Array or a pa.Scalar."""
+
+
+class Bound(NamedTuple):
+    """An expression that fits the columns it is about.
+
+    Attributes:
+        kind: of its values.
+        values: takes a batch to them.
+        written: the value, where it is written out.
+    """
+
+    kind: pa.DataType
+    values: Callable[[pa.RecordBatch], Values]
+    written: Any = None
+
+
+def kind_of(column: pa.DataType) -> pa.DataType:
+    """What a column of one of Arrow's types is here."""
+    if pa.types.is_dictionary(column):
+        return kind_of(column.value_type)
+    if pa.types.is_integer(column) and not pa.types.is_uint64(column):
+        return INTEGER
+    if is_numeric(column):
+        return NUMBER
+    for test, kind in (
+        (pa.types.is_string, TEXT),
+        (pa.types.is_large_string, TEXT),
+        (pa.types.is_string_view, TEXT),
+        (pa.types.is_boolean, TRUTH),
+        (pa.types.is_timestamp, MOMENT),
+        (pa.types.is_date, MOMENT),
+    ):
+        if test(column):
+            return kind
+    return OTHER
+
+
+def column_values(column: pa.Array) -> Values:
+    """A column as one of the types here; null where a value is beyond it."""
+    if pa.types.is_dictionary(column.type):
+        return column_values(column.dictionary_decode())
+    kind = kind_of(column.type)
+    if kind in (OTHER, column.type):
+        return column
+    if kind == NUMBER:  # what 53 bits do not hold goes to the nearest double
+        return column.cast(NUMBER, safe=False)
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s"))
+    if kind == MOMENT and column.type.unit == "ns":
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return tolerant(lambda part: part.cast(kind), column, kind)
+
+
+def as_number(bound: Bound) -> Callable[[pa.RecordBatch], Values]:
+    """The values of a number as doubles."""
+    if bound.kind == NUMBER:
+        return bound.values
+    return lambda batch: pc.cast(bound.values(batch), NUMBER, safe=False)
+
+
+def as_moment(text: str) -> pa.Scalar | None:
+    """A moment as people write it, in UTC if they name no zone; None if it is none."""
+    moment = parsed(pa.array([text]), MOMENT)[0]
+    return moment if moment.is_valid else None
+
+
+def whole(values: Values, batch: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
+    """(n,) values, also of what is one for all rows."""
+    if isinstance(values, pa.Scalar):
+        return pa.repeat(values.cast(kind), batch.num_rows)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,143 @@
+"""What a plan makes of rows before they are encoded: derived columns, and whom it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from transforms.expressions.binding import bind, require_known
+from transforms.expressions.errors import ExpressionError
+from transforms.expressions.functions import said
+from transforms.expressions.parser import parse
+from transforms.expressions.tree import Expression, columns
+from transforms.expressions.values import TRUTH, whole
+from transforms.files.reading import tolerant
+
+
+class ViewError(Exception):
+    """An expression is wrong.
+
+    Attributes:
+        option: "derive" or "where".
+        name: of the derived column, or empty.
+    """
+
+    def __init__(self, option: str, name: str, why: ExpressionError) -> None:
+        super().__init__(f"{name}: {why}" if name else str(why))
+        self.option, self.name = option, name
+
+
+@dataclass(frozen=True)
+class View:
+    """Rows as metrics see them.
+
+    Attributes:
+        derived: (name, expression), each over the file's columns and those derived before it.
+        where: what must hold, all of it; null is no.
+
+    >>> view = View.read([("short", "seconds < 60")], ["short"])
+    >>> sorted(view.needed(["short"]))
+    ['seconds']
+    """
+
+    derived: tuple[tuple[str, Expression], ...] = ()
+    where: tuple[Expression, ...] = ()
+
+    @classmethod
+    def read(cls, derived: Iterable[tuple[str, str]], where: Iterable[str]) -> View:
+        """From texts.
+
+        Raises:
+            ViewError: one is no expression.
+        """
+        trees = tuple((name, _parsed("derive", name, text)) for name, text in derived)
+        return cls(trees, tuple(_parsed("where", "", text) for text in where))
+
+    def __bool__(self) -> bool:
+        return bool(self.derived or self.where)
+
+    def needed(self, names: Iterable[str]) -> frozenset[str]:
+        """The columns of the file behind some that are asked for, and behind what must hold."""
+        wanted = {*names} | {column.name for tree in self.where for column in columns(tree)}
+        for name, tree in reversed(self.derived):
+            if name in wanted:
+                wanted = (wanted - {name}) | {column.name for column in columns(tree)}
+        return frozenset(wanted)
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of a file, and the derived ones.
+
+        Raises:
+            ViewError: an expression does not fit them, or a name is taken.
+        """
+        for name, tree in self.derived:
+            if name in schema.names:
+                taken = ExpressionError("the file has a column of that name", 1)
+                raise ViewError("derive", name, taken)
+            schema = schema.append(pa.field(name, _kind("derive", name, tree, schema)))
+        for tree in self.where:
+            kind = _kind("where", "", tree, schema)
+            if kind != TRUTH:
+                wrong = ExpressionError(f"yes or no is needed: {said(tree, kind)}", tree.position)
+                raise ViewError("where", "", wrong)
+        return schema
+
+    def seen(self, batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
+        """A batch with the derived columns that are asked for, and those that they stand on.
+
+        Args:
+            batch: with the columns that are `needed`.
+            names: that are asked for.
+        """
+        wanted = {*names} | {column.name for tree in self.where for column in columns(tree)}
+        for name, tree in reversed(self.derived):
+            if name in wanted:
+                wanted |= {column.name for column in columns(tree)}
+        for name, tree in ((name, tree) for name, tree in self.derived if name in wanted):
+            batch = batch.append_column(name, _computed(tree, batch))
+        return batch
+
+    def holds(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """(n,) for which rows all that must hold does.
+
+        Args:
+            batch: as of `seen`.
+        """
+        found = np.ones(batch.num_rows, np.bool_)
+        for tree in self.where:
+            truth = _computed(tree, batch).fill_null(False)
+            found &= truth.to_numpy(zero_copy_only=False)
+        return found
+
+
+def _parsed(option: str, name: str, text: str) -> Expression:
+    try:
+        tree = parse(text)
+        require_known(tree)
+    except ExpressionError as error:
+        raise ViewError(option, name, error) from None
+    return tree
+
+
+def _kind(option: str, name: str, tree: Expression, schema: pa.Schema) -> pa.DataType:
+    try:
+        return bind(tree, schema).kind
+    except ExpressionError as error:
+        raise ViewError(option, name, error) from None
+
+
+def _computed(tree: Expression, batch: pa.RecordBatch) -> pa.Array:
+    """(n,) values; null where Arrow cannot tell one, as of a text that is no UTF-8."""
+    kind, values, _ = bind(tree, batch.schema)
+    places = pa.array(np.arange(batch.num_rows))
+
+    def step(part: pa.Array) -> pa.Array:
+        start = part[0].as_py() if len(part) else 0
+        rows = batch.slice(start, len(part))
+        return whole(values(rows), rows, kind)
+
+    return tolerant(step, places, kind)

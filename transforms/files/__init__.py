@@ -1,0 +1,1 @@
+"""Files of rows in any format, as Arrow tables of the columns that are asked for."""

@@ -1,0 +1,83 @@
+"""What a format of files is, and how a file of it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from transforms.files.reading import Reading
+
+Opener = Callable[[], AbstractContextManager[Any]]
+"""Opens a file at its beginning, unpacked; formats of text read it once from there to its end."""
+
+PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""Ending -> Arrow's name of what unpacks it."""
+
+MANGLED = "empty, cut off, or another format"
+
+
+class Look(NamedTuple):
+    """What is known of a file without its rows.
+
+    Attributes:
+        rows: how many there are.
+        schema: its columns.
+    """
+
+    rows: int
+    schema: pa.Schema
+
+
+class Format(Protocol):
+    """A format of files. What it raises is caught by `source`, and its words reach nobody.
+
+    Attributes:
+        name: for people.
+        endings: of files' names.
+        text: whether it is read from the beginning to the end: such files may be packed, say
+            nothing of types, and do not show whether they are whole.
+    """
+
+    name: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]]
+    text: ClassVar[bool]
+
+    def look(self, open_file: Opener, reading: Reading) -> Look:
+        """Rows and columns; of text, all of it is read."""
+
+    def tables(
+        self, open_file: Opener, columns: Sequence[str], reading: Reading
+    ) -> Iterator[pa.Table]:
+        """Some rows at a time.
+
+        Args:
+            open_file: opens the file.
+            columns: at least one, which the file has.
+            reading: of text.
+        """
+
+
+class Mangled(Exception):
+    """A file that is not of its format, in words of our own."""
+
+
+def opener(path: str, codec: str | None) -> Opener:
+    """What opens a file.
+
+    Args:
+        path: local, or on a file system that Beam knows.
+        codec: Arrow's name of what unpacks it, or None.
+    """
+
+    @contextmanager
+    def open_file() -> Iterator[BinaryIO]:
+        # Beam would undo a compression by the name, and words of its own codecs quote bytes.
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            yield stream if codec is None else pa.input_stream(stream, compression=codec)
+
+    return open_file

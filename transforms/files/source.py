@@ -1,0 +1,132 @@
+"""A file of any format that is known: what is in it, and its rows; and why it cannot be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+
+from transforms.files.arrow import ArrowFile
+from transforms.files.avro import Avro
+from transforms.files.csv import Csv
+from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Opener, opener
+from transforms.files.json_lines import JsonLines
+from transforms.files.orc import Orc
+from transforms.files.parquet import Parquet
+from transforms.files.partitions import parts_of
+from transforms.files.reading import PLAIN, Reading
+
+PARQUET: Format = Parquet()
+FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
+_BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
+_BY_ENDING[".tsv"] = Csv("\t")
+
+
+class UnreadableError(Exception):
+    """A file cannot be read, in words that quote nothing of what it holds.
+
+    Attributes:
+        path: of the file.
+        form: the name of its format.
+        why: it cannot be.
+        refused: whether the system refuses it, which says nothing of what it holds.
+    """
+
+    def __init__(self, path: str, form: str, why: str, refused: bool) -> None:
+        super().__init__(path, form, why, refused)
+        self.path, self.form, self.why, self.refused = path, form, why, refused
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"cannot read {self.path}: {self.why}"
+        return f"{self.path} is not a readable {self.form} file ({self.why})"
+
+
+def known(path: str) -> bool:
+    """Whether a file's name says its format."""
+    return os.path.splitext(_bare(path)[0])[1].lower() in _BY_ENDING
+
+
+def format_of(path: str) -> Format:
+    """The format of a file, by its name; Parquet if that says none."""
+    return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower(), PARQUET)
+
+
+def packed(path: str) -> bool:
+    """Whether a file is unpacked while it is read."""
+    return _bare(path)[1] is not None and format_of(path).text
+
+
+def look(path: str, reading: Reading = PLAIN) -> Look:
+    """Rows and columns of a file, those that its folders say among them.
+
+    Raises:
+        UnreadableError: it cannot be read, or is not of the format that its name says.
+    """
+    chosen = format_of(path)
+    with _told(path, chosen):
+        rows, schema = chosen.look(_opener(path, chosen), reading)
+    for column in parts_of(path):
+        if column not in schema.names:
+            schema = schema.append(pa.field(column, reading.kind(column)))
+    return Look(rows, schema)
+
+
+def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Iterator[pa.Table]:
+    """The rows of a file, some at a time.
+
+    Args:
+        path: of the file.
+        columns: that it has, or its folders; nothing else leaves it.
+        reading: of text.
+
+    Raises:
+        UnreadableError: as `look`.
+    """
+    chosen, parts = format_of(path), parts_of(path)
+    with _told(path, chosen):
+        open_file, own = _opener(path, chosen), [*columns]
+        if parts.keys() & {*columns} or not own:
+            names = chosen.look(open_file, reading).schema.names
+            # A table knows its rows by its columns: of a total, any one is read for that.
+            own = [column for column in columns if column in names] or names[:1]
+        for table in chosen.tables(open_file, own, reading):
+            for column in (column for column in columns if column not in own):
+                said = reading.typed(pa.array([parts[column]], pa.string()), column)
+                table = table.append_column(column, pa.repeat(said[0], table.num_rows))
+            yield table.select([*columns])
+
+
+def _bare(path: str) -> tuple[str, str | None]:
+    """A file's name before it was packed, and what unpacks it."""
+    stem, ending = os.path.splitext(path)
+    codec = PACKED.get(ending.lower())
+    return (path, None) if codec is None else (stem, codec)
+
+
+def _opener(path: str, chosen: Format) -> Opener:
+    return opener(path, _bare(path)[1] if chosen.text else None)
+
+
+@contextmanager
+def _told(path: str, chosen: Format) -> Iterator[None]:
+    """The one place in which what readers raise becomes words of ours: theirs quote rows."""
+    why, refused = MANGLED, False
+    try:
+        yield
+        return
+    except UnreadableError:
+        raise
+    except Mangled as error:
+        why = str(error)
+    except BeamIOError:
+        why, refused = "the file system does not hand it out", True
+    except OSError as error:
+        if error.errno is not None:  # Arrow gives none where a page is damaged
+            why, refused = os.strerror(error.errno), True
+    except Exception:
+        pass
+    raise UnreadableError(path, chosen.name, why, refused)
