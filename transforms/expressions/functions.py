@@ -183,7 +183,7 @@ def _among(given: Given) -> Bound:
     return Bound(TRUTH, among)
 
 
-@function("a is null", "also `is not null`: whether there is no value", "is_null")
+@function("a is null", "also `is not null`: whether there is no value", "is null")
 def _is_null(given: Given) -> Bound:
     values = given.bound[0].values
     return Bound(TRUTH, lambda batch: pc.is_null(values(batch)))
@@ -207,7 +207,7 @@ def _arithmetic(given: Given) -> Bound:
     return Bound(NUMBER, lambda batch: combine(left(batch), right(batch)))
 
 
-@function("-x", "the number below 0, or above it", "negative")
+@function("-x", "the number below 0, or above it", "0 -")
 def _negative(given: Given) -> Bound:
     values = given.values(0, NUMBER)
     return Bound(NUMBER, lambda batch: pc.negate(values(batch)))

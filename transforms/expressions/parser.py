@@ -122,7 +122,7 @@ class _Parser:
             negated = self._said("not")
             if not self._said("null"):
                 self._refuse("null was expected")
-            tree = _unless(negated, Call("is_null", (tree,), sign.position))
+            tree = _unless(negated, Call("is null", (tree,), sign.position))
         else:
             negated = self._said("not")
             if self._said("in"):
@@ -147,7 +147,7 @@ class _Parser:
             if isinstance(tree, Literal) and number:
                 tree = Literal(-tree.value, position)  # type: ignore[operator]
             else:
-                tree = Call("negative", (tree,), position)
+                tree = Call("0 -", (tree,), position)
         return tree
 
     def _atom(self) -> Expression:

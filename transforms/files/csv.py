@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from transforms.files.format import Look, Mangled, Opener
-from transforms.files.reading import Reading
+from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 23  # bytes; no row may be longer
+_PIECE = 1 << 20  # bytes decoded at a time
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Csv:
@@ -45,11 +50,12 @@ class Csv:
             return "skip"
 
         schema = reading.schema(columns)
-        # Bytes: one text that is no UTF-8 would end the reading of all.
-        kinds = dict.fromkeys(columns, pa.binary())
+        kinds = dict.fromkeys(columns, pa.string())
         with self._opened(open_file, reading, skip, kinds) as batches:
             for batch in batches or ():
-                parts = [reading.typed(batch.column(column), column) for column in columns]
+                parts = [
+                    parsed(_text(batch.column(column)), reading.kind(column)) for column in columns
+                ]
                 yield pa.table(parts, schema=schema)
         yield pa.table([pa.nulls(ragged, field.type) for field in schema], schema=schema)
 
@@ -59,6 +65,8 @@ class Csv:
             names = list(reading.header) if batches is None else list(batches.schema.names)
         if not names:
             raise Mangled("it has no first line that names its columns")
+        if any(_UNKNOWN in name for name in names):
+            raise Mangled("the names of its columns are no UTF-8 text")
         return names
 
     @contextmanager
@@ -74,7 +82,7 @@ class Csv:
     ) -> Any:
         try:
             return pv.open_csv(
-                stream,
+                io.BufferedReader(_Utf8(stream), _PIECE),
                 read_options=pv.ReadOptions(
                     block_size=_BLOCK, use_threads=False, column_names=[*reading.header]
                 ),
@@ -84,7 +92,6 @@ class Csv:
                     invalid_row_handler=skip,
                 ),
                 convert_options=pv.ConvertOptions(
-                    check_utf8=False,
                     column_types=kinds or {},
                     include_columns=[*(kinds or ())],
                     null_values=[""],
@@ -98,13 +105,41 @@ class Csv:
             raise
 
 
+class _Utf8(io.RawIOBase):
+    """A stream in which a sign that says so stands for each byte that is no UTF-8.
+
+    Of a ragged row with such a byte pyarrow fails to tell, and the row would be lost.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream, self._left, self._ended = stream, b"", False
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not (self._left or self._ended):
+            piece = self._stream.read(_PIECE)
+            self._ended = not piece
+            self._left = self._decoder.decode(piece, final=self._ended).encode()
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Fields; null where one held bytes that are no UTF-8."""
+    unknown = pc.match_substring(column, _UNKNOWN)
+    return pc.if_else(unknown, None, column)
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     """What people can do something about, in words of ours."""
     try:
         yield
-    except UnicodeDecodeError:
-        raise Mangled("the names of its columns are no UTF-8 text") from None
     except pa.ArrowInvalid as error:
         if "straddl" not in str(error):
             raise

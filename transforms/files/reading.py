@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,13 +61,13 @@ class Reading:
         """What a column of text holds."""
         return self._kinds.get(column, pa.string())
 
+    def without(self, columns: Container[str]) -> Reading:
+        """The same but for what is said of some columns."""
+        return replace(self, types=tuple(said for said in self.types if said[0] not in columns))
+
     def schema(self, columns: Iterable[str]) -> pa.Schema:
         """The columns of a file of text."""
         return pa.schema([(name, self.kind(name)) for name in columns])
-
-    def typed(self, texts: pa.Array, column: str) -> pa.Array:
-        """A column of text, or bytes, as what it holds; null where a text is none of that."""
-        return parsed(as_text(texts), self.kind(column))
 
 
 PLAIN = Reading()
@@ -89,13 +89,6 @@ def tolerant(step: Callable[[pa.Array], pa.Array], column: pa.Array, kind: pa.Da
     middle = len(column) // 2
     halves = (column.slice(0, middle), column.slice(middle))
     return pa.concat_arrays([tolerant(step, half, kind) for half in halves])
-
-
-def as_text(column: pa.Array) -> pa.Array:
-    """Bytes as text; null where they are no UTF-8."""
-    if pa.types.is_string(column.type):
-        return column
-    return tolerant(lambda part: part.cast(pa.string()), column, pa.string())
 
 
 def parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:

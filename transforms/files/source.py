@@ -17,7 +17,7 @@ from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
 from transforms.files.partitions import parts_of
-from transforms.files.reading import PLAIN, Reading
+from transforms.files.reading import PLAIN, Reading, parsed
 
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
@@ -66,10 +66,10 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
     Raises:
         UnreadableError: it cannot be read, or is not of the format that its name says.
     """
-    chosen = format_of(path)
+    chosen, parts = format_of(path), parts_of(path)
     with _told(path, chosen):
-        rows, schema = chosen.look(_opener(path, chosen), reading)
-    for column in parts_of(path):
+        rows, schema = chosen.look(_opener(path, chosen), reading.without(parts))
+    for column in parts:
         if column not in schema.names:
             schema = schema.append(pa.field(column, reading.kind(column)))
     return Look(rows, schema)
@@ -90,12 +90,12 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
     with _told(path, chosen):
         open_file, own = _opener(path, chosen), [*columns]
         if parts.keys() & {*columns} or not own:
-            names = chosen.look(open_file, reading).schema.names
+            names = chosen.look(open_file, reading.without(parts)).schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
             own = [column for column in columns if column in names] or names[:1]
         for table in chosen.tables(open_file, own, reading):
             for column in (column for column in columns if column not in own):
-                said = reading.typed(pa.array([parts[column]], pa.string()), column)
+                said = parsed(pa.array([parts[column]], pa.string()), reading.kind(column))
                 table = table.append_column(column, pa.repeat(said[0], table.num_rows))
             yield table.select([*columns])
 
