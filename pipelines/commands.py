@@ -30,6 +30,7 @@ _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
 
 _OTHERS = {
     "train": _Command("pipelines.train.command", "a model fitted to rows that nobody sees"),
+    "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns"),
     "run": _Command(_PLAN, "all metrics of a plan, within its budget"),
     "check": _Command(_PLAN, "what a plan promises, costs and can know, without data"),
     "plan": _Command(

@@ -9,6 +9,9 @@ import pytest
 
 from mechanisms.catalog import of_task, published
 from mechanisms.registry import Registration
+from transforms.expressions.functions import FUNCTIONS
+from transforms.files.reading import TYPES
+from transforms.files.source import FORMATS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -51,6 +54,23 @@ def test_every_mechanism_is_explained(page: str, task: str) -> None:
     (rows,) = re.findall(r"\| name \|.*?when to name it \|\n(.*?)\n\n", text, re.DOTALL)
     explained = {name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row[:60])}
     assert set(of_task(task)) <= explained <= {*of_task(task), *published(task)}
+
+
+def test_expressions_are_listed_as_they_are_registered() -> None:
+    page = (DOCS / "files.md").read_text("utf-8")
+    (found,) = re.findall(r"<!-- expressions -->\n(.*?)\n\n", page, re.DOTALL)
+    listed = dict.fromkeys((one.usage, one.text) for one in FUNCTIONS.values())
+    lines = [f"| `{usage}` | {text} |" for usage, text in listed]
+    assert found.splitlines() == ["| expression | what it is |", "|---|---|", *lines]
+
+
+def test_formats_are_listed_as_they_are_registered() -> None:
+    page = (DOCS / "files.md").read_text("utf-8")
+    for one in FORMATS:
+        endings = ", ".join(f"`{ending}`" for ending in one.endings)
+        assert re.search(rf"^\| {one.name}[^|]*\| {re.escape(endings)} \|", page, re.MULTILINE)
+    kinds = re.findall(r"^Types are (.*?)\.", page, re.MULTILINE)[0]
+    assert re.findall(r"`(\w+)`", kinds) == [*TYPES]
 
 
 def test_every_registration_says_what_is_sent() -> None:

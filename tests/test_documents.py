@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 
@@ -77,6 +78,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in (("logs/2026-11-01", ROWS), ("census/all", 20_000)):
         (folder / name).parent.mkdir()
         pq.write_table(_log(rows), folder / f"{name}.parquet")
+    with pa.CompressedOutputStream(str(folder / "trips.csv.gz"), "gzip") as stream:
+        started = pa.array([f"2026-11-20T{k % 24:02}:30" for k in range(20_000)])
+        trips = _log(20_000).select(["user_id", "city", "seconds"])
+        pv.write_csv(trips.append_column("started", started), stream)
     flights = (ROOT / "examples" / "flights.yaml").read_text()
     whole = re.sub(r": (flights.parquet|airports.txt)", r": examples/\1", flights)
     (folder / "ledger-plan.yaml").write_text(whole.replace(": ../", ": "))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from pipelines.metrics.file_options import FileOptions
 from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours, Pairs, Texts
+from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from transforms.expressions.view import View
-    from transforms.files.reading import Reading
 
 LOCAL_OR_SHUFFLE = (
     "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "
@@ -31,8 +29,6 @@ WHO_DRAWS = (
 """Of dummies."""
 
 _WHERE = {"input", "output", "user_column", "delimiter", "header"}  # and not what
-_OF_ROWS = ("types", "derive", "where")
-_FILES = "what the files hold"
 
 
 def published(*tables: str) -> Any:
@@ -43,7 +39,7 @@ def published(*tables: str) -> Any:
     )
 
 
-class ReleaseOptions(BaseModel):
+class ReleaseOptions(FileOptions):
     """What a person asks of any release; every number is checked before anything is read.
 
     A kind's own class adds what else it asks, each by `option`, which describes it too. From these
@@ -81,29 +77,6 @@ class ReleaseOptions(BaseModel):
         "names' endings; the last two also packed (.gz, .zst, .bz2)",
         metavar="FILE", min_length=1,
     )  # fmt: skip
-    types: Pairs = option(
-        "what columns of CSV files, JSON lines and folders hold, if not strings: int, float, bool, "
-        "date or timestamp. What is written there and is none is a value that cannot be used",
-        (), group=_FILES, metavar="COLUMN=TYPE",
-    )  # fmt: skip
-    delimiter: str | None = option(
-        "between the fields of CSV files (default: a comma, or a tab in files that end in .tsv)",
-        None, group=_FILES, metavar="SIGN|tab",
-    )  # fmt: skip
-    header: tuple[str, ...] = option(
-        "the columns of CSV files whose first line is a row already", (),
-        group=_FILES, metavar="COLUMN",
-    )  # fmt: skip
-    derive: Pairs = option(
-        "a column that is computed, such as 'hour=hour(started, \"Europe/Berlin\")'; docs/files.md "
-        "lists what expressions can say",
-        (), group=_FILES, metavar="NAME=EXPRESSION", repeated=True,
-    )  # fmt: skip
-    where: Texts = option(
-        "what must hold of a row, such as \"country == 'DE' and seconds > 0\": a row of which it "
-        "does not counts like one without a value, and of counters raises none",
-        (), group=_FILES, metavar="EXPRESSION", repeated=True,
-    )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
         None, group=PROMISE, metavar="COLUMN",
@@ -118,34 +91,6 @@ class ReleaseOptions(BaseModel):
     )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
-
-    @property
-    def reading(self) -> Reading:
-        """How files of text are read.
-
-        Raises:
-            RequestError: what was said of that is malformed.
-        """
-        from pipelines.reading import reading_of
-
-        return reading_of(self.types, self.delimiter, self.header)
-
-    @property
-    def view(self) -> View:
-        """What is derived of rows, and what must hold of them.
-
-        Raises:
-            RequestError: an expression is none.
-        """
-        from pipelines.reading import view_of
-
-        return view_of(self.derive, self.where)
-
-    @property
-    def unsaid(self) -> frozenset[str]:
-        """What nobody has said of files and their rows: no plan or statement mentions it."""
-        names = (*_OF_ROWS, "delimiter", "header")
-        return frozenset(name for name in names if not getattr(self, name))
 
     @property
     def unit(self) -> str:

@@ -1,4 +1,4 @@
-"""`hushbeam run` and `hushbeam check` on the command line."""
+"""`hushbeam init`, `hushbeam run` and `hushbeam check` on the command line."""
 
 from __future__ import annotations
 
@@ -28,8 +28,26 @@ a run would be refused; 2 the plan is wrong.
 """
 
 
+_INIT = """\
+Draft a plan from the names and types of a log's columns. Types of text are guessed from the first
+rows, here alone, and written down. No value is in the draft, and what only people can know, such as
+bounds, is left for them to say.
+"""
+
+
 def add_to(commands: Any) -> None:
-    """Add both commands and their options."""
+    """Add the commands and their options."""
+    drafter = commands.add_parser(
+        "init",
+        description=_INIT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    drafter.add_argument("log", nargs="+", metavar="LOG", help="files or globs, local or gs://")
+    drafter.add_argument(
+        "--output", metavar="PLAN", help="a new file (default: the standard output)"
+    )
+    drafter.set_defaults(command=init)
     runner = commands.add_parser(
         "run",
         description=_RUN,
@@ -62,6 +80,15 @@ def add_to(commands: Any) -> None:
         "--window", metavar="NAME", help="with --json, the window whose reports are to be made"
     )
     checker.set_defaults(command=check)
+
+
+def init(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Draft a plan."""
+    from pipelines.plan.draft import init as write
+    from pipelines.requests import no_more
+
+    no_more(rest)
+    return write(arguments.log, arguments.output)
 
 
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:

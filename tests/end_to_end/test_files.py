@@ -1,0 +1,358 @@
+"""Releases of files that are no Parquet, and of what a plan makes of their rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import RequestError
+from pipelines.plan.loading import load
+from pipelines.plan.metrics import mark
+from tests.fakes import canaries
+from tests.fakes.file_formats import WRITERS
+from tests.golden.fixed_randomness import fixed_randomness
+
+N = 3000
+CITIES = ("Oslo", "Rome", "Bern")
+TYPES = ["n=int", "x=float", "user=int"]
+LOCAL = ["--model", "local", "--epsilon", "4", "--min-reports", "10"]
+HISTOGRAM = [
+    "histogram",
+    "--column",
+    "city",
+    "--domain",
+    "cities.txt",
+    "--mechanism",
+    "grr",
+    *LOCAL,
+]
+MEAN = ["mean", "--column", "x", "--bounds", "0,10", "--mechanism", "duchi", *LOCAL]
+COUNT = ["count", "--column", "n", "--domain", "0..3", "--epsilon", "2"]
+
+
+def rows() -> pa.Table:
+    """A third of the cities in capitals, and every tenth row without a number."""
+    k = np.arange(N)
+    return pa.table(
+        {
+            "city": [CITIES[i % 3].upper() if i % 2 else CITIES[i % 3] for i in range(N)],
+            "n": pa.array(k % 5),
+            "x": pa.array([None if i % 10 == 0 else float(i % 11) for i in range(N)]),
+            "user": pa.array(k // 3),
+        }
+    )
+
+
+@pytest.fixture
+def files(workspace: Path) -> Path:
+    (workspace / "cities.txt").write_text("\n".join(CITIES))
+    for ending, write in WRITERS.items():
+        (workspace / f"log{ending}").write_bytes(write(rows()))
+    return workspace
+
+
+def released(folder: str = "out") -> tuple[pa.Table, dict]:
+    (table,) = Path(folder).glob("*.parquet")
+    return pq.read_table(table), json.loads(Path(folder, "statement.json").read_text())
+
+
+def asked(words: list[str], ending: str, out: str = "out") -> list[str]:
+    return [*words, "--input", f"log{ending}", "--output", out, "--types", *TYPES]
+
+
+def require_alike(run, words: list[str], *endings: str) -> None:
+    """The release of a file is that of the same rows in Parquet, to the last bit."""
+    found = []
+    for each in (".parquet", *endings):
+        with fixed_randomness():
+            outcome = run(asked(words, each, f"out{each}"))
+        assert outcome.code == 0, outcome.said
+        found.append(released(f"out{each}"))
+    for table, statement in found[1:]:
+        assert table.equals(found[0][0])
+        assert statement.get("n") == found[0][1].get("n")
+
+
+def test_a_packed_csv_file_is_released_like_parquet(files, run) -> None:
+    require_alike(run, HISTOGRAM, ".csv.gz")
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("words", [HISTOGRAM, MEAN, COUNT], ids=lambda words: words[0])
+def test_any_file_is_released_like_parquet(words, files, run) -> None:
+    require_alike(run, words, *(ending for ending in WRITERS if ending != ".parquet"))
+
+
+# ---- expressions
+
+DERIVED = ["--derive", "home=substring(city, 1, 1)", "--derive", "low=lower(city)"]
+
+
+def test_who_fails_is_in_n_and_nobody_learns_who(files, run) -> None:
+    Path("low.txt").write_text("oslo\nrome\nbern\n")
+    words = ["histogram", "--column", "low", "--domain", "low.txt", "--mechanism", "grr",
+             "--model", "local", "--epsilon", "30", "--min-reports", "10"]  # fmt: skip
+    outcome = run(asked([*words, *DERIVED, "--where", "n > 0", "--where", "x < 5"], ".csv"))
+    assert outcome.code == 0, outcome.said
+    table, statement = released()
+    told = rows().to_pylist()
+    passing = [row for row in told if row["n"] > 0 and row["x"] is not None and row["x"] < 5]
+    assert statement["n"] == N
+    assert "rejects" not in statement or not statement["rejects"]
+    share = len(passing) / N  # an epsilon of 30 hides next to nothing
+    assert statement["unusable"]["share"] == pytest.approx(1 - share, abs=1e-3)
+    for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
+        true = sum(row["city"].lower() == value for row in passing) / N
+        assert found == pytest.approx(true, abs=1e-3)
+    assert statement["asked"]["where"] == ["n > 0", "x < 5"] or statement["asked"]["where"] == (
+        "n > 0", "x < 5"
+    )  # fmt: skip
+    assert any("n > 0 and x < 5" in text for text in statement["in_words"])
+
+
+@pytest.mark.verify
+def test_a_user_counts_with_any_row_that_passes(files, run) -> None:
+    """Rows 0, 5, 10 ... have n = 0: a fifth; of users of three rows three in five have one."""
+    words = ["histogram", "--column", "n", "--domain", "0..4", "--mechanism", "grr", "--model",
+             "local", "--epsilon", "30", "--min-reports", "9", "--user-column", "user"]  # fmt: skip
+    outcome = run(asked([*words, "--where", "n == 0"], ".jsonl"))
+    assert outcome.code == 0, outcome.said
+    table, statement = released()
+    assert statement["n"] == N // 3
+    assert table["unbiased"].to_pylist()[0] == pytest.approx(0.6, abs=1e-3)
+    assert statement["unusable"]["share"] == pytest.approx(0.4, abs=1e-3)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("words", "column", "true"),
+    [
+        ([*COUNT, "--user-column", "user"], "estimate", None),
+        (["sum", "--column", "x", "--bounds", "0,10", "--epsilon", "20"], "estimate", None),
+        (["mean", "--column", "x", "--bounds", "0,10", "--dummies", "shuffler", "--epsilon", "20",
+          "--expected", "3000"], "estimate", 4.0),
+    ],
+    ids=["count", "sum", "mean"],
+)  # fmt: skip
+def test_of_counters_who_fails_raises_nothing(words, column: str, true, files, run) -> None:
+    outcome = run(asked([*words, "--where", "n == 2 and x == 4"], ".csv"))
+    assert outcome.code == 0, outcome.said
+    table, _ = released()
+    hits = [row for row in rows().to_pylist() if row["n"] == 2 and row["x"] == 4]
+    if words[0] == "count":  # one row of a user each: rows 11 apart, times 5
+        expected = [0, 0, len({row["user"] for row in hits}), 0]
+        assert table.num_rows == 5  # and the one of all other rows, which is empty, too
+        noise = np.array(table["standard_error"].to_pylist())
+        np.testing.assert_array_less(
+            np.abs(np.array(table[column].to_pylist()) - [*expected, 0]), 7 * noise
+        )
+        assert expected[2] > 14 * noise[2]
+    elif words[0] == "sum":
+        error = table["standard_error"][0].as_py()
+        assert abs(table[column][0].as_py() - 4.0 * len(hits)) < 7 * error
+    else:
+        assert table[column][0].as_py() == pytest.approx(true, abs=0.5)
+
+
+# ---- plans, parties, streams
+
+PLAN = """\
+collection: files
+version: 1
+input: {input}
+output: out
+types: {{n: int, x: float, user: int}}
+derive:
+  low: lower(city)
+where: n < 4
+epsilon: 8
+model: local
+min_reports: 10
+metrics:
+  - {{name: city, kind: histogram, column: low, domain: low.txt, mechanism: grr}}
+  - name: number
+    kind: mean
+    column: double
+    bounds: "0,20"
+    mechanism: duchi
+    derive: {{double: x * 2}}
+    where: low == 'oslo'
+"""
+
+
+def plan(text: str = PLAN, **more: str) -> str:
+    Path("low.txt").write_text("oslo\nrome\nbern\n")
+    Path("plan.yaml").write_text(text.format(**{"input": "log.csv.gz", **more}))
+    return "plan.yaml"
+
+
+def test_a_plan_says_types_and_expressions_and_its_fingerprint_covers_them(files) -> None:
+    first = mark(load(plan()))
+    for old, new in (
+        ("n: int", "n: float"),
+        ("lower(city)", "upper(city)"),
+        ("n < 4", "n < 3"),
+        ("'oslo'", "'rome'"),
+    ):
+        assert mark(load(plan(PLAN.replace(old, new)))) != first
+    assert mark(load(plan(input="log.jsonl"))) == first  # what stands where is none of its business
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("n < 4", "n <", "line 8: where: a column, a value or a bracket was expected, at"),
+        ("lower(city)", "lowr(city)", "line 7: derive: low: there is no function 'lowr'"),
+        ("x * 2", "x ** 2", "line 18: derive: double: a column, a value"),
+        ("low == 'oslo'", "low = 'CANARY", "line 19: where: a quote is opened and not closed"),
+        ("n: int", "n: integer", "line 5: types: n: a column may hold string, int, float"),
+    ],
+)  # fmt: skip
+def test_a_plan_is_refused_with_the_line_and_the_position(old, new, said, workspace) -> None:
+    with pytest.raises(RequestError) as caught:
+        load(plan(PLAN.replace(old, new)))
+    assert said in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.verify
+def test_a_plan_runs_over_its_files(files, run) -> None:
+    outcome = run(["run", plan()])
+    assert outcome.code == 0, outcome.said
+    told = json.loads(Path("out/number/statement.json").read_text())
+    assert told["n"] == N
+    assert told["asked"]["derive"][-1] == "double=x * 2"
+    true = np.mean([
+        2 * r["x"] for r in rows().to_pylist()
+        if r["n"] < 4 and r["x"] is not None and r["city"].lower() == "oslo"
+    ])  # fmt: skip
+    mean = pq.read_table("out/number/mean.parquet")
+    error = mean["standard_error"][0].as_py()
+    assert abs(mean["estimate"][0].as_py() - true) < 7 * error
+
+
+@pytest.mark.verify
+def test_a_column_that_no_file_has_is_refused_before_a_row_is_read(files, refused) -> None:
+    where = plan(PLAN.replace("n < 4", "nn < 4"))
+    refused(["run", where], "line 8: where: there is no one column 'nn'; did you mean n?")
+
+
+@pytest.mark.verify
+def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
+    text = PLAN.replace("model: local\nmin_reports: 10", "min_reports: 2000")
+    where = plan(text.replace("mechanism: grr", "share: 0.5").replace("    mechanism: duchi\n", ""))
+    for words in (
+        ["client", where, "--input", "log.jsonl.zst", "--output", "sent.bin"],
+        ["shuffle", where, "--input", "sent.bin", "--output", "mixed"],
+        ["collect", where, "--input", "mixed", "--output", "out"],
+    ):
+        outcome = run(words)
+        assert outcome.code == 0, outcome.said
+    told = json.loads(Path("out/number/statement.json").read_text())
+    assert told["n"] == N
+    table = pq.read_table("out/city/histogram.parquet")
+    error = max(table["standard_error"].to_pylist())
+    for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
+        true = sum(r["city"].lower() == value and r["n"] < 4 for r in rows().to_pylist()) / N
+        assert abs(found - true) < 7 * error
+    one = ["client", where, "--input", "-", "--metric", "city", "--output", "own.bin"]
+    assert "the standard input holds values, and the plan derives" in run(one).err
+
+
+STREAM = """\
+collection: landed
+version: 1
+input: landing/*
+output: out/{{window}}
+types: {{at: timestamp, x: float}}
+where: x > 2
+epsilon: 8.0
+model: local
+min_reports: 100
+stream: {{window: 1h, state: state, time: at}}
+metrics:
+  - {{name: x, kind: mean, column: x, bounds: "0,10", mechanism: duchi}}
+"""
+
+
+@pytest.mark.verify
+def test_a_stream_lands_text_and_leaves_a_damaged_file_aside(workspace, run) -> None:
+    table = pa.table(
+        {
+            "at": [f"2024-11-20T{k // 600:02}:{k % 60:02}:00Z" for k in range(1200)],
+            "x": [float(k % 11) for k in range(1200)],
+        }
+    )
+    Path("landing").mkdir()
+    for ending, part in ((".csv.gz", table.slice(0, 700)), (".jsonl", table.slice(700))):
+        Path(f"landing/part{ending}").write_bytes(WRITERS[ending](part))
+    whole = WRITERS[".csv.gz"](table)
+    Path("landing/torn.csv.gz").write_bytes(whole[: len(whole) // 2])
+    Path("plan.yaml").write_text(STREAM.format())
+    outcome = run(["stream", "plan.yaml", "--drain"])
+    assert outcome.code == 0, outcome.said
+    for name in ("2024-11-20T0000", "2024-11-20T0100"):
+        told = json.loads(Path(f"out/{name}/x/statement.json").read_text())
+        assert told["n"] == 600
+        mean = pq.read_table(f"out/{name}/x/mean.parquet")
+        error = mean["standard_error"][0].as_py()
+        assert abs(mean["estimate"][0].as_py() - 6.5) < 7 * error
+    assert "torn" in run(["stream", "status", "plan.yaml"]).out
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"where": "valu == 'x'"}, "--where: there is no one column 'valu'; did you mean value?"),
+        ({"where": "number"}, "--where: yes or no is needed: column 'number' holds a whole number"),
+        ({"where": "value == 'CANARY-Q"}, "--where: a quote is opened and not closed, at"),
+        ({"derive": "value=lower(value)"}, "--derive: value: the file has a column of that name"),
+        ({"derive": "CANARYless"}, "--derive: a name, = and what it is are needed"),
+        ({"types": "value=text"}, "--types: value: a column may hold string, int"),
+        ({"delimiter": "::"}, "--delimiter: one sign"),
+        ({"where": "number > 0", "unusable": "fill=CANARY-DECLARED-0"}, "--where: a row of"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_request_is_said_and_no_value(changes, said, log, domain, refused):
+    refused(canaries.request(log, domain=domain, **changes), said)
+
+
+def test_a_column_of_text_is_no_number_until_somebody_says_so(files, refused) -> None:
+    words = ["mean", "--input", "log.csv", "--column", "x", "--bounds", "0,1", "--output", "out"]
+    refused([*words, "--epsilon", "1"], "say what it holds: --types x=float")
+
+
+@pytest.mark.parametrize("ending", [".csv.gz", ".jsonl.zst", ".orc", ".avro", ".arrow"])
+def test_a_file_that_is_cut_off_is_refused_by_its_name(ending: str, workspace, refused) -> None:
+    table = canaries.table().select(["value", "user", "number"])
+    whole = WRITERS[ending](table.set_column(2, "number", table["number"].cast(pa.int64())))
+    Path(f"log{ending}").write_bytes(whole[: len(whole) * 2 // 3])
+    Path("values.txt").write_text("\n".join(canaries.DECLARED))
+    words = canaries.request(f"log{ending}", domain="values.txt")
+    refused(words, f"log{ending} is not a readable")
+
+
+@pytest.mark.verify
+def test_timestamps_are_averaged_between_bounds_that_are_some(workspace, run, refused) -> None:
+    Path("log.csv").write_text(
+        "at\n" + "".join(f"2026-11-20T{k % 24:02}:30:00+01:00\n" for k in range(2400)) + "never\n"
+    )
+    words = ["mean", "--input", "log.csv", "--types", "at=timestamp", "--column", "at", "--output",
+             "out", *LOCAL, "--mechanism", "duchi"]  # fmt: skip
+    refused([*words, "--bounds", "0,1"], "--bounds: 'at' holds timestamps")
+    outcome = run([*words, "--bounds", "2026-11-19,2026-11-22"])
+    assert outcome.code == 0, outcome.said
+    table, statement = released()
+    middle = np.datetime64("2026-11-20T11:00", "s").astype(int)
+    assert statement["n"] == 2401
+    assert abs(table["estimate"][0].as_py() - middle) < 7 * table["standard_error"][0].as_py()
+    assert statement["timestamps"][0]["estimate"].startswith("2026-11-20T1")
+    assert "as timestamps" in outcome.out
