@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -207,9 +208,9 @@ def test_a_plan_says_types_and_expressions_and_its_fingerprint_covers_them(files
     ("old", "new", "said"),
     [
         ("n < 4", "n <", "line 8: where: a column, a value or a bracket was expected, at"),
-        ("lower(city)", "lowr(city)", "line 7: derive: low: there is no function 'lowr'"),
-        ("x * 2", "x ** 2", "line 18: derive: double: a column, a value"),
-        ("low == 'oslo'", "low = 'CANARY", "line 19: where: a quote is opened and not closed"),
+        ("lower(city)", "lowr(city)", "line 6: derive: low: there is no function 'lowr'"),
+        ("x * 2", "x ** 2", "line 19: derive: double: a column, a value"),
+        ("low == 'oslo'", "low = 'CANARY", "line 20: where: a quote is opened and not closed"),
         ("n: int", "n: integer", "line 5: types: n: a column may hold string, int, float"),
     ],
 )  # fmt: skip
@@ -338,6 +339,19 @@ def test_a_file_that_is_cut_off_is_refused_by_its_name(ending: str, workspace, r
     Path("values.txt").write_text("\n".join(canaries.DECLARED))
     words = canaries.request(f"log{ending}", domain="values.txt")
     refused(words, f"log{ending} is not a readable")
+
+
+@pytest.mark.verify
+def test_a_file_that_is_damaged_inside_is_refused_by_its_name(workspace, run) -> None:
+    whole = WRITERS[".arrow"](pa.table({"value": ["CANARY-AAAA"] * 900}))
+    ends = struct.pack("<3i", 0, 11, 22)
+    assert ends in whole  # the heads of batches stay, and tell of 900 rows
+    Path("log.arrow").write_bytes(whole.replace(ends, struct.pack("<3i", 0, 1 << 30, 22)))
+    Path("values.txt").write_text("\n".join(canaries.DECLARED))
+    outcome = run(canaries.request("log.arrow", domain="values.txt"))
+    said = "log.arrow is not a readable Arrow file (empty, cut off, or another format)"
+    assert (outcome.code, outcome.err) == (2, f"hushbeam: {said}; put it right or aside\n")
+    assert not Path("out").exists()
 
 
 @pytest.mark.verify
