@@ -132,15 +132,17 @@ class Landing:
         """When so many of a file's rows happened that they stand for all; and all their windows."""
         time = self.streamed.stream.time
         windows, parts = set[int](), [np.empty(0, np.int64)]
-        named = [np.array([time_in(path)], np.int64)]
-        for found in named if time is None else self._times(path, time):
+        for found in self._times(path, time):
             if self.streamed.calendar is not None:
                 windows.update(np.unique(self.streamed.windows.starts(found)).tolist())
             parts.append(found[:: rows // _ENOUGH + 1])
         return np.concatenate(parts), frozenset(windows)
 
-    def _times(self, path: str, time: str) -> Iterator[NDArray[np.int64]]:
+    def _times(self, path: str, time: str | None) -> Iterator[NDArray[np.int64]]:
         """When a file's rows happened, of those that say it, some at a time."""
+        if time is None:
+            yield np.array([time_in(path)], np.int64)
+            return
         for table in tables(path, [time], self.streamed.plan.reading):
             moments, known = times(table.column(time))
             yield moments[known]
