@@ -164,7 +164,7 @@ def _request(job: TrainJob) -> dict[str, Any]:
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
     if job.options.dummies is not None:
         hidden.add("method")  # nobody randomises anything by himself
-    request = job.options.model_dump(exclude=hidden, exclude_none=True)
+    request = job.options.model_dump(exclude=hidden | job.options.unsaid, exclude_none=True)
     return request | {
         "unit": job.options.unit,
         "model": job.guarantees[0].model,

@@ -271,7 +271,7 @@ class CountedRows(Counting):
     @property
     def request(self) -> dict[str, Any]:
         words = self.options.model_dump(
-            exclude={"input", "output", *self.unstated, *self.options.idle}
+            exclude={"input", "output", *self.unstated, *self.options.idle, *self.options.unsaid}
         )
         categories = categorical(self.attributes)
         return words | {
