@@ -305,9 +305,12 @@ def _tables(files: tuple[str, ...], metric: Metric, plan: Plan) -> Iterator[pa.T
         return
     telemetry = inputs.open_telemetry(files, reading=plan.reading)
     telemetry.seen(metric.options.view)
+    columns = sorted(metric.viewed().columns)  # not the user's: all rows are of one
+    for column in columns:
+        telemetry.column_type(column, "--input")
     try:
         for file in telemetry.files:
-            yield from read(file, sorted(metric.columns), plan.reading)
+            yield from read(file, columns, plan.reading)
     except UnreadableError as error:
         raise RequestError(f"--input: {error}") from None
 
