@@ -88,7 +88,7 @@ class MixedMean(Mixed, CountedMean):
         require_counted(options, cls.unstated)
         require_one(options, cls.kind)
         bounds = read_bounds(options.bounds)
-        telemetry = open_numbers(options, source, empty=True, moments=False)
+        telemetry = open_numbers(options, source, empty=True)
         design = _of_mean(options, finest(options))
         clip = Clip(bounds.low, bounds.high, design.high, bounds.low)
         return cls(
