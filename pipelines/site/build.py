@@ -176,7 +176,7 @@ def _slug(name: str) -> str:
     """A name of a file for any name of a metric; equal for equal ones alone.
 
     >>> _slug("cities"), _slug("../etc")
-    ('cities', 'etc-d5b5d5')
+    ('cities', 'etc-f7f912')
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
