@@ -63,12 +63,24 @@ class Tally(NamedTuple):
         distinct, place = np.unique(keys, return_inverse=True)
         return cls(distinct, np.bincount(place, counts, distinct.size).astype(np.int64))
 
-    def look(self, keys: Keys) -> NDArray[np.int64]:
-        """How often each of some keys came."""
-        if not self.keys.size:
-            return np.zeros(keys.shape, np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        return np.where(self.keys[place] == keys, self.counts[place], 0)
+    def take(self, keys: Keys) -> NDArray[np.int64]:
+        """How often each of some keys came: a key tells it once, and 0 whenever it is asked again.
+
+        Strings of equal keys would otherwise each count whoever holds one of them, and a user would
+        change more counters than are paid for. Which of them counts does not depend on the data.
+        """
+        counts = np.zeros(keys.shape, np.int64)
+        if self.keys.size:
+            place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+            held = np.flatnonzero(self.keys[place] == keys)
+            once, first = np.unique(place[held], return_index=True)
+            counts[held[first]] = self.counts[once]
+            self.counts[once] = 0
+        return counts
+
+    def untold(self) -> Tally:
+        """The same, and no key has told yet how often it came."""
+        return self._replace(counts=self.counts.copy())
 
 
 class Found(NamedTuple):
@@ -197,6 +209,7 @@ class CountedSearch(Public):
         none = np.zeros(0, np.int64)
         strings = _Strings(np.zeros((0, self.code.positions), np.uint16), none, none)
         judged = 0
+        left = tally.untold()  # keys differ between levels
         for level, step in enumerate(self.steps):
             last = level == len(self.steps) - 1
             ways = {s: self.code.extensions(s, step, last) for s in np.unique(states).tolist()}
@@ -207,19 +220,19 @@ class CountedSearch(Public):
             candidates = complete + growing + len(strings.sums)
             # Strings wait for their judgement, which all levels to come share in.
             least = _reached(law, min(1.0, _STRANGERS / max(candidates, 1)))
-            waiting = self._counted(strings.codes, level, tally, design, rng)
+            waiting = self._counted(strings.codes, level, left, design, rng)
             strings = strings._replace(sums=strings.sums + waiting, levels=strings.levels + 1)
             found, grown = [strings], []
             for s, way in ways.items():
                 for hits, sums, _ in self._hits(
-                    parents[s], way.complete, level, tally, design, least, rng
+                    parents[s], way.complete, level, left, design, least, rng
                 ):
                     padded = np.pad(hits, ((0, 0), (0, self.code.positions - hits.shape[1])))
                     found.append(_Strings(padded, sums, np.ones_like(sums)))
                 grown += [
                     (hits, sums, way.states[which])
                     for hits, sums, which in self._hits(
-                        parents[s], way.open, level, tally, design, least, rng
+                        parents[s], way.open, level, left, design, least, rng
                     )
                 ]
             strings = _Strings(*map(np.concatenate, zip(*found, strict=True)))
@@ -229,7 +242,7 @@ class CountedSearch(Public):
             codes, sums, states = map(np.concatenate, zip(*grown, strict=True))
             best = np.argsort(-sums, kind="stable")[:BEAM]
             codes, states = codes[best], states[best]
-        return self._told(strings, judged, tally, design, false_strings, rng)
+        return self._told(strings, judged, tally.untold(), design, false_strings, rng)
 
     def _hits(
         self, parents: Codes, added: Codes, level: int, tally: Tally, design: Counters,
@@ -245,7 +258,7 @@ class CountedSearch(Public):
         for start in range(0, len(parents), size):
             high, low = begun[:, start : start + size, None] ^ tails[:, None, :]
             keys = self._key(high.ravel(), low.ravel(), level)
-            counts = tally.look(keys) + _drawn(design, level, keys.size, rng)
+            counts = tally.take(keys) + _drawn(design, level, keys.size, rng)
             hits = np.flatnonzero(counts >= least)
             which = hits % len(added)
             codes = np.concatenate([parents[start + hits // len(added)], added[which]], axis=1)
@@ -256,7 +269,7 @@ class CountedSearch(Public):
     ) -> NDArray[np.int64]:
         """(m,) noisy counts of strings at a level."""
         keys = self._keys_of(codes, level)
-        return tally.look(keys) + _drawn(design, level, keys.size, rng)
+        return tally.take(keys) + _drawn(design, level, keys.size, rng)
 
     def _told(
         self, strings: _Strings, judged: int, tally: Tally, design: Counters,
@@ -271,7 +284,7 @@ class CountedSearch(Public):
         kept = expected <= false_strings
         codes, last = strings.codes[kept], len(self.steps) - 1
         keys = np.append(self._keys_of(codes, last), self._keys_of(self.code.unusable[None], last))
-        holders = tally.look(keys) + _drawn(design, last + 1, keys.size, rng)
+        holders = tally.take(keys) + _drawn(design, last + 1, keys.size, rng)
         order = np.argsort(-holders[:-1], kind="stable")
         texts = [self.code.text(code) for code in codes[order]]
         return Found(

@@ -61,6 +61,15 @@ MUTANTS = (
         (_DESIGN,),
     ),
     Mutant(
+        "counters-of-equal-keys",
+        "Every candidate of a level counts those who hold its key, though another has the same.",
+        "mechanisms/heavy_hitters/counted.py",
+        "self.counts[once] = 0",
+        "pass",
+        ("tests/mechanisms/heavy_hitters/test_counted.py",),
+        known_by="equal",
+    ),
+    Mutant(
         "counters-slots-without-types",
         "A code counts in every slot, so that a liar fills all of them with one.",
         "mechanisms/counters/levels.py",

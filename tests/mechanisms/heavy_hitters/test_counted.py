@@ -94,4 +94,32 @@ def test_tallies_add_up(split: int) -> None:
     parts = [Tally.of(part) for part in np.array_split(keys, split)]
     whole = Tally.of(*map(np.concatenate, zip(*parts, strict=True)))
     assert (whole.keys.tolist(), whole.counts.tolist()) == ([1, 3, 5, 9], [1, 2, 3, 1])
-    assert whole.look(np.array([5, 4, 9], np.uint64)).tolist() == [3, 0, 1]
+    left = whole.untold()
+    assert left.take(np.array([5, 4, 9], np.uint64)).tolist() == [3, 0, 1]
+    assert left.take(np.array([1, 5, 1], np.uint64)).tolist() == [1, 0, 0]
+    assert whole.counts.tolist() == [1, 2, 3, 1]
+
+
+def test_a_user_changes_one_counter_of_a_level_where_keys_are_equal(
+    search: CountedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two symbols hash alike, so that "aaaa", "aaab", ... have one key; noise is left out."""
+    monkeypatch.setattr(counted, "_drawn", lambda design, level, size, rng: np.zeros(size, int))
+    (one, other), _ = search.code.encode(["a", "b"])
+    tables = search.hash.tables
+    tables[:, :, other[0]] = tables[:, :, one[0]]
+    seen: list[tuple[int, int]] = []
+
+    class Watched(Tally):
+        def take(self, keys: np.ndarray) -> np.ndarray:
+            counts = super().take(keys)
+            seen.extend((int(k) >> 56, int(c)) for k, c in zip(keys, counts, strict=True) if c)
+            return counts
+
+    holders = 100_000
+    tally = Watched(*tallied(search, {"abab": holders}))
+    found = search.discover(tally, design(search), FALSE, SeededRandom(1))
+    last = len(search.steps) - 1
+    assert sorted(seen) == [(level, holders) for level in sorted([*range(last + 1), last])]
+    assert len(found.values) == 1
+    assert found.holders.tolist() == [holders]
