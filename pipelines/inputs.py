@@ -62,15 +62,21 @@ class Telemetry:
         """From nothing to tables of the columns that are asked for."""
         return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading)
 
-    def changed(self) -> str | None:
-        """What is no more as it was when they were looked at; None if nothing can be told."""
+    def changed(self, hidden: bool = False) -> str | None:
+        """What is no more as it was when they were looked at; None if nothing can be told.
+
+        Args:
+            hidden: whether nobody is to learn how many rows there are.
+        """
         try:
             rows = sum(_looked_at(file, self.reading).rows for file in self.files)
         except RequestError as error:
             return str(error).removeprefix("--input: ")
-        return (
-            None if rows == self.rows else f"they hold {rows:,} rows, and held {self.rows:,} before"
-        )
+        if rows == self.rows:
+            return None
+        if hidden:
+            return "they hold other rows than before"
+        return f"they hold {rows:,} rows, and held {self.rows:,} before"
 
     def seen(self, view: View) -> Telemetry:
         """The same with the columns that are derived.

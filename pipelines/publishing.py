@@ -83,8 +83,9 @@ def carry_out(
     """
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
+    rows = None if job.options.hides_presence else job.telemetry.rows * times
     try:
-        counted = run_beam(pipeline, for_beam, screen, job.telemetry.rows * times)
+        counted = run_beam(pipeline, for_beam, screen, rows)
     except Exception as error:
         require_nothing_lost()
         why = _failed(job, error)
@@ -189,7 +190,7 @@ def _failed(job: Job, error: Exception) -> Exception | None:
                 "was published: mend that and run again"
             )
     telemetry, why = job.telemetry, system_reason(error)
-    changed = telemetry.changed()
+    changed = telemetry.changed(job.options.hides_presence)
     if changed is not None:
         return FailedError(f"{_CHANGED}: {changed}; {_AT_REST}")
     # A damaged file is an input that is wrong; where nobody has looked at one, a stream's, the
@@ -214,7 +215,7 @@ def _unpublished(
     job: Job, counted: Mapping[str, int], withheld: str | None, times: int
 ) -> Exception:
     """Why a job that came to its end has published nothing."""
-    folder = job.options.output
+    folder, hidden = job.options.output, job.options.hides_presence
     if not counted:
         return FailedError(
             f"the job came to its end, but {folder} holds no release, and its runner "
@@ -227,10 +228,13 @@ def _unpublished(
     if CHANGED in counted:
         # Every metric counts the rows that it is given.
         came, told = counted.get(ROWS, 0) // times, job.telemetry.rows
-        why = job.telemetry.changed() or f"{came:,} rows came, and their footers told of {told:,}"
-        return FailedError(f"{_CHANGED}: {why}; {_AT_REST}")
+        why = f"{came:,} rows came, and their footers told of {told:,}"
+        if hidden:
+            why = "other rows came than their footers told of"
+        return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")
     if withheld is not None:
-        rejected = (f"; {amount:,} rows: {name}" for name, amount in rejects(counted).items())
+        left_out = {} if hidden else rejects(counted)
+        rejected = (f"; {amount:,} rows: {name}" for name, amount in left_out.items())
         return WithheldError(withheld + "".join(rejected))
     return FailedError(
         f"the job came to its end, but {folder} holds no release; if its workers "

@@ -87,7 +87,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
 
 
 def run_beam(
-    job: beam.PTransform, options: PipelineOptions, screen: Console, rows: int
+    job: beam.PTransform, options: PipelineOptions, screen: Console, rows: int | None
 ) -> dict[str, int] | None:
     """Run one PTransform as a pipeline, with a progress line.
 
@@ -95,7 +95,7 @@ def run_beam(
         job: from the beginning of a pipeline to its release.
         options: Beam's, from `beam_options`.
         screen: where progress is drawn.
-        rows: how many rows the job will read.
+        rows: how many rows the job will read; None where nobody is to learn that.
 
     Returns:
         hushbeam's counters, none if the runner cannot be asked for them; None if the job was only

@@ -102,9 +102,9 @@ class ReleaseOptions(FileOptions):
         """Whether nobody learns how many take part; the model is then "shuffle".
 
         Args:
-            dummies: who draws noise for all, as it was asked.
+            dummies: who draws noise for all, as it was asked; None if every report has its own.
         """
-        return False
+        return dummies is not None
 
     @property
     def hides_presence(self) -> bool:
@@ -255,10 +255,6 @@ class EitherOptions(MetricOptions, BoundedOptions):
         "is randomised by itself)",
         None, group=PROMISE,
     )  # fmt: skip
-
-    @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
-        return dummies is not None
 
     @property
     def idle(self) -> frozenset[str]:

@@ -34,6 +34,7 @@ class Destination:
     """Where a release goes, as publishing needs to know it."""
 
     output: str
+    hides_presence: bool
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class PlanJob:
 
     @property
     def options(self) -> Destination:
-        """Where the release goes."""
-        return Destination(output_of(self.plan, self.window))
+        """Where the release goes, and whether a metric hides how many take part."""
+        hidden = any(metric.options.hides_presence for metric in self.metrics)
+        return Destination(output_of(self.plan, self.window), hidden)
 
     @property
     def min_reports(self) -> int:

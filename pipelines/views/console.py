@@ -64,20 +64,21 @@ def rejects(counted: Mapping[str, int]) -> dict[str, int]:
 
 
 @contextmanager
-def progress(console: Console, rows: int) -> Iterator[Callable[[Any], None]]:
+def progress(console: Console, rows: int | None) -> Iterator[Callable[[Any], None]]:
     """A line that follows a job: rows read, reports, rejects.
+
+    Where noise hides who takes part it shows no number: terminals are recorded, and read by others.
 
     Args:
         console: where to draw; nothing is drawn unless it is a terminal.
-        rows: how many rows will be read.
+        rows: how many rows will be read; None where nobody is to learn that.
 
     Yields:
         A function that takes the job's Beam result once there is one, to be polled for counters.
     """
-    columns = (
-        TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
-        TimeElapsedColumn(),
-    )  # fmt: skip
+    hidden = rows is None
+    numbers = () if hidden else (MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
+    columns = TextColumn("rows"), BarColumn(), *numbers, TimeElapsedColumn()
     results: list[Any] = []
     stop = threading.Event()
     if not console.is_terminal:
@@ -85,6 +86,9 @@ def progress(console: Console, rows: int) -> Iterator[Callable[[Any], None]]:
         return
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rows", total=rows, said="starting")
+        if hidden:
+            yield results.append
+            return
 
         def look() -> None:
             counted = live() or (counters(results[0]) if results else {})

@@ -105,7 +105,7 @@ def test_a_file_that_changes_is_named_with_what_became_of_it(
 def test_rows_are_told_once_however_many_metrics_read_them(
     plan, run, workspace, monkeypatch
 ) -> None:
-    monkeypatch.setattr(inputs.Telemetry, "changed", lambda _: None)  # as it was, by now
+    monkeypatch.setattr(inputs.Telemetry, "changed", lambda *_: None)  # as it was, by now
     look = inputs.open_telemetry
 
     def looked(*asked: Any, **more: Any) -> inputs.Telemetry:

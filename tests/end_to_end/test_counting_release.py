@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
+from pipelines import inputs
 from pipelines.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
@@ -463,6 +465,30 @@ def test_a_block_that_an_engine_loses_makes_no_release(
     outcome = run(words("events", log))
     assert outcome.code == 3, outcome.said
     assert "the engine has lost some, and nothing is published" in outcome.err
+
+
+@pytest.mark.parametrize("grown", [True, False])
+def test_files_that_change_are_told_of_without_a_number(
+    grown: bool, run, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = inputs.open_telemetry
+
+    def looked(*asked: Any, **more: Any) -> inputs.Telemetry:
+        telemetry = honest(*asked, **more)
+        return replace(telemetry, rows=telemetry.rows + 1)
+
+    monkeypatch.setattr(inputs, "open_telemetry", looked)
+    if not grown:  # as it was, by now
+        monkeypatch.setattr(inputs.Telemetry, "changed", lambda *_: None)
+    outcome = run(words("users", log))
+    assert outcome.code == 3
+    why = "they hold other rows than before"
+    if not grown:
+        why = "other rows came than their footers told of"
+    assert outcome.err == (
+        f"hushbeam: the files changed while they were read: {why}; run again when they are at rest"
+        "\n"
+    )
 
 
 def test_counting_metrics_answer_to_one_interface() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 
 import pyarrow as pa
@@ -50,6 +51,18 @@ def test_a_terminal_shows_rows_reports_and_rejects() -> None:
         )
         until(lambda: "12,345 reports, 7 null value " in text.getvalue())
     assert "500/1000" in text.getvalue()
+
+
+def test_where_presence_is_hidden_a_terminal_shows_no_number() -> None:
+    text, before = io.StringIO(), {*threading.enumerate()}
+    screen = Console(file=text, force_terminal=True, no_color=True, width=120)
+    with console.progress(screen, rows=None) as follow:
+        follow(object())
+        counting._live.update({counting.ROWS: 523, counting.REPORTS: 12345, "null value": 789})
+        until(lambda: "0:00:0" in text.getvalue())
+        bar = {*threading.enumerate()} - before
+    assert len(bar) == 1  # it draws, and nobody looks at counters
+    assert not re.search(r"523|12,?345|789", text.getvalue())
 
 
 def test_a_runner_that_cannot_be_asked_does_not_matter(capfd: pytest.CaptureFixture[str]) -> None:
