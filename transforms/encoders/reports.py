@@ -29,6 +29,7 @@ from transforms.encoders.block import RowBlock, pieces
 LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
 
 _WORDS = 1 << 20  # made at a time
+_CUT = 0.01  # the weight of what was cut
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Reporting(_Levelled):
         amounts: the counters of what is asked.
         clip: of numbers that are added up; None where rows are counted.
         averaged: whether a unit's number of a group is the average of its rows.
+        present: whether all units are counted, by a level of their own.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
-            was left out or clipped, `UNUSABLE`, whether a number cannot be used, and `PRESENT`, of
-            every unit.
+            was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
@@ -113,6 +114,7 @@ class Reporting(_Levelled):
     clip: Clip | None = None
     beside: tuple[str, ...] = ()
     averaged: bool = False
+    present: bool = False
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -121,15 +123,17 @@ class Reporting(_Levelled):
 
     @property
     def sides(self) -> tuple[Level, ...]:
-        """The level beside the statistic's: of what was cut."""
-        several = len(self.beside)
-        return (Level(several, several),) if several else ()
+        """The levels beside the statistic's: of all units, if asked, and of what was cut."""
+        several, counted = len(self.beside), (Level(1, 1),) * self.present
+        # What was cut may be known far less well than what shares are divided by.
+        return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     @property
     def specification(self) -> channels.Counters | None:
         """What a client in another language needs; None where its digits are not written down."""
         amounts = self.amounts
-        if type(amounts) is not Amounts or self.averaged:  # digits of both signs, or of both ends
+        # Nor digits of both signs or ends, nor a level of all units.
+        if type(amounts) is not Amounts or self.averaged or self.present:
             return None
         numbers = None if self.clip is None else self.clip.specification
         unit = channels.GroupTotals(
@@ -159,7 +163,7 @@ class Reporting(_Levelled):
         Yields:
             (units, F) words of `Layout`.
         """
-        told, k = {PRESENT: np.ones(n, np.bool_)}, self.amounts.most_groups
+        told, k = {}, self.amounts.most_groups
         none = None if numbers is None else np.isnan(numbers)
         if users is None:
             found = Contributions.of_rows(groups, numbers)
@@ -182,6 +186,8 @@ class Reporting(_Levelled):
         for start in range(0, n, step):
             part = slice(start, start + step)
             sets = self.amounts.encode(chosen[part], amounts[part])
+            if self.present:
+                sets.append(np.zeros((len(amounts[part]), 1), layout.places))
             if self.beside:
                 marks = [
                     told[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)

@@ -22,6 +22,11 @@ from transforms.encoders.reports import LIMITED, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_PAIRS = (
+    "Rows that lack one of both values, or have one that is not declared, share one count, "
+    "whatever their other value is; in its row of the table both are null."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CountMetric(Counting):
@@ -87,9 +92,10 @@ class CountMetric(Counting):
 
     @property
     def words(self) -> list[str]:
+        pairs = [_PAIRS] * (len(self.domains) > 1)
         if self.unit == "row":
-            return []
+            return pairs
         k, b = self.options.rows_per_user, self.options.per_value
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
         several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
-        return [f"Counted are {what}{several * bool(self.domains)}."]
+        return [f"Counted are {what}{several * bool(self.domains)}.", *pairs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import apache_beam as beam
 import numpy as np
@@ -76,6 +76,8 @@ class Counting(Metric):
         reporting: what makes a report of all rows of a unit.
         domains: (column, its declared values), by which it is divided.
     """
+
+    figure: ClassVar[str] = ""  # what the predicted error is of, if not of all of them
 
     options: Any
     design: NoisyCounters
@@ -180,8 +182,9 @@ class Counting(Metric):
     def prospect(self) -> str | None:
         own = f"{self.messages:,.{0 if self.messages.is_integer() else 2}f}"
         return (
-            f"standard error {self.error:.3g}, from {self.design.number:,.0f} dummies among "
-            f"{own} messages a {self.unit}"
+            f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
+            f"{self.design.number:,.0f} dummies, and the standard error{self.figure} is "
+            f"{self.error:.3g}"
         )
 
     @property

@@ -18,7 +18,7 @@ from pipelines.views.console import numbers_table
 from pipelines.views.digits import digits, spread
 from pipelines.views.pictures import Chart, Scale, bars
 
-OTHER_LABEL = "(any other, or none)"
+OTHER_LABEL, OTHER_PAIR = "(any other, or none)", "(any other pair)"
 
 _BARS = 30  # more than these cannot be told apart in a picture
 _ROWS = 200
@@ -69,6 +69,8 @@ def _names(table: pa.Table) -> list[str]:
 
 def _label(row: Mapping[str, Any], names: list[str]) -> list[str]:
     """What a figure is of, as people can read it."""
+    if len(names) > 1 and all(row[name] is None for name in names):
+        return [OTHER_PAIR, *[""] * (len(names) - 1)]  # either value may be a declared one
     return [OTHER_LABEL if row[name] is None else cell(row[name]) for name in names]
 
 
@@ -81,7 +83,10 @@ def _largest(table: pa.Table, rows: int) -> pa.Table:
 def _figure(table: pa.Table, confidence: float) -> str:
     """Bars with error bars, as a figure of a page."""
     top, names = _largest(table, _BARS), _names(table)
-    labels = [facts.shortened(" · ".join(_label(row, names)), _WIDE) for row in top.to_pylist()]
+    labels = [
+        facts.shortened(" · ".join(filter(None, _label(row, names))), _WIDE)
+        for row in top.to_pylist()
+    ]
     ends = [top[name].to_numpy() for name in (selected.LOWER, selected.UPPER)]
     legend = f"estimate, {100 * confidence:g} % interval of all together"
     drawn = bars(labels, top["estimate"].to_numpy(), ends, legend)
