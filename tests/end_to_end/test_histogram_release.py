@@ -61,7 +61,7 @@ class Histogram(Release):
 
     @property
     def rows(self) -> pa.Table:
-        return self.tables[TABLE]
+        return own(self.tables[TABLE])
 
     @property
     def model(self) -> str:
@@ -118,7 +118,7 @@ def test_it_keeps_the_contract(release: Histogram, log: str) -> None:
 
 
 def test_the_table_has_its_columns_in_their_types(release: Histogram) -> None:
-    assert own(release.rows).column_names == COLUMNS
+    assert release.rows.column_names == COLUMNS
     kinds = [field.type for field in release.rows.schema]
     assert kinds[0] in (pa.string(), pa.int64())
     assert kinds[1:] == [pa.float64()] * 7
