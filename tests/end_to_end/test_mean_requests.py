@@ -61,8 +61,10 @@ def refuse(refused, log) -> Callable[..., None]:
                 # columns
                 *(
                     (f"--column: '{c}' holds", {"column": c})
-                    for c in ("value", "user", "flag", "kind", "moment", "tags", "raw")
+                    for c in ("value", "user", "flag", "kind", "tags", "raw")
                 ),
+                ("--bounds: 'moment' holds timestamps: name the first and the last",
+                 {"column": "moment"}),
                 ("--column: ", {"column": "city"}),
                 ("--user-column: 'real' holds double", {"user_column": "real"}),
                 ("--min-reports is missing", {"user_column": "user"}),

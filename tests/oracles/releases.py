@@ -91,7 +91,8 @@ def require_joinable(release: Release, kind: str) -> None:
         assert first.equals(LONG)
         assert table.column_names[: len(LONG.names)] == LONG.names
         promised = statement["guarantees"]["release"]
-        told = {"release_id": statement["release_id"], "kind": kind, "metric": kind}
+        told = {"release_id": statement["release_id"], "kind": kind}
+        told |= {"metric": statement.get("metric", kind)}  # a plan names its metrics
         told |= {"figure": statement["figures"][name], "epsilon": promised["epsilon"]}
         for column, value in told.items():
             assert table[column].unique().to_pylist() == [value]

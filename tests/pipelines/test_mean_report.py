@@ -63,7 +63,7 @@ def test_the_page_of_one_mean():
     assert "A promise with &lt;brackets&gt;." in text
     assert "All &amp; everything." in text
     assert "hidden: 25 % (standard error 1 %)" in text
-    assert "<td>5</td><td>0.5</td><td>4 to 6</td><td>12,345</td>" in text
+    assert "<td>5.00</td><td>0.50</td><td>4.00 to 6.00</td><td>12,345</td>" in text
     assert "null value: 5" in text
     assert "epsilon = 1, cells = 64" in text
     assert "$" not in text
@@ -78,7 +78,7 @@ def test_the_page_of_groups(public):
     assert ("share of users" in text) == (not public)
     assert ("0.5000 ± 0.0100" in text) == (not public)
     assert "withheld" in text
-    assert "<td>3.5 to 6.5</td>" in text  # whoever reads the largest has picked it by looking
+    assert "<td>3.50 to 6.50</td>" in text  # whoever reads the largest has picked it by looking
     assert "all groups together" in text
     # The interval is drawn where the bounds say: 5 is 15/40 of the way.
     assert f'cx="{4 + 420 * 15 / 40:.1f}"' in text
@@ -86,9 +86,14 @@ def test_the_page_of_groups(public):
 
 
 def test_numbers_and_their_absence():
-    assert [number(x) for x in (None, 1.23456789, 1e9, 0.0)] == ["—", "1.23457", "1e+09", "0"]
-    assert interval({"lower": None, "upper": None}) == "withheld"
-    assert interval({"lower": 1.5, "upper": 2.0}) == "1.5 to 2"
+    row = {"none": None, "x": 1.23456789, "standard_error": 0.0123, "lower": 1.2, "upper": 1.25}
+    assert [number(row, name) for name in ("none", "x")] == ["—", "1.235"]
+    # Where only an interval is known, it says how many digits mean something.
+    assert number(row | {"standard_error": None}, "x") == "1.235"
+    nothing = {"standard_error": None, "lower": None, "upper": None}
+    assert number(nothing | {"x": 1e9}, "x") == "1e+09"
+    assert interval(nothing) == "withheld"
+    assert interval(nothing | {"lower": 1.5, "upper": 2.0}) == "1.50 to 2.00"
     assert labels(ONE) == ["mean"]
 
 

@@ -16,7 +16,7 @@ from transforms.encoders.block import CellBlock, applicable, one_row, packed
 from transforms.encoders.domain import DeclaredValues, IntegerRange
 from transforms.encoders.encoder import encoded
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import LIMITED, PRESENT, Reporting, reports_of
+from transforms.encoders.reports import LIMITED, Reporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
 from transforms.encoders.viewed import NOT_APPLICABLE, Viewed
@@ -94,7 +94,9 @@ def test_of_counters_a_unit_without_a_row_that_passes_raises_nothing_and_reports
     block, rejects, _ = encoded(encoder, batch, None, SeededRandom(1))
     assert not rejects
     most = 2 if by_user else 1
-    reporting = Reporting(Amounts(groups=6, most_groups=most, most=1), beside=(LIMITED, PRESENT))
+    reporting = Reporting(
+        Amounts(groups=6, most_groups=most, most=1), beside=(LIMITED,), present=True
+    )
     users = np.array([0, 0, 1, 1, 2, 0]) if by_user else None
     n = 3 if by_user else 6
     cells = block.cells.astype(np.int64)
@@ -104,7 +106,7 @@ def test_of_counters_a_unit_without_a_row_that_passes_raises_nothing_and_reports
     layout = Layout(reporting.levels)
     assert words.shape == (n, layout.types.size)
     raised = [sorted(row[row < layout.starts[-1]].tolist()) for row in words]
-    present = int(layout.starts[-2]) + 1
+    present = int(layout.starts[-3])  # before what was cut, and the end
     alone = [[], [], [2, present], [3, present], [4, present], [4, present]]
     assert raised == ([[4, present], [2, 3, present], [4, present]] if by_user else alone)
     empty = reporting.nothing(1, rng)[0]
