@@ -1,14 +1,14 @@
-"""Split and mix where one job is the shuffler: shares of who has no rows, and of the noise."""
+"""Split and mix where one job is the shuffler: shares of all who are enrolled, and of the noise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsDict, AsSingleton
 
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.randomness import SecureRandom
@@ -22,24 +22,36 @@ RANGES = 1  # the noise is one draw
 
 @dataclass
 class AddShares(beam.PTransform):
-    """Blocks of words in; `WithDummies`, the same and words of absent devices and the noise, out.
+    """Blocks of units' numbers in; `WithDummies`, words of all who are enrolled and the noise, out.
 
-    Every enrolled device sends a report in every window, of zero if it has no rows. The noise is
-    drawn by one element and goes straight into a group, as dummies do.
+    Every enrolled device sends a report in every window, of zero if it has no rows. Where more have
+    rows than are enrolled, as many are drawn uniformly: the number of words tells nobody's
+    presence, and no total wraps around. The noise is drawn by one element and goes straight into a
+    group, as dummies do; so do the numbers of those that are drawn.
 
     Attributes:
         design: of the sum; as many devices are enrolled as report at the most.
-        reports: a collection of numbers that add up to how many units have rows.
         open_rng: opens generators on workers; a seeded one is for tests.
     """
 
     design: SplitMix
-    reports: beam.PCollection
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, words: beam.PCollection) -> WithDummies:
-        begin, most = words.pipeline, self.design.most
-        present = self.reports | "Units with rows" >> beam.CombineGlobally(sum)
+    def expand(self, numbers: beam.PCollection) -> WithDummies:
+        begin, most = numbers.pipeline, self.design.most
+        named = numbers | "Name blocks" >> beam.ParDo(NameBlockDoFn(self.design, self.open_rng))
+        sizes = named | "Units of blocks" >> beam.Map(_size).with_output_types(tuple[int, int])
+        taken = (
+            sizes
+            | "All sizes" >> beam.combiners.ToList()
+            | "Draw enrolled" >> beam.ParDo(DrawEnrolledDoFn(self.design, self.open_rng))
+            | "Drawn once" >> GroupOnce()
+            | "Of a block" >> beam.Map(_one).with_output_types(tuple[int, int])
+        )
+        words = named | "Shares of units" >> beam.ParDo(
+            SplitUnitsDoFn(self.design, self.open_rng), AsDict(taken)
+        )
+        present = sizes | beam.Values() | "Units with rows" >> beam.CombineGlobally(sum)
         starts = begin | "Devices" >> beam.Create(range(0, most, _REPORTS))
         absent = starts | "Absent devices" >> beam.ParDo(
             SplitAbsentDoFn(self.design, self.open_rng), AsSingleton(present)
@@ -61,6 +73,43 @@ class _SplitDoFn(beam.DoFn):
 
     def setup(self) -> None:
         self._rng = self._open_rng()
+
+
+@typehints.with_output_types(tuple[int, np.ndarray])
+class NameBlockDoFn(_SplitDoFn):
+    """Blocks with random names, by which they are known further on."""
+
+    def process(self, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        yield int(self._rng.words(1)[0] >> np.uint64(1)), numbers
+
+
+@typehints.with_output_types(tuple[int, int])
+class DrawEnrolledDoFn(_SplitDoFn):
+    """How many units of each block report, if there are more than are enrolled; else nothing."""
+
+    def process(self, sizes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        counts, most = np.array([size for _, size in sizes], np.int64), self._design.most
+        beyond = int(counts.sum()) - most
+        if beyond <= 0:
+            return
+        places = self._rng.choice(most + beyond, min(beyond, most))
+        blocks = np.searchsorted(np.cumsum(counts), places.view(np.int64), side="right")
+        drawn = np.bincount(blocks, minlength=counts.size)
+        for (name, _), taken in zip(sizes, counts - drawn if beyond < most else drawn, strict=True):
+            yield name, int(taken)
+
+
+@typehints.with_output_types(np.ndarray)
+class SplitUnitsDoFn(_SplitDoFn):
+    """The words of those units of a block that report: all of them, or as many as were drawn."""
+
+    def process(
+        self, block: tuple[int, np.ndarray], taken: Mapping[int, int]
+    ) -> Iterator[np.ndarray]:
+        name, numbers = block
+        if taken:
+            numbers = numbers[self._rng.choice(numbers.size, taken[name])]
+        yield self._design.reports(numbers, self._rng).ravel()
 
 
 @typehints.with_output_types(np.ndarray)
@@ -88,3 +137,12 @@ class SplitNoiseDoFn(_SplitDoFn):
     def process(self, drawn: tuple[int, Iterable[bytes]]) -> Iterator[np.ndarray]:
         [noise] = drawn[1]
         yield self._design.split(np.frombuffer(noise, np.int64), self._rng).ravel()
+
+
+def _size(block: tuple[int, np.ndarray]) -> tuple[int, int]:
+    return block[0], block[1].size
+
+
+def _one(drawn: tuple[int, Iterable[int]]) -> tuple[int, int]:
+    [taken] = drawn[1]
+    return drawn[0], taken

@@ -231,6 +231,19 @@ class SplitMix:
             f"that holds if at least {self.honest:,} people split honestly and tell nobody",
         )
 
+    @cached_property
+    def crowded(self) -> tuple[float, float]:
+        """(epsilon, delta) where more people come than `most`, of whom as many are drawn uniformly.
+
+        One person more takes another's place there, so that this is the price of a replacement.
+        """
+        shifts = [self.shift(self.low, self.high, n) for n in (self.neighbours, "replace")]
+        if shifts[0] == shifts[1]:
+            return self.epsilon, self.delta
+        twice = 2 * self.epsilon
+        both = Price(list(self._charges("replace"))[:1], "replace")
+        return twice, both.upper(twice) + _distance_delta(twice, self.sigma)
+
     def profile(self) -> PrivacyLoss:
         """The curve that a ledger composes; under add or remove, that of a replacement with it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
 from tests.oracles.transforms import fresh_stream, restart
 from transforms.collect_counts import Counted
-from transforms.mix import SplitAbsentDoFn, SplitNoiseDoFn
+from transforms.mix import DrawEnrolledDoFn, SplitAbsentDoFn, SplitNoiseDoFn, SplitUnitsDoFn
 
 ASKED: dict[str, Any] = {
     "column": "number", "bounds": "-3,5", "whole_numbers": True, "epsilon": 2.0, "enrolled": 2500,
@@ -157,9 +158,48 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
     fewer, _ = design.mix(design.reports(told[1:], fresh_stream()), fresh_stream())
     design.decode(int(some.mechanism.count(fewer)[0]) % design.modulus)
     assert content(fewer) is None
-    # A report more than are enrolled changes nothing: or a missing release would tell of it.
+    # One report too many: units beyond those that are enrolled were left out before.
     more = design.reports(np.zeros(1, np.int64), fresh_stream()).ravel()
-    assert content(np.concatenate([mixed, more])).files == published.files
+    assert content(np.concatenate([mixed, more])) is None
+
+
+def test_of_more_than_are_enrolled_as_many_are_drawn(run, workspace: Path) -> None:
+    """Whoever comes beyond them changes no number of words; 20 standard errors of noise."""
+    many = pa.table({"user": np.arange(3000), "number": np.ones(3000)})
+    pq.write_table(many, "many.parquet", row_group_size=700)
+    for kind in ("sum", "mean"):
+        asked = words("many.parquet", kind, enrolled=500, output=kind)
+        assert run(asked).code == 0
+        release = Release(Path(kind))
+        [row] = release.table(f"{kind}.parquet").to_pylist()
+        people = row["estimate"] if kind == "sum" else row["rows"]
+        assert (
+            abs(people - 500)
+            < 20 * row["standard_error" if kind == "sum" else "rows_standard_error"]
+        )
+        assert "as many are drawn uniformly" in " ".join(release.statement["in_words"])
+
+
+def test_those_that_report_are_drawn_uniformly(log: str) -> None:
+    """Of each block a hypergeometric number; 6.5 standard deviations, by chance in 4 of 10^10."""
+    sizes, times = {11: 3, 12: 0, 13: 5, 14: 2}, 4000
+    for most in (4, 7):
+        design = replace(metric(log).design, most=most, honest=1)
+        draw = DrawEnrolledDoFn(design, fresh_stream)
+        draw.setup()
+        drawn = [dict(draw.process([*sizes.items()])) for _ in range(times)]
+        assert {sum(taken.values()) for taken in drawn} == {most}
+        for name, size in sizes.items():
+            found = np.mean([taken[name] for taken in drawn])
+            mean, variance = most * size / 10, most * size * (10 - size) * (10 - most) / 900
+            assert abs(found - mean) <= 6.5 * (variance / times) ** 0.5
+        assert not [*draw.process([(1, most), (2, 0)])]
+        split = SplitUnitsDoFn(design, fresh_stream)
+        split.setup()
+        (shares,) = split.process((13, np.arange(5) % 2), {13: 3})
+        assert shares.size == 3 * design.shares
+        (shares,) = split.process((13, np.zeros(5, np.int64)), {})
+        assert shares.size == 5 * design.shares
 
 
 @pytest.mark.parametrize(
@@ -172,7 +212,7 @@ def test_shares_that_an_engine_loses_make_no_release(
     outcome = run(words(log, kind, user_column="user"))  # some rows name none
     assert outcome.code == 1
     (line,) = outcome.err.splitlines()
-    assert line.startswith("hushbeam: withheld: the shares that came are not all of those")
+    assert line.startswith("hushbeam: withheld: the shares that came are not those of as many")
     assert line.endswith("so that they add up to nothing")  # no row that was left out is counted
     assert not Path("out").exists()
 

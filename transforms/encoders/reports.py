@@ -313,7 +313,7 @@ class RowReporting(_Levelled):
 
 @dataclass(frozen=True)
 class SplitReporting:
-    """A unit's rows to shares of what they add up to, or of what they are on average.
+    """A unit's rows to one number, to be split: what they add up to, or what they are on average.
 
     Attributes:
         design: of the sum, or of the mean.
@@ -338,22 +338,22 @@ class SplitReporting:
         numbers: Floats,
         n: int,
         rng: RandomSource,
-    ) -> Iterator[Messages]:
-        """As of `Reporting`; there is one group, and numbers that cannot be used add nothing."""
+    ) -> Iterator[NDArray[np.int64]]:
+        """(n, 1) numbers; otherwise as of `Reporting`.
+
+        There is one group, and numbers that cannot be used add nothing.
+        """
         if users is None:
             users = np.arange(n)
         some = ~np.isnan(numbers)
         found = contributions(users[some], groups[some], n, 1, rng, numbers[some])
         totals = found.averages if self.averaged else found.amounts
         units = _units(self.clip, found.groups, totals, rng)[0]
-        told = self.design.told(units, found.groups >= 0)[:, 0]
-        step = max(1, _WORDS // self.design.shares)
-        for start in range(0, n, step):
-            yield self.design.reports(told[start : start + step], rng)
+        yield self.design.told(units, found.groups >= 0)
 
-    def nothing(self, n: int, rng: RandomSource) -> Messages:
-        """(n, shares) the reports of units that add nothing."""
-        return self.design.reports(np.zeros(n, np.int64), rng)
+    def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
+        """(n, 1) what units split that add nothing."""
+        return np.zeros((n, 1), np.int64)
 
 
 def reports_of(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
+_FAR = 3  # standard deviations of a count, to which roundings are allowed for
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
@@ -122,8 +123,11 @@ class CountedMean(Counting):
     @property
     def rounding(self) -> float:
         """The standard deviation of what rounding adds to a sum, at the most, as of `moments`."""
+        return float(self._rounding(self.expected))
+
+    def _rounding(self, people: Any) -> Any:
         # A coin's variance is a quarter of a squared unit at the most.
-        return math.sqrt(self.expected) / cast(Clip, self.reporting.clip).units
+        return np.sqrt(people) / cast(Clip, self.reporting.clip).units
 
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a mean is no total")
@@ -153,7 +157,9 @@ class CountedMean(Counting):
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         (sums, people), noise = self.found(estimate), self.moments
-        sigmas = math.hypot(noise.total, self.rounding), noise.people
+        # However many there are: as many as the count does not rule out.
+        most = np.maximum(people + _FAR * noise.people, 0)
+        sigmas = np.hypot(noise.total, self._rounding(most)), noise.people
 
         def columns(confidence: float) -> dict[str, Floats]:
             # Heavier tails than a normal law's count for both.

@@ -36,11 +36,12 @@ _COUNTERS = {"sum": "take --mechanism counters", "mean": "leave --mechanism out"
 _WHO = (
     "Every number was split into {shares} random shares, which tell nothing but their total once "
     "they are shuffled among those of others; each of {enrolled:,} enrolled devices sends, zero if "
-    "it has no rows, and here the job that read the log did so for all of them. The shuffler, here "
-    "the job, added noise, and knows the exact total; the promise is against who sees this release "
-    "or the shuffled messages, if it drew honestly and has told nobody what it drew, and if "
-    "{honest:,} devices split honestly and tell nobody their shares. What was clipped, or could "
-    "not be used, is not told."
+    "it has no rows, and here the job that read the log did so for all of them. Where more have "
+    "rows than are enrolled, as many are drawn uniformly{crowded}. The shuffler, here the job, "
+    "added noise, and knows the exact total; the promise is against who sees this release or the "
+    "shuffled messages, if it drew honestly and has told nobody what it drew, and if {honest:,} "
+    "devices split honestly and tell nobody their shares. What was clipped, or could not be used, "
+    "is not told."
 )
 
 
@@ -127,31 +128,25 @@ class Mixed(Counting):
 
     def reports(self, tables: beam.PCollection) -> Reports:
         blocks, tallies, bounded = self.contributions(tables)
-        words = blocks | "Words" >> beam.Map(_words).with_output_types(np.ndarray)
-        sizes = blocks | "Units of block" >> beam.Map(_size).with_output_types(int)
-        return Reports(words, sizes, tallies, (entering(blocks), *bounded))
+        numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
+        return Reports(numbers, None, tallies, (entering(blocks), *bounded))
 
     @property
     def shuffled_batches(self) -> Shuffled:
         return Shuffled(0, Batches(self.design.modulus), RANGES)
 
     def shuffled(self, reports: Reports) -> Reports:
-        add = AddShares(self.design, reports.users, self.open_rng)
-        words, drawn = reports.messages | "Shares" >> add
+        words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
         sent = leaving(words, self.shuffled_batches.batches)
         mixed = words | "Shuffle" >> self.shuffler
-        return Reports(mixed, None, reports.tallies, (*reports.flow, drawn, sent))
+        return reports._replace(messages=mixed, flow=(*reports.flow, drawn, sent))
 
     # The collector.
 
     def enough(self, estimate: Counted) -> bool:
-        """Whether every share of every enrolled device, and of the noise, is there.
-
-        Where more report than are enrolled, theirs are there, too: a release that waits for so many
-        and no more would tell of one that is too many.
-        """
-        reports, broken = divmod(estimate.messages, self.design.shares)
-        if broken or estimate.invalid or reports <= self.design.most:
+        """Whether every share of every enrolled device, and of the noise, is there, once."""
+        shares = self.design.shares * (self.design.most + 1)
+        if estimate.invalid or estimate.messages != shares:
             return False
         try:
             self.total(estimate)
@@ -165,8 +160,8 @@ class Mixed(Counting):
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         return (
-            "the shares that came are not all of those of whole reports, of at least as many as "
-            "--enrolled says, so that they add up to nothing"
+            "the shares that came are not those of as many reports as --enrolled says, so that "
+            "they add up to nothing"
         )
 
     @property
@@ -179,8 +174,15 @@ class Mixed(Counting):
         return super().statement(estimate, tallies) | {"poisoning": lies}
 
     def _who(self) -> str:
+        design, crowded = self.design, ""
+        epsilon, delta = design.crowded
+        if epsilon != design.epsilon:
+            crowded = (
+                ", so that one more takes another's place: what holds there is "
+                f"epsilon {epsilon:.4g} at delta {delta:.3g}"
+            )
         return _WHO.format(
-            shares=self.design.shares, enrolled=self.design.most, honest=self.design.honest
+            shares=design.shares, enrolled=design.most, honest=design.honest, crowded=crowded
         )
 
     def _liars(self) -> str:
@@ -230,12 +232,8 @@ def require_one(options: SumOptions | MeanOptions, kind: str) -> None:
         )
 
 
-def _words(block: SlotBlock) -> np.ndarray:
+def _numbers(block: SlotBlock) -> np.ndarray:
     return block.words.ravel()
-
-
-def _size(block: SlotBlock) -> int:
-    return block.size
 
 
 def designed(

@@ -57,12 +57,15 @@ class MixedSum(Mixed, SumMetric):
             return None
         return self.expected * self.clip.bound, "narrower --bounds"
 
+    @property
+    def rounded(self) -> int:
+        return self.design.most
+
     def errors(self) -> result.Errors:
         noise, unit = self.design.noise, self.clip.bound / self.clip.units
-        rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
         law = IntegerNoise(-noise.mu, noise.pmf)
         least = 0 if self.clip.low >= 0 else None
-        return result.Errors(law, math.sqrt(noise.variance), unit, rounding, least)
+        return result.Errors(law, math.sqrt(noise.variance), unit, unit * self.rounding, least)
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         unit = self.clip.sign * self.clip.bound / self.clip.units

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -112,11 +112,20 @@ class SumMetric(Counting):
     def encoder(self, coins: object = None) -> GroupEncoder:
         return GroupEncoder(self.domains, self.options.column, self.options.whole_numbers)
 
+    @property
+    def rounded(self) -> int:
+        """How many numbers are rounded, at the most, as far as that is public."""
+        return self.expected
+
+    @property
+    def rounding(self) -> float:
+        """The standard deviation of what rounding adds, at the most, in units."""
+        # A coin's variance is a quarter of a squared unit at the most.
+        return 0.0 if self.options.whole_numbers else math.sqrt(self.rounded) / 2
+
     def errors(self) -> result.Errors:
         unit = self.clip.bound / self.clip.units
-        # A coin's variance is a quarter of a squared unit at the most.
-        rounding = 0.0 if self.options.whole_numbers else unit * math.sqrt(self.expected) / 2
-        least = 0 if self.clip.low >= 0 else None
+        least, rounding = 0 if self.clip.low >= 0 else None, unit * self.rounding
         taken = int(self.reporting.amounts.signed)
         more = {"unit": unit, "rounding": rounding, "least": least}
         return result.Errors.of(self.design, 1 + taken, taken, **more)
@@ -124,6 +133,14 @@ class SumMetric(Counting):
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         unit = self.clip.sign * self.clip.bound / self.clip.units
         return np.asarray(unit * self.reporting.amounts.estimate(counts))
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        covers = "the noise of the dummies; not what was cut"
+        if not self.options.whole_numbers:
+            most = f"{self.rounded:,} {self.unit}s at the most"
+            covers = f"the noise of the dummies, and roundings of {most}; not what was cut"
+        return super().error_statement | {"covers": covers}
 
     @property
     def influence(self) -> float:

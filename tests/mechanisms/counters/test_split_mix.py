@@ -329,3 +329,18 @@ def test_too_little_noise_and_words_in_their_order_are_found_by_attack(monkeypat
     # The first report's words side by side add up to its number, whatever the noise.
     monkeypatch.setattr(SeededRandom, "permutation", lambda self, size: np.arange(size))
     assert measure(split_mix_trial(design, pairs), SeededRandom(3), 4000).epsilon > 4
+
+
+def test_where_more_come_than_report_a_replacement_is_paid_for() -> None:
+    """By brute force over the noise: met by what is said, which says no hundredth too much."""
+    design = SplitMix.meeting(-3, 5, 100, 90, "add or remove", 1.0, 1e-6, everybody=True)
+    pmf, moved = design.noise.pmf, 8
+    pair = [np.pad(pmf, side) for side in ((0, moved), (moved, 0))]
+    epsilon, delta = design.crowded
+    ways = (one - math.exp(epsilon) * other for one, other in (pair, pair[::-1]))
+    lost = max(np.maximum(way, 0).sum() for way in ways)
+    lost += 2.0**-design.sigma * (1 + math.exp(epsilon))
+    assert lost <= delta <= 1.01 * lost
+    assert epsilon == 2.0
+    same = SplitMix.meeting(0, 5, 100, 90, "add or remove", 1.0, 1e-6, everybody=True)
+    assert same.crowded == (same.epsilon, same.delta)
