@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Neighbours
-from mechanisms.counters.amounts import Amounts
+from mechanisms.channel import Counts, Neighbours
+from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.device_slots import SlottedDevices
+from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.shares import total
 from mechanisms.counters.split_mix import SplitMix
+from mechanisms.counters.tree import Tree
 from mechanisms.privacy.trial import Trial, register_trial
-from mechanisms.randomness import RandomSource
+from mechanisms.randomness import RandomSource, SeededRandom
+
+_Encode = Callable[[Any], list[Slots]]
+"""Users -> for each level the places that they raise."""
 
 _ENCODER = Amounts(groups=2, most=3)
+_SIGNED = SignedDigits(groups=1, most=3, least=-2)
+_ENDS = Ends(groups=1, most=3)
+_TREE = Tree.uniform(4, 2)
+_ROWS = RowCounters(numbers=1, steps=3, sizes=(2,))
 _DELTA = 0.05
 _NOTHING, _MOST, _OTHER = (-1, 0), (0, 3), (1, 3)  # (group, amount) of one user
 # A user without rows has no report: one of nulls alone would be a user of another kind.
@@ -24,22 +36,63 @@ _PRESENT: list[tuple[Any, Any]] = [([_MOST], []), ([_NOTHING], [])]
 _MOVED = [([_MOST], [_OTHER])]
 
 
-def shuffler_trial(design: Counters, pairs: Any) -> Trial:
-    """Counts of `Amounts(groups=2, most=3)` among the shuffler's dummies.
+def amounts(encoder: Amounts) -> _Encode:
+    """Of users, each of them (group, amount)."""
+
+    def encode(users: Any) -> list[Slots]:
+        groups, amounts = np.array(users, np.int64).reshape(-1, 2).T[:, :, None]
+        return encoder.encode(groups, amounts)
+
+    return encode
+
+
+_USUAL = amounts(_ENCODER)
+
+
+def shuffler_trial(design: Counters, pairs: Any, encode: _Encode = _USUAL) -> Trial:
+    """Counts of counters among the shuffler's dummies.
 
     Args:
-        design: of those levels.
-        pairs: of users, each of them (group, amount).
+        design: of the encoder's levels.
+        pairs: of users.
+        encode: what they raise.
     """
 
     def draw(users: Any, times: int, rng: RandomSource) -> NDArray[Any]:
-        groups, amounts = np.array(users, np.int64).reshape(-1, 2).T[:, :, None]
-        reports = design.layout.reports(_ENCODER.encode(groups, amounts))
-        types = np.tile(design.layout.types, len(reports))
-        raised = design.layout.count(reports.ravel(), types)
-        return np.stack([design.simulate(raised, rng) for _ in range(times)])
+        raised = _counted(design.layout, design.layout.reports(encode(users)))
+        counts = np.stack([design.simulate(raised, rng) for _ in range(times)])
+        # Where digits share noises, what they add up to shows one of them in the clear.
+        parts = np.split(counts, design.layout.starts[1:], axis=1)
+        for group in design.dummies.groups:
+            if len(group) > 1:
+                digits = [int(design.levels[i].weight) * parts[i] for i in group]
+                counts = np.concatenate([sum(digits[1:], digits[0]), counts], axis=1)
+        return counts
 
     return Trial("counters among a shuffler's dummies", design.guarantee, pairs, draw)
+
+
+def _counted(layout: Layout, reports: NDArray[Any]) -> Counts:
+    return layout.count(reports.ravel(), np.tile(layout.types, len(reports)))
+
+
+def slots_trial(design: SlottedDevices, pairs: Any, encode: _Encode = _USUAL) -> Trial:
+    """Counts of the slots of all devices that are counted on; the others' are known.
+
+    Args:
+        design: of the encoder's levels.
+        pairs: of users' rows; every other device has none.
+        encode: what they raise.
+    """
+    unused = Layout(design.levels)
+
+    def draw(users: Any, times: int, rng: RandomSource) -> NDArray[Any]:
+        own = unused.reports(encode(users))
+        words = np.concatenate([own, unused.idle(design.honest - len(own))])
+        sent = (design.filled(words, rng) for _ in range(times))
+        return np.stack([_counted(design.layout, reports) for reports in sent])
+
+    return Trial(f"slots of {design.honest:,} devices", design.guarantee, pairs, draw)
 
 
 def device_trial(design: DeviceCounters, pairs: Any) -> Trial:
@@ -89,6 +142,78 @@ def device_counters() -> Trial:
 def device_counters_replaced() -> Trial:
     """The devices' dummies; a user's rows become others."""
     return device_trial(_devices("replace"), _MOVED)
+
+
+def _shared(encoder: Any, **more: Any) -> Counters:
+    return Counters.meeting(encoder.levels, "add or remove", 1.0, _DELTA, **more)
+
+
+@register_trial("counters-correlated")
+def counters_correlated() -> Trial:
+    """Digits of one number of either sign, whose dummies share noises; a user is there or not."""
+    pairs: list[tuple[Any, Any]] = [([(0, 3)], []), ([(0, -2)], [])]
+    return shuffler_trial(_shared(_SIGNED, correlated=True), pairs, amounts(_SIGNED))
+
+
+@register_trial("counters-ends")
+def counters_ends() -> Trial:
+    """Digits of a number told from both ends of its bounds; a user is there or not."""
+    pairs: list[tuple[Any, Any]] = [([(0, 3)], []), ([(0, 1)], [])]
+    return shuffler_trial(_shared(_ENDS, correlated=True), pairs, amounts(_ENDS))
+
+
+@register_trial("counters-tree")
+def counters_tree() -> Trial:
+    """The path to a cell of a tree; a user is there or not."""
+    return shuffler_trial(_shared(_TREE), [([3], [])], _TREE.encode)
+
+
+@register_trial("counters-tree-replaced")
+def counters_tree_replaced() -> Trial:
+    """The path to a cell of a tree; a user is in another cell."""
+    design = Counters.meeting(_TREE.levels, "replace", 1.0, _DELTA)
+    return shuffler_trial(design, [([3], [0])], _TREE.encode)
+
+
+@register_trial("counters-rows")
+def counters_rows() -> Trial:
+    """A row of a number and a category, and the count of rows; a row is there or not."""
+
+    def encode(rows: Any) -> list[Slots]:
+        numbers, categories = np.array(rows, np.float64).reshape(-1, 2, 1).transpose(1, 0, 2)
+        # The ends of the range are told without a coin.
+        return _ROWS.encode(numbers, categories.astype(np.int64), SeededRandom(0))
+
+    pairs: list[tuple[Any, Any]] = [([(1.0, 1)], []), ([(float("nan"), 2)], [])]
+    return shuffler_trial(_shared(_ROWS), pairs, encode)
+
+
+@register_trial("counters-beside")
+def counters_beside() -> Trial:
+    """Digits of a number, and beside them whether some of it was cut; a user is there or not."""
+
+    def marked(users: Any) -> list[Slots]:
+        return [*_USUAL(users), np.zeros((len(users), 1), np.int64)]
+
+    design = _shared(_ENCODER, beside=[Level(1, 1)])
+    return shuffler_trial(design, [([_MOST], [])], marked)
+
+
+def _slotted(neighbours: Neighbours) -> SlottedDevices:
+    asked = _ENCODER.levels, neighbours, 1.0, _DELTA, 4
+    return SlottedDevices.of(DeviceCounters.meeting(*asked, honest_share=0.7, laws=["poisson"]))
+
+
+@register_trial("device-slots")
+def device_slots() -> Trial:
+    """The slots of all enrolled devices; one has rows or has none."""
+    return slots_trial(_slotted("add or remove"), [([_MOST], [])])
+
+
+@register_trial("device-slots-replaced")
+def device_slots_replaced() -> Trial:
+    """The slots of all enrolled devices; the rows of one become others."""
+    return slots_trial(_slotted("replace"), _MOVED)
 
 
 def split_mix_trial(design: SplitMix, pairs: Any) -> Trial:

@@ -46,8 +46,8 @@ def test_what_a_curator_releases_keeps_its_promise(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", more_trials())
-def test_levels_and_trainings_keep_their_promise(name: str) -> None:
-    require_kept(more_trials()[name](), 4000)
+def test_counters_levels_and_trainings_keep_their_promise(name: str) -> None:
+    require_kept(more_trials()[name](), 2000)
 
 
 @pytest.mark.parametrize("name", FALSE)
