@@ -39,7 +39,9 @@ _SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")
 def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
     """(page, the words after `hushbeam` of each command in it) of every block that has some."""
     for page in PAGES:
-        for block in re.findall(r"```(?:sh)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        # Every fence, of whatever language: the end of one is no beginning of another.
+        fences = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M)
+        for block in (block for language, block in fences if language in ("", "sh")):
             lines = (line.strip() for line in block.replace("\\\n", " ").splitlines())
             found = [re.fullmatch(r"hushbeam ([a-z-]+ .*?)(?:  +#.*)?", line) for line in lines]
             words = tuple(
@@ -124,7 +126,7 @@ def test_commands_run_as_they_are_written(
     Path("plan.yaml").write_text(text)
     for words in block:
         (key,) = [path.name.split(".")[0] for path in Path("keys").glob("*.public.pem")] or [""]
-        typed = words.partition(" > ")[0].replace("<id>", key)
+        typed = re.sub(r" > [\w.-]+$", "", words).replace("<id>", key)
         assert main(shlex.split(typed)) == 0, capsys.readouterr().err
     assert capsys.readouterr().out
 

@@ -28,7 +28,7 @@ STEPS = [
     "transforms.encoders.users.UserDigest.__call__",
     "transforms.contributions.choose_one_per_user",
     "mechanism.perturb",
-    "mechanisms.randomness.SecureRandom.shuffled",
+    "mechanisms.randomness.SecureRandom.integers",
     "mechanism.count",
     "mechanism.estimate",
     "pipelines.metrics.histogram.metric.histogram_table",

@@ -17,6 +17,7 @@ from mechanisms.catalog import build
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from pipelines import cli
+from pipelines.metrics.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 
@@ -104,7 +105,7 @@ class Shape(Release):
 
     @cached_property
     def bins(self) -> dict[str, np.ndarray]:
-        table = self.tables["distribution.parquet"]
+        table = own(self.tables["distribution.parquet"])
         return {name: table[name].to_numpy() for name in table.column_names}
 
     @cached_property

@@ -206,7 +206,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     with pytest.raises(Exception, match="already holds a release"):
         PublishDoFn(str(tmp_path / "out"), {"release_id": "b" * 32}).process(content)
     (again,) = job.tables(Averaged(counted, chosen)).values()
-    assert again == pq.ParquetFile(tmp_path / "out" / "mean.parquet").read()
+    assert again == own(pq.ParquetFile(tmp_path / "out" / "mean.parquet").read())
 
 
 def test_groups_that_may_be_empty_have_no_estimate_and_are_shown(run, log, workspace) -> None:
