@@ -26,11 +26,12 @@ DOCS = [path for path in sorted((ROOT / "docs").glob("*.md")) if "your-own-" not
 PAGES = (ROOT / "README.md", *DOCS)
 ROWS = 120_000  # the README's plan for November wants 100,000 users
 
-# What a page can only show: it needs a cloud, another program's server, a ledger that was lost, or
-# real data that is not shipped (the reproduction pages' commands are parsed and held against their
-# data by the tests of `evaluate`).
+# What a page can only show: it needs a cloud, another program's server, a ledger that was lost, a
+# plan of another kind (of devices' dummies: test_parties_devices.py), or real data that is not
+# shipped (the reproduction pages' commands are parsed and held against their data by the tests of
+# `evaluate`).
 _ELSEWHERE = re.compile(
-    r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam|ledger adopt"
+    r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam|ledger adopt|--devices"
 )
 # What takes more than some ten seconds.
 _SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")
@@ -124,6 +125,8 @@ def test_commands_run_as_they_are_written(
         text = text.replace("flights-release", "'releases/{window}'")
     Path("plan.yaml").unlink()  # a link would not be taken, with a ledger beside it
     Path("plan.yaml").write_text(text)
+    if "<id>" in " ".join(block) and "keys new keys" not in block:
+        assert main(["keys", "new", "keys"]) == 0
     for words in block:
         (key,) = [path.name.split(".")[0] for path in Path("keys").glob("*.public.pem")] or [""]
         typed = re.sub(r" > [\w.-]+$", "", words).replace("<id>", key)
