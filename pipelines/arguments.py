@@ -77,7 +77,7 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
 
 def _argument(field: FieldInfo) -> dict[str, Any]:
     """What argparse needs of an option; what nobody types is left to the options' class."""
-    about, (kind, values) = description(field), _type_of(field)
+    about, (kind, values) = description(field), type_of(field)
     argument: dict[str, Any] = {"default": None, "help": _ABOUT}
     if kind is bool:
         return argument | {"action": "store_true"}
@@ -89,7 +89,7 @@ def _argument(field: FieldInfo) -> dict[str, Any]:
     return argument | {"metavar": about.metavar}
 
 
-def _type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
+def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
     """The type of an option's values, and of what it is made; that it may be None is left out."""
     annotation = field.annotation
     if NoneType in get_args(annotation):

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
 from pipelines.errors import (
+    PUBLISHED_OR_NOT,
     RUN_FAILED,
     WITHHELD,
     WRONG_REQUEST,
@@ -25,11 +26,10 @@ from pipelines.errors import (
     FailedError,
     RequestError,
     WithheldError,
-    system_reason,
+    stranger,
 )
+from pipelines.quiet import quiet
 
-# True however a run ends, also one that published and then failed to show what.
-_PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
 _STOPPED = threading.Event()  # whether this process was told to stop
 
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return WRONG_REQUEST
         debug = vars(known).pop("debug", False)
-        with _cautioning(), _loud() if debug else _quiet():
+        with _cautioning(), _loud() if debug else quiet():
             return int(known.command(known, rest))
     except RequestError as error:
         _complain(str(error))
@@ -82,25 +82,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(f"withheld: {error}")
         return WITHHELD
     except KeyboardInterrupt:
-        _complain(f"interrupted; {_PUBLISHED_OR_NOT}")
+        _complain(f"interrupted; {PUBLISHED_OR_NOT}")
         return RUN_FAILED
     except FailedError as error:
         _complain(str(error))
         return RUN_FAILED
     except Exception as error:
         if _STOPPED.is_set():
-            _complain(f"interrupted; {_PUBLISHED_OR_NOT}")
+            _complain(f"interrupted; {PUBLISHED_OR_NOT}")
             return RUN_FAILED
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
             return RUN_FAILED
-        # The text of a stranger's exception may quote the data, so only its type is shown.
-        why = system_reason(error)
-        _complain(
-            f"the run failed with {type(error).__name__}{f' ({why})' if why else ''}; "
-            f"{_PUBLISHED_OR_NOT}. "
-            "--debug shows the traceback, which may quote the data: keep it private"
-        )
+        _complain(str(stranger(error)))
         return RUN_FAILED
 
 
@@ -179,30 +173,6 @@ def _loud() -> Iterator[None]:
     """Show Beam's log."""
     logging.basicConfig(level=logging.INFO)
     yield
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Let nobody but us speak on stderr: a traceback in Beam's log could quote the data.
-
-    Beam logs with the root logger; worker processes inherit our stderr and log on their own.
-    """
-    root = logging.getLogger()
-    level = root.level
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", Caution)
-        root.setLevel(logging.CRITICAL)
-        sys.stderr.flush()
-        stderr = os.dup(2)
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            root.setLevel(level)
 
 
 def _complain(line: str, stream: TextIO | None = None) -> None:

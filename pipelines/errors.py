@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+# True however a run ends, also one that published and then failed to show what.
+PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
+
 DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED = 0, 1, 2, 3
 
 
@@ -37,6 +40,20 @@ def system_reason(error: BaseException) -> str | None:
     said = _SYSTEM.findall(str(error))
     number = error.errno if isinstance(error, OSError) else int(said[-1]) if said else None
     return None if number is None else os.strerror(number)
+
+
+def stranger(error: BaseException) -> FailedError:
+    """What a failure in somebody else's words is in ours: their text may quote the data.
+
+    >>> print(stranger(ValueError("one of 17 users is Ada")).args[0].partition(";")[0])
+    the run failed with ValueError
+    """
+    why = system_reason(error)
+    return FailedError(
+        f"the run failed with {type(error).__name__}{f' ({why})' if why else ''}; "
+        f"{PUBLISHED_OR_NOT}. "
+        "--debug shows the traceback, which may quote the data: keep it private"
+    )
 
 
 def reason(error: BaseException) -> str:

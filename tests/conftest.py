@@ -91,7 +91,7 @@ def run(
         capfd.readouterr()
         caplog.clear()
         if loud:
-            monkeypatch.setattr(cli, "_quiet", contextlib.nullcontext)
+            monkeypatch.setattr(cli, "quiet", contextlib.nullcontext)
             caplog.set_level(logging.DEBUG)
         try:
             code = cli.main(words)

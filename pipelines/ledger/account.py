@@ -37,7 +37,7 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     screen = Screen()
     entries = _chosen(arguments, rest)
     if arguments.json:
-        print_json(screen, [entry.model_dump(mode="json") for entry in entries])
+        print_json(screen, _dumped(entries))
         return DONE
     screen.print(_entry_table(entries))
     lost = sum(entry.state == "reserved" for entry in entries)
@@ -72,6 +72,22 @@ def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
         for line in _lines(account):
             screen.print(line, highlight=False, markup=False)
     return DONE
+
+
+def entries(path: str) -> list[dict[str, Any]]:
+    """What a ledger holds, the oldest first.
+
+    Args:
+        path: of the ledger.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    return _dumped(_entries(path))
+
+
+def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    return [entry.model_dump(mode="json") for entry in entries]
 
 
 def accounts(path: str) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
-from pipelines.plan.run import release_window
+from pipelines.plan.run import code_of, release_window
 from pipelines.plan.target import Target
 from pipelines.run import beam_options
 from pipelines.views.wording import RAW_ROWS
@@ -104,7 +104,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
 
     before = ever()
     try:
-        return release_window(plan, window, prepared, pipeline, for_beam)
+        return code_of(release_window(plan, window, prepared, pipeline, for_beam))
     finally:
         warn_of_strangers(ever() - before)
 

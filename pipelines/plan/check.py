@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from rich.table import Table
 
@@ -40,18 +41,12 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     Raises:
         RequestError: the plan is wrong, or cannot be served.
     """
-    plan = load(path)
-    if window is not None or not plan.windowed:
-        window = window_of(plan, window)
-    # Permanent noise is no job's to draw.
-    job = unread_job(plan, window or _PLACEHOLDER, clients=plan.permanent is not None)
-    screen = Screen()
+    job, window = _unread(path, window)
+    plan, screen = job.plan, Screen()
     refused, about_windows = _about_windows(job)
     if as_json:
-        parted = _parted(job)
-        told = described(parted or job, window, refused, parted is not None)
         screen.print(
-            json.dumps(told, indent=2, ensure_ascii=False),
+            json.dumps(_told(job, window, refused), indent=2, ensure_ascii=False),
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
         return WITHHELD if refused else DONE
@@ -69,6 +64,34 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     for line in [*about, *_about_ledger(job.plan)]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
+
+
+def told(path: str, window: str | None = None) -> dict[str, Any]:
+    """What `check` shows, for programs.
+
+    Args:
+        path: of the plan.
+        window: whose fingerprint a program needs, if it does.
+
+    Raises:
+        RequestError: as `check`.
+    """
+    job, window = _unread(path, window)
+    return _told(job, window, _about_windows(job)[0])
+
+
+def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
+    """A plan, prepared without a look at any file, and its window, if there is one to name."""
+    plan = load(path)
+    if window is not None or not plan.windowed:
+        window = window_of(plan, window)
+    # Permanent noise is no job's to draw.
+    return unread_job(plan, window or _PLACEHOLDER, clients=plan.permanent is not None), window
+
+
+def _told(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
+    parted = _parted(job)
+    return described(parted or job, window, refused, parted is not None)
 
 
 def _table(job: PlanJob) -> Table:

@@ -94,9 +94,10 @@ def init(arguments: argparse.Namespace, rest: list[str]) -> int:
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a window of a plan."""
     # Beam takes a second to import, and warns while it does: by now logs are silent.
+    from pipelines.plan.run import code_of
     from pipelines.plan.run import run as publish
 
-    return publish(arguments.plan, arguments.window, beam_arguments)
+    return code_of(publish(arguments.plan, arguments.window, beam_arguments))
 
 
 def check(arguments: argparse.Namespace, rest: list[str]) -> int:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.metrics.view import cell
-from pipelines.views import facts, pages, selected
+from pipelines.views import pages
 from pipelines.views.digits import digits
+from pipelines.views.largest import LEGEND, largest
 from pipelines.views.pictures import bars
 
 _BARS = 5
-_WIDE = 48  # characters of a label
-_OTHER = "(any other, or none)"
 
 
 def page(
@@ -83,19 +79,9 @@ def _picture(name: str, table: pa.Table) -> str:
     """The largest figures of a metric that has several."""
     if len(table) < 2:
         return ""
-    order = pc.sort_indices(table["estimate"], sort_keys=[("", "descending")])
-    top = table.take(order.slice(0, _BARS))
-    rows, percent = top.to_pylist(), 100 if top["figure"][0].as_py() == "share" else 1
-    labels = [" · ".join(filter(None, (row["group"], row["value"]))) or _OTHER for row in rows]
-    low, high = (
-        [math.nan if row[end] is None else percent * row[end] for row in rows]
-        for end in (selected.LOWER, selected.UPPER)
-    )
-    lengths = [percent * row["estimate"] for row in rows]
-    labels = [facts.shortened(cell(label), _WIDE) for label in labels]
-    unit = "%" if percent > 1 else rows[0]["figure"]
-    drawn = bars(labels, lengths, [low, high], "estimate, interval of all together", unit)
-    said = f"the {len(rows)} largest of {len(table):,} figures of {html.escape(name)}"
+    top = largest(table, _BARS)
+    drawn = bars(top.labels, top.estimates, [top.lower, top.upper], LEGEND, top.unit)
+    said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
     link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
     return f'<h2>{link}</h2>\n<figure role="img" aria-label="{said}">\n{drawn}\n</figure>\n'
 

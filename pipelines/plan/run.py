@@ -37,7 +37,7 @@ from transforms.progress import WITHHELD as COUNTED_OUT
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
 
 
-def run(path: str, window: str | None, beam_arguments: list[str]) -> int:
+def run(path: str, window: str | None, beam_arguments: list[str]) -> str | None:
     """Publish a window of a plan, unless that was done before.
 
     Args:
@@ -46,7 +46,7 @@ def run(path: str, window: str | None, beam_arguments: list[str]) -> int:
         beam_arguments: what is for Beam.
 
     Returns:
-        The exit code.
+        The folder of the release; None if the run was handed over to a service.
 
     Raises:
         RequestError: the plan or its input is wrong.
@@ -67,7 +67,7 @@ def release_window(
     pipeline: Callable[..., beam.PTransform],
     for_beam: PipelineOptions,
     span: Span | None = None,
-) -> int:
+) -> str | None:
     """Publish a window of a plan from its files, reports or messages, unless that was done before.
 
     Args:
@@ -79,7 +79,7 @@ def release_window(
         span: the time of the window, if it is not what the window's name says.
 
     Returns:
-        The exit code.
+        As `run`.
 
     Raises:
         RequestError, WithheldError, FailedError: as `run`.
@@ -92,15 +92,15 @@ def release_window(
     stands = _standing(plan, window, output) if ledger is None else _paid(ledger, plan, window)
     if stands is not None:
         say_where(stands, screen)
-        return _code(stands)
+        return stands
     with _reserved(ledger, job := prepare(plan, window), span) as right:
         if right.published:
             say_where(right.output, screen)
-            return _code(right.output)
+            return right.output
         if not _published(job, right, pipeline, for_beam, screen):
-            return DONE
+            return None
         right.conclude(published=True)
-    return _code(right.output)
+    return right.output
 
 
 def releases_of(plan: Plan) -> list[str]:
@@ -125,9 +125,10 @@ def _standing(plan: Plan, window: str, output: str) -> str | None:
     return output
 
 
-def _code(folder: str) -> int:
+def code_of(folder: str | None) -> int:
     """The exit code of a release that stands, or stood: 1 if a metric of it was withheld."""
-    if not release.holds_release(folder):  # an operator has said that it was moved
+    # Handed over to a service, or moved, as an operator has said.
+    if folder is None or not release.holds_release(folder):
         return DONE
     return WITHHELD if json.loads(release.read(folder, release.STATEMENT))["withheld"] else DONE
 

@@ -1,0 +1,52 @@
+"""Telemetry you can publish: hushbeam's front door in Python; see docs/python.md.
+
+Each kind of metric is a function of its name, whichever distribution brings it; `Plan`, `Ledger`
+and `Release` are for what stands in files. Everything is imported when it is asked for: Beam takes
+a second.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hushbeam.own import require_own
+
+require_own()
+
+if TYPE_CHECKING:
+    import mechanisms as mechanisms
+    from hushbeam.ledgers import Ledger as Ledger
+    from hushbeam.plans import Plan as Plan
+    from hushbeam.releases import Release as Release
+    from pipelines.errors import FailedError as FailedError
+    from pipelines.errors import RequestError as RequestError
+    from pipelines.errors import WithheldError as WithheldError
+
+_LISTED = {
+    "Plan": "hushbeam.plans",
+    "Ledger": "hushbeam.ledgers",
+    "Release": "hushbeam.releases",
+    "RequestError": "pipelines.errors",
+}
+_ERRORS = {"WithheldError": "pipelines.errors", "FailedError": "pipelines.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    """A name that was not asked for before."""
+    if name == "mechanisms":
+        found: Any = import_module(name)
+    elif name in _LISTED or name in _ERRORS:
+        found = getattr(import_module((_LISTED | _ERRORS)[name]), name)
+    elif name == "__all__":  # anew each time: a distribution may have been installed meanwhile
+        return [*import_module("hushbeam.kinds").functions(), *_LISTED, "mechanisms"]
+    elif name.startswith("__"):
+        raise AttributeError(f"module 'hushbeam' has no attribute {name!r}")
+    else:
+        found = import_module("hushbeam.kinds").function(name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__getattr__("__all__"))

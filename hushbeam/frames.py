@@ -1,0 +1,135 @@
+"""What is handed over in memory, as the files that jobs read: private ones, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from pipelines.errors import RequestError
+
+_TABLES = "a path or a glob, several of them, or a pyarrow table, a pandas or a polars frame"
+
+
+class Handed:
+    """Files of what was handed over, for as long as a job reads them.
+
+    Jobs read from files, wherever their workers are. The folder is its owner's alone; a process
+    that is killed leaves it behind.
+    """
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self._names: dict[str, str] = {}  # path -> what it is called instead
+
+    def __enter__(self) -> Handed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def any(self) -> bool:
+        """Whether something was."""
+        return bool(self._names)
+
+    def log(self, data: Any) -> tuple[str, ...]:
+        """The files of a log.
+
+        Args:
+            data: a path or glob, several, or a table or frame.
+
+        Raises:
+            RequestError: it is none of these, or has columns that no table can have.
+        """
+        if isinstance(data, str | os.PathLike):
+            return (os.fspath(data),)
+        if isinstance(data, list | tuple) and all(isinstance(p, str | os.PathLike) for p in data):
+            return tuple(os.fspath(path) for path in data)
+        table = _table(data)
+        path = self._path("log.parquet", "the table")
+        import pyarrow.parquet as pq
+
+        # Without Arrow's own schema dictionaries and views come back as the text that they hold.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            pq.write_table(table, stream, compression="zstd", store_schema=False)
+        return (path,)
+
+    def values(self, name: str, values: Any) -> str:
+        """The file of declared values.
+
+        Args:
+            name: of the option.
+            values: a path; a range of integers; or one value after the other.
+
+        Raises:
+            RequestError: one of them cannot stand in a line.
+        """
+        if isinstance(values, str | os.PathLike):
+            return os.fspath(values)
+        if isinstance(values, range) and values.step == 1:
+            return f"{values.start}..{values.stop - 1}"
+        lines = [_line(name, value) for value in values]
+        path = self._path(f"{name}-{len(self._names)}.txt", f"{len(lines):,} declared values")
+        with open(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+        return path
+
+    def called(self, path: str) -> str:
+        """What a file is called where it is shown; others by their path."""
+        return self._names.get(path, path)
+
+    def named(self, text: str) -> str:
+        """What is said of files, without the paths of these."""
+        for path, name in self._names.items():
+            text = text.replace(path, name)
+        return text
+
+    def _path(self, file: str, name: str) -> str:
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="hushbeam-")
+        path = os.path.join(self._folder, file)
+        self._names[path] = name
+        return path
+
+
+def _line(name: str, value: Any) -> str:
+    """A declared value, as files of them have it."""
+    line = str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None or "\n" in line or "\r" in line:
+        raise RequestError(f"{name}: a declared value is one line of text, and not missing")
+    return line
+
+
+def _table(data: Any) -> Any:
+    """A table of whatever has columns."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        if hasattr(data, "__dataframe__"):  # a pandas of before 2.2
+            return pa.Table.from_pandas(data)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Arrow's own words quote the value.
+        mixed = ", ".join(_mixed(data, pa))
+        raise RequestError(
+            f"input: Arrow has no type for the column {mixed}: give it values of one type"
+        ) from None
+    raise RequestError(f"input: {type(data).__name__} is no log; hand over {_TABLES}")
+
+
+def _mixed(data: Any, pa: Any) -> Iterable[str]:
+    """The columns that cannot become Arrow's."""
+    for name in data.columns:
+        try:
+            pa.array(data[name])
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            yield repr(name)

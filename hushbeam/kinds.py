@@ -1,0 +1,214 @@
+"""A function for every kind of metric, made of what the kind says of its options."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from inspect import Parameter, Signature
+from typing import Any
+
+from hushbeam.calls import HANDED_OVER, called, warn
+from hushbeam.frames import Handed
+from hushbeam.releases import Release
+from pipelines.arguments import type_of
+from pipelines.errors import FailedError, RequestError
+from pipelines.metrics import registry
+from pipelines.metrics.options import ReleaseOptions
+from pipelines.options import description, undashed
+from pipelines.paying import Payment
+from pipelines.requests import request
+
+_WIDTH = 100
+
+# What every function takes beside its kind's options: (default, what it is).
+_BESIDE: dict[str, tuple[Any, str]] = {
+    "ledger": (None, "what is paid to, a file or gs://BUCKET/ledger.json; it needs an output"),
+    "population": (None, "whose budget of the ledger it is"),
+    "beam": ((), "options for Beam, as on its command lines: ['--runner=DataflowRunner', ...]"),
+    "debug": (False, "show Beam's log and strangers' exceptions, which may quote the data"),
+}
+_INPUT = "paths or globs, or a pyarrow table, a pandas or a polars frame"
+_OUTPUT = "a new folder, local or gs:// (default: one that is removed with the release's object)"
+_ENDING = """\
+Returns:
+    The release: its `table`, `statement`, `page` and `plot`.
+
+Raises:
+    RequestError: the request or its input is wrong.
+    WithheldError: nothing is published: {withheld}.
+    FailedError: the job ended without a release."""
+
+Publish = Callable[..., Release]
+
+
+def functions() -> list[str]:
+    """What the functions are called."""
+    return [name.replace("-", "_") for name in registry.names()]
+
+
+def function(name: str) -> Publish:
+    """The function that publishes a kind of metric.
+
+    Args:
+        name: as in `functions`.
+
+    Raises:
+        AttributeError: no kind has that name; with what may have been meant.
+    """
+    kinds = dict(zip(functions(), registry.names(), strict=True))
+    if name not in kinds:
+        raise AttributeError(f"hushbeam has no {name!r}{_meant(name, kinds)}")
+    kind, options = kinds[name], registry.options(kinds[name])
+
+    def publish(input: Any, **asked: Any) -> Release:
+        _require_known(name, options, asked)
+        return _published(kind, options, {"input": input, **asked})
+
+    publish.__name__ = publish.__qualname__ = name
+    publish.__module__ = "hushbeam"
+    publish.__doc__ = _doc(options)
+    publish.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    return publish
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, [*known], 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(sorted(known))}"
+
+
+def _require_known(name: str, options: type[ReleaseOptions], asked: Mapping[str, Any]) -> None:
+    known = {*options.model_fields, *_BESIDE}
+    for option in asked:
+        if option not in known:
+            raise RequestError(f"{name} has no option {option!r}{_meant(option, known)}")
+
+
+def _signature(options: type[ReleaseOptions]) -> Signature:
+    said = [Parameter("input", Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)]
+    for name, field in options.model_fields.items():
+        if name == "input":
+            continue
+        usual = None if name == "output" else field.get_default(call_default_factory=True)
+        default = Parameter.empty if field.is_required() and name != "output" else usual
+        kind = field.annotation if name != "output" else str | None
+        said.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    said += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+        for name, (default, _) in _BESIDE.items()
+    ]
+    return Signature(said, return_annotation=Release)
+
+
+def _doc(options: type[ReleaseOptions]) -> str:
+    about = {name: undashed(str(description(f))) for name, f in options.model_fields.items()}
+    about |= {"input": _INPUT, "output": _OUTPUT}
+    about |= {name: words for name, (_, words) in _BESIDE.items()}
+    lines = [
+        textwrap.fill(f"{name}: {words}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        for name, words in about.items()
+    ]
+    return "\n".join(
+        [
+            textwrap.fill(undashed(options.description), _WIDTH),
+            "",
+            "Args:",
+            *lines,
+            "",
+            _ENDING.format(withheld=options.withheld),
+        ]
+    )
+
+
+def _published(kind: str, options: type[ReleaseOptions], asked: dict[str, Any]) -> Release:
+    """Publish, and open what was published."""
+    beside = {name: asked.pop(name, default) for name, (default, _) in _BESIDE.items()}
+    around = None
+    if asked.get("output") is None:
+        if beside["ledger"] is not None:
+            raise RequestError("output is missing: what was paid for is kept in a folder of yours")
+        around = tempfile.mkdtemp(prefix="hushbeam-")
+        asked["output"] = os.path.join(around, "release")
+    try:
+        with Handed() as handed, called(handed.named, beside["debug"]) as cautions:
+            checked = request(options, _words(options, asked, handed))
+            _publish(kind, checked, [*beside["beam"]], _payment(beside), handed)
+        warn(cautions, 3)
+        found = Release(checked.output)
+    except BaseException:
+        if around is not None:
+            shutil.rmtree(around, ignore_errors=True)
+        raise
+    return found if around is None else found.removed_with(around)
+
+
+def _publish(
+    kind: str, options: ReleaseOptions, beam: list[str], payment: Payment | None, handed: Handed
+) -> None:
+    from pipelines.plan.run import runs_here
+    from pipelines.release import holds_release
+    from pipelines.run import beam_options
+    from pipelines.single import publish_one
+
+    if handed.any and not runs_here(beam_options(beam)):
+        raise RequestError(
+            "input: what is handed over in memory stays on this machine; write it where the "
+            "workers of another runner can read it, and give its path"
+        )
+    publish_one(kind, options, beam, payment, handed.called)
+    if not holds_release(options.output):
+        raise FailedError(HANDED_OVER)
+
+
+def _payment(beside: Mapping[str, Any]) -> Payment | None:
+    ledger, population = beside["ledger"], beside["population"]
+    if ledger is None and population is None:
+        return None
+    if ledger is None or population is None:
+        missing = "ledger" if ledger is None else "population"
+        raise RequestError(
+            f"{missing} is missing: a release is paid for out of the budget of a population in a "
+            "ledger"
+        )
+    return Payment(os.fspath(ledger), population)
+
+
+def _words(
+    options: type[ReleaseOptions], asked: Mapping[str, Any], handed: Handed
+) -> dict[str, Any]:
+    """What was asked in Python's types, in those of the options: texts as on a command line."""
+    words: dict[str, Any] = {"input": handed.log(asked["input"])}
+    for name, value in asked.items():
+        if name == "input" or value is None:
+            continue
+        several = type_of(options.model_fields[name])[0] is tuple
+        if name in options.files:
+            words[name] = _declared(name, value, several, handed)
+        elif several:
+            words[name] = _several(value)
+        else:
+            words[name] = _word(value)
+    return words
+
+
+def _declared(name: str, value: Any, several: bool, handed: Handed) -> Any:
+    """Declared values, and the column before them where there are several columns."""
+    if isinstance(value, Mapping):
+        return tuple(f"{column}={handed.values(name, one)}" for column, one in value.items())
+    return _several(value) if several else handed.values(name, value)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Mapping):
+        return tuple(f"{name}={_word(one)}" for name, one in value.items())
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _word(value: Any) -> Any:
+    """Numbers one after the other are bounds; a path is its text."""
+    if isinstance(value, list | tuple):
+        return ",".join(str(one) for one in value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -1,0 +1,125 @@
+"""A release, read back: its tables, its statement, its page, a picture of it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hushbeam.calls import called
+from pipelines.errors import RequestError, reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+    from typing_extensions import Self
+
+_FRAME = (
+    '<iframe sandbox title="a release of hushbeam" srcdoc="{page}" '
+    'style="width: 100%; height: 36em; border: 0"></iframe>'
+)
+
+
+class Release:
+    """A release that stands in a folder, local or gs://.
+
+    Attributes:
+        folder: where. Of a release that was to go nowhere it is a temporary one, which is removed
+            with this object.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = os.fspath(folder)
+        self.statement  # noqa: B018 - what is no release is refused here
+
+    def removed_with(self, around: str) -> Self:
+        """The same, with a folder around its own that is removed when nobody holds it any more."""
+        weakref.finalize(self, shutil.rmtree, around, ignore_errors=True)
+        return self
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        """What was asked, done and promised: statement.json.
+
+        Raises:
+            RequestError: there is none.
+        """
+        found: dict[str, Any] = json.loads(self._read("statement.json"))
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """All tables by the names of their files, without the ending; a plan's are in `metrics`."""
+        with called():
+            from pipelines.release import read_tables
+
+            found = read_tables(self.folder)
+        return {name.removesuffix(".parquet"): table for name, table in found.items()}
+
+    @property
+    def table(self) -> pa.Table:
+        """The one table.
+
+        Raises:
+            RequestError: there are several, or none.
+        """
+        if len(self.tables) != 1:
+            raise RequestError(f"{self.folder} holds {self._content}, and not one table")
+        return next(iter(self.tables.values()))
+
+    @cached_property
+    def metrics(self) -> dict[str, Release]:
+        """The releases of a plan's metrics by name; none of a release that is of one metric."""
+        published = self.statement.get("metrics", ())
+        return {name: Release(f"{self.folder}/{name}") for name in published}
+
+    @property
+    def page(self) -> str:
+        """The page that people read: report.html."""
+        return self._read("report.html").decode()
+
+    def plot(self, table: str | None = None) -> Figure:
+        """The estimates with the intervals that cover all of them together.
+
+        Args:
+            table: which, where there are several; the first by default.
+
+        Returns:
+            matplotlib's, which belongs to no window: `savefig` writes it.
+
+        Raises:
+            RequestError: there is no such table or no estimate in it, or matplotlib is missing.
+        """
+        name = next(iter(self.tables), "") if table is None else table
+        if name not in self.tables:
+            raise RequestError(f"{self.folder} holds {self._content}, and no table {name!r}")
+        from pipelines.views.plots import drawn
+
+        return drawn(self.tables[name], self.statement)
+
+    def _repr_html_(self) -> str:
+        """The page within a notebook, where nothing of it can reach the notebook."""
+        return _FRAME.format(page=html.escape(self.page))
+
+    def __repr__(self) -> str:
+        return f"<hushbeam.Release of {self.statement['release']}: {self._content}>"
+
+    @property
+    def _content(self) -> str:
+        tables = [f".tables[{name!r}]" for name in self.tables]
+        return ", ".join(tables + [f".metrics[{name!r}]" for name in self.metrics]) or "no table"
+
+    def _read(self, name: str) -> bytes:
+        with called():
+            from pipelines.release import read
+
+            try:
+                return read(self.folder, name)
+            except (OSError, ValueError, ImportError) as error:
+                raise RequestError(
+                    f"{self.folder} holds no release: {name} cannot be read ({reason(error)})"
+                ) from None
