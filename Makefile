@@ -96,7 +96,7 @@ sbom: $(READY)  ## print what the image is made of, as CycloneDX
 	@$(BIN)/python deploy/sbom.py
 
 clean:  ## remove all that make made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build deploy/device/build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

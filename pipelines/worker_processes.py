@@ -7,7 +7,9 @@ says so in a thread that nobody listens to, and goes on waiting. A machine short
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
@@ -54,6 +56,11 @@ def run_watched(run: Callable[[], Result]) -> Result:
         return result.result()
 
 
+def _looks_here() -> bool:
+    """Whether this process imports from the current folder; that of an installed script does not."""
+    return bool({"", os.getcwd()} & {*sys.path})
+
+
 @contextlib.contextmanager
 def _started() -> Iterator[list[subprocess.Popen[bytes]]]:
     """The worker processes that Beam starts meanwhile; who still lives in the end is killed.
@@ -63,6 +70,8 @@ def _started() -> Iterator[list[subprocess.Popen[bytes]]]:
     workers: list[subprocess.Popen[bytes]] = []
 
     def start(command: str, **options: Any) -> subprocess.Popen[bytes]:
+        if not _looks_here():  # nor must they: a folder `pipelines` of the user's own may be there
+            options["env"] = {**options.get("env", os.environ), "PYTHONSAFEPATH": "1"}
         # In the place of the shell: who kills a shell leaves alive what it has started.
         workers.append(subprocess.Popen(f"exec {command}", **options))
         return workers[-1]

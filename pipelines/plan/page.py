@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.views import pages
 from pipelines.views.digits import digits
-from pipelines.views.largest import LEGEND, largest
+from pipelines.views.largest import largest
 from pipelines.views.pictures import bars
 
 _BARS = 5
@@ -80,7 +80,7 @@ def _picture(name: str, table: pa.Table) -> str:
     if len(table) < 2:
         return ""
     top = largest(table, _BARS)
-    drawn = bars(top.labels, top.estimates, [top.lower, top.upper], LEGEND, top.unit)
+    drawn = bars(top.labels, top.estimates, [top.lower, top.upper], top.legend, top.unit)
     said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
     link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
     return f'<h2>{link}</h2>\n<figure role="img" aria-label="{said}">\n{drawn}\n</figure>\n'

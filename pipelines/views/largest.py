@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.metrics.view import cell
 from pipelines.views import facts, selected
 
-LEGEND = "estimate, interval of all together"
+_TOGETHER, _ALONE = "estimate, interval of all together", "estimate, interval of each alone"
 
 _WIDE = 48  # characters of a label
 _OTHER = "(any other, or none)"
@@ -23,9 +23,10 @@ class Largest(NamedTuple):
     Attributes:
         labels: what each is of.
         estimates: of each.
-        lower: where the intervals begin that cover all of the table together; NaN where unknown.
+        lower: where the intervals begin; NaN where that is unknown.
         upper: where they end.
         unit: of the numbers.
+        legend: what is shown, and what the intervals cover.
     """
 
     labels: list[str]
@@ -33,6 +34,18 @@ class Largest(NamedTuple):
     lower: list[float]
     upper: list[float]
     unit: str
+    legend: str
+
+
+def interval(table: pa.Table) -> tuple[str, str, str]:
+    """The columns of both ends of the widest intervals that a table has, and the picture's legend.
+
+    Args:
+        table: with the columns that all kinds share.
+    """
+    if table[selected.LOWER].null_count < len(table):
+        return selected.LOWER, selected.UPPER, _TOGETHER
+    return "lower", "upper", _ALONE
 
 
 def largest(table: pa.Table, most: int) -> Largest:
@@ -42,15 +55,17 @@ def largest(table: pa.Table, most: int) -> Largest:
         table: with a row or more.
         most: at most so many.
     """
+    other = _OTHER if len(table) > 1 else "all"
     order = pc.sort_indices(table["estimate"], sort_keys=[("", "descending")])
     rows = table.take(order.slice(0, most)).to_pylist()
     percent = 100 if rows[0]["figure"] == "share" else 1
-    labels = [" · ".join(filter(None, (row["group"], row["value"]))) or _OTHER for row in rows]
+    labels = [" · ".join(filter(None, (row["group"], row["value"]))) or other for row in rows]
+    *ends, legend = interval(table)
     estimates, lower, upper = (
         [math.nan if row[name] is None else percent * row[name] for row in rows]
-        for name in ("estimate", selected.LOWER, selected.UPPER)
+        for name in ("estimate", *ends)
     )
     return Largest(
         [facts.shortened(cell(label), _WIDE) for label in labels],
-        estimates, lower, upper, "%" if percent > 1 else rows[0]["figure"],
+        estimates, lower, upper, "%" if percent > 1 else rows[0]["figure"], legend,
     )  # fmt: skip

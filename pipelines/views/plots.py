@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import RequestError
-from pipelines.views.largest import LEGEND, largest
+from pipelines.views.largest import interval, largest
 from pipelines.views.selected import LOWER, UPPER
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def drawn(table: pa.Table, statement: Mapping[str, Any]) -> Figure:
         _bins(figure, table)
     else:
         _bars(figure, table)
+    figure.legend(loc="outside lower center")  # where it hides nothing
     name = statement.get("metric") or statement["release"]
     guarantee = statement["guarantees"]["release"]
     figure.suptitle(f"{name}: epsilon {guarantee['epsilon']:.4g} per {guarantee['unit']}")
@@ -61,23 +62,21 @@ def drawn(table: pa.Table, statement: Mapping[str, Any]) -> Figure:
 def _bars(figure: Figure, table: pa.Table) -> None:
     """The largest, one below the other."""
     top = largest(table, _MOST)
-    figure.set_figheight(1.5 + 0.25 * len(top.labels))
+    figure.set_figheight(2 + 0.25 * len(top.labels))
     axes, places = figure.add_subplot(), np.arange(len(top.labels))
     axes.barh(places, top.estimates, color="tab:blue", alpha=0.5)
-    axes.hlines(places, top.lower, top.upper, color="black", label=LEGEND)
+    axes.hlines(places, top.lower, top.upper, color="black", label=top.legend)
     # Strangers have made some labels up: what TeX takes for a formula is none.
     axes.set_yticks(places, top.labels, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel(top.unit)
-    axes.legend()
 
 
 def _bins(figure: Figure, table: pa.Table) -> None:
     """Along the numbers, bin by bin."""
-    axes = figure.add_subplot()
+    axes, (low, high, legend) = figure.add_subplot(), interval(table)
     edges = [*table["low"].to_pylist(), table["high"][-1].as_py()]
-    estimate, lower, upper = (100 * table[name].to_numpy() for name in ("estimate", LOWER, UPPER))
-    axes.stairs(upper, edges, baseline=lower, fill=True, alpha=0.3, label=LEGEND)
+    estimate, lower, upper = (100 * table[name].to_numpy() for name in ("estimate", low, high))
+    axes.stairs(upper, edges, baseline=lower, fill=True, alpha=0.3, label=legend)
     axes.stairs(estimate, edges, color="tab:blue")
     axes.set_ylabel("%")
-    axes.legend()

@@ -25,6 +25,7 @@ from pipelines.evaluate.engine.results import Results, refusals, say, show, writ
 from pipelines.evaluate.engine.runs import Bench, run
 from pipelines.evaluate.populations.population import Population
 from pipelines.options import flag
+from pipelines.views.plots import require_matplotlib
 
 RESULTS, REFUSED = "results.parquet", "refused.json"
 
@@ -93,9 +94,10 @@ def evaluate(study: Study, options: Any, name: str = "") -> int:
 
     Raises:
         RequestError: the data cannot be read, the folder is another study's, or no system can serve
-            any of it.
+            any of it, or nothing is there that draws.
         FailedError: it was interrupted, or a part of it failed; the same command goes on.
     """
+    require_matplotlib()  # now, rather than after hours
     screen, named = Console(), options.model_dump()
     measures = [replace(measure, label=measure.label.format(**named)) for measure in study.measures]
     try:
