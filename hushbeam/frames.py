@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipelines.errors import RequestError
 
@@ -50,12 +50,18 @@ class Handed:
         if isinstance(data, list | tuple) and all(isinstance(p, str | os.PathLike) for p in data):
             return tuple(os.fspath(path) for path in data)
         table = _table(data)
-        path = self._path("log.parquet", "the table")
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # Without Arrow's own schema dictionaries and views come back as the text that they hold.
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            pq.write_table(table, stream, compression="zstd", store_schema=False)
+        path = self._path("log.parquet", "the table")
+        with self._new(path) as stream:
+            try:
+                # Without Arrow's own schema dictionaries come back as the text that they hold.
+                pq.write_table(table, stream, compression="zstd", store_schema=False)
+            except pa.ArrowException:  # whose words quote values
+                raise RequestError(
+                    "input: a column is of a type that Parquet has not; leave it out, or cast it"
+                ) from None
         return (path,)
 
     def values(self, name: str, values: Any) -> str:
@@ -74,21 +80,19 @@ class Handed:
             return f"{values.start}..{values.stop - 1}"
         lines = [_line(name, value) for value in values]
         path = self._path(f"{name}-{len(self._names)}.txt", f"{len(lines):,} declared values")
-        with open(
-            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as stream:
-            stream.writelines(f"{line}\n" for line in lines)
+        with self._new(path) as stream:
+            stream.write("".join(f"{line}\n" for line in lines).encode())
         return path
-
-    def called(self, path: str) -> str:
-        """What a file is called where it is shown; others by their path."""
-        return self._names.get(path, path)
 
     def named(self, text: str) -> str:
         """What is said of files, without the paths of these."""
         for path, name in self._names.items():
             text = text.replace(path, name)
         return text
+
+    @staticmethod
+    def _new(path: str) -> BinaryIO:
+        return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
     def _path(self, file: str, name: str) -> str:
         if self._folder is None:
@@ -113,6 +117,8 @@ def _table(data: Any) -> Any:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     try:
+        if hasattr(data, "to_arrow"):  # of polars, without the views that Parquet has not
+            return data.to_arrow()
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
         if hasattr(data, "__dataframe__"):  # a pandas of before 2.2

@@ -62,16 +62,22 @@ def function(name: str) -> Publish:
     kinds = dict(zip(functions(), registry.names(), strict=True))
     if name not in kinds:
         raise AttributeError(f"hushbeam has no {name!r}{_meant(name, kinds)}")
-    kind, options = kinds[name], registry.options(kinds[name])
+    kind = kinds[name]
 
     def publish(input: Any, **asked: Any) -> Release:
+        options = registry.options(kind)
         _require_known(name, options, asked)
         return _published(kind, options, {"input": input, **asked})
 
     publish.__name__ = publish.__qualname__ = name
     publish.__module__ = "hushbeam"
-    publish.__doc__ = _doc(options)
-    publish.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    try:
+        options = registry.options(kind)
+    except RequestError as error:  # a stranger's, which says so when it is called
+        publish.__doc__ = str(error)
+    else:
+        publish.__doc__ = _doc(options)
+        publish.__signature__ = _signature(options)  # type: ignore[attr-defined]
     return publish
 
 
@@ -107,20 +113,16 @@ def _doc(options: type[ReleaseOptions]) -> str:
     about = {name: undashed(str(description(f))) for name, f in options.model_fields.items()}
     about |= {"input": _INPUT, "output": _OUTPUT}
     about |= {name: words for name, (_, words) in _BESIDE.items()}
-    lines = [
-        textwrap.fill(f"{name}: {words}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
-        for name, words in about.items()
-    ]
-    return "\n".join(
-        [
-            textwrap.fill(undashed(options.description), _WIDTH),
-            "",
-            "Args:",
-            *lines,
-            "",
-            _ENDING.format(withheld=options.withheld),
-        ]
-    )
+    lines = [_filled(f"{name}: {words}", 4, 8) for name, words in about.items()]
+    ending = _ENDING.format(withheld=options.withheld)
+    return "\n".join([_filled(undashed(options.description)), "", "Args:", *lines, "", ending])
+
+
+def _filled(text: str, first: int = 0, others: int = 0) -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=" " * first, subsequent_indent=" " * others,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _published(kind: str, options: type[ReleaseOptions], asked: dict[str, Any]) -> Release:
@@ -158,7 +160,7 @@ def _publish(
             "input: what is handed over in memory stays on this machine; write it where the "
             "workers of another runner can read it, and give its path"
         )
-    publish_one(kind, options, beam, payment, handed.called)
+    publish_one(kind, options, beam, payment)
     if not holds_release(options.output):
         raise FailedError(HANDED_OVER)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import DONE
@@ -22,11 +19,7 @@ from pipelines.views.console import Screen
 
 
 def publish_one(
-    name: str,
-    options: ReleaseOptions,
-    beam_arguments: list[str],
-    payment: Payment | None = None,
-    place: Callable[[str], str] | None = None,
+    name: str, options: ReleaseOptions, beam_arguments: list[str], payment: Payment | None = None
 ) -> int:
     """Publish one metric, and show it.
 
@@ -35,7 +28,6 @@ def publish_one(
         options: of the request.
         beam_arguments: what is for Beam.
         payment: where it is paid for, if it is.
-        place: takes a file of declared values to what the statement calls it, if not by its path.
 
     Returns:
         The exit code.
@@ -48,8 +40,6 @@ def publish_one(
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
     metric = find_for(options).resolve(options)
-    if place is not None:  # what was declared has been read by now
-        metric = replace(metric, options=metric.options.placed(place))
     screen = Screen()
     if metric.prospect is not None:
         screen.print(metric.prospect, highlight=False, soft_wrap=True)

@@ -57,7 +57,7 @@ def run_watched(run: Callable[[], Result]) -> Result:
 
 
 def _looks_here() -> bool:
-    """Whether this process imports from the current folder; that of an installed script does not."""
+    """Whether this process imports from the current folder, as an installed script does not."""
     return bool({"", os.getcwd()} & {*sys.path})
 
 
