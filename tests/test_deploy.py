@@ -49,7 +49,8 @@ def test_the_image_holds_what_is_there_and_the_pinned_beam() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     copied = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ")]
     ours = [name for names in copied for name in names if not name.startswith(("-", "/"))]
-    assert {"mechanisms", "transforms", "pipelines", "requirements.lock"} <= {*ours}
+    floors = {"mechanisms", "transforms", "pipelines", "hushbeam", "hushbeam_command.py"}
+    assert floors | {"requirements.lock"} <= {*ours}
     assert [name for name in ours if not (ROOT / name).exists()] == []
     base = f"apache/beam_python3.11_sdk:{apache_beam.__version__}"
     assert _expanded("SDK").strip() == base

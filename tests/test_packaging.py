@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import venv
+import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ("mechanisms", "transforms", "pipelines")
+FLOORS = ("mechanisms", "transforms", "pipelines", "hushbeam")
+COMMAND = "hushbeam_command.py"
 
 
 def shipped() -> set[str]:
@@ -30,7 +36,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive, packed as Beam packs it when it gets --setup_file."""
     copy = tmp_path_factory.mktemp("copy") / "hushbeam"
     copy.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", COMMAND):
         shutil.copy(ROOT / name, copy)
     for floor in FLOORS:
         shutil.copytree(ROOT / floor, copy / floor, ignore=shutil.ignore_patterns("__pycache__"))
@@ -47,7 +53,7 @@ def test_the_archive_holds_all_floors_whole(archive: Path) -> None:
         packed = {name.partition("/")[2] for name in tar.getnames()}
     assert "pipelines/metrics/histogram/page.html" in packed
     assert shipped() <= packed
-    assert {"pyproject.toml", "setup.py"} <= packed
+    assert {"pyproject.toml", "setup.py", COMMAND} <= packed
 
 
 def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -> None:
@@ -64,6 +70,9 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert installed == shipped()
+    assert (site / COMMAND).read_text() == (ROOT / COMMAND).read_text()
+    (points,) = site.glob("hushbeam-*.dist-info/entry_points.txt")
+    assert "hushbeam = hushbeam_command:entry" in points.read_text()
     program = (
         "import pipelines.metrics.mean.view as r, importlib.resources as i; print(r.__file__); "
         "print(len(i.files('pipelines.metrics.mean').joinpath('page.html').read_text('utf-8')))"
@@ -132,3 +141,117 @@ def test_a_device_needs_numpy_scipy_and_cryptography_alone(tmp_path: Path) -> No
     modules = (ROOT / "mechanisms").rglob("*.py")
     lying = {str(p.relative_to(ROOT).with_suffix("")).removesuffix("/__init__") for p in modules}
     assert lying - {"mechanisms"} == walked
+
+
+# ---- the distribution of a device ------------------------------------------------------------
+
+
+def project(folder: Path) -> dict[str, object]:
+    """What a pyproject.toml says of its distribution."""
+    facts: dict[str, object] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return facts
+
+
+def test_a_devices_distribution_says_what_the_whole_says() -> None:
+    device, whole = project(ROOT / "deploy" / "device"), project(ROOT)
+    for fact in ("version", "requires-python", "license"):
+        assert device[fact] == whole[fact]
+    assert set(device["dependencies"]) < set(whole["dependencies"])
+    assert {word.partition(">")[0] for word in device["dependencies"]} == {
+        "cryptography", "numpy", "scipy",
+    }  # fmt: skip
+    # Workers that pack the whole with --setup_file could not fetch another distribution.
+    needed = [*whole["dependencies"], *sum(whole["optional-dependencies"].values(), [])]
+    assert not [word for word in needed if word.startswith("hushbeam")]
+
+
+# A value goes from a device to a collector, sealed, and one that comes back has the same message.
+REPORTS = """
+import json, os
+from importlib.metadata import distribution
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+import mechanisms
+from mechanisms.catalog import build
+from mechanisms.memoised import MemoisedClient
+from mechanisms.randomness import SecureRandom
+from mechanisms.wire import binary
+from mechanisms.wire.identity import ReportIds
+from mechanisms.wire.report import Reports
+from mechanisms.wire.sealing import KeyRing, seal
+
+olh = build("olh", epsilon=4.0, domain_size=10)
+messages = olh.perturb(np.arange(4000) % 5, SecureRandom())
+estimate = olh.estimate(olh.count(messages))
+
+grr, plan, secret = build("grr", epsilon=2.0, domain_size=10), bytes(16), os.urandom(32)
+client, key = MemoisedClient(secret, plan, 0, grr), X25519PrivateKey.generate()
+message = client.report([3])
+ids = ReportIds(secret, plan, 0, "2026-11-20").of_device()
+sealed = seal(Reports.identified(plan, 0, message, ids), key.public_key())
+upload = binary.encode(sealed)
+opened = KeyRing([key]).open(binary.decode(upload).reports).reports
+
+absent = ("pipelines", "transforms", "hushbeam", "apache_beam", "pyarrow", "pydantic", "sklearn")
+print(json.dumps({
+    "from": mechanisms.__file__,
+    "found": [name for name in absent if find_spec(name)],
+    "estimate": estimate.tolist(),
+    "error": max(float(olh.variance(share, n=4000)) ** 0.5 for share in (0.2, 0.0)),
+    "same": bool(client.report([3]) == message),
+    "readable": message.tobytes() in upload,
+    "opened": opened.records["message"].tolist() == message.tolist(),
+}))
+"""
+
+
+def _lend(packages: tuple[str, ...], folder: Path) -> None:
+    """Some of this environment's distributions, and no others."""
+    folder.mkdir()
+    for package in packages:
+        files = distribution(package).files
+        for top in {file.parts[0] for file in files if file.parts[0] != ".."}:
+            (folder / top).symlink_to(distribution(package).locate_file(top))
+
+
+@pytest.mark.verify
+def test_a_devices_distribution_runs_with_what_it_says_it_needs(tmp_path: Path) -> None:
+    copy, quiet = tmp_path / "tree", ["--quiet", "--disable-pip-version-check", "--no-index"]
+    for folder in ("mechanisms", "deploy/device"):
+        ignored = shutil.ignore_patterns("__pycache__", "build")
+        shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "--no-build-isolation",
+         "--wheel-dir", tmp_path, copy / "deploy" / "device"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("hushbeam_device-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        held = {name for name in packed.namelist() if ".dist-info/" not in name}
+        licence = f"{wheel.stem.partition('-py3')[0]}.dist-info/licenses/LICENSE"
+        assert packed.read(licence) == (ROOT / "LICENSE").read_bytes()
+    assert held == {name for name in shipped() if name.startswith("mechanisms/")}
+
+    venv.create(tmp_path / "bare", with_pip=False)
+    bare = tmp_path / "bare" / "bin" / "python"
+    (site,) = (tmp_path / "bare" / "lib").glob("python*/site-packages")
+    _lend(("numpy", "scipy", "cryptography", "cffi", "pycparser"), tmp_path / "lent")
+    (site / "lent.pth").write_text(f"{tmp_path / 'lent'}\n")
+    pip = [sys.executable, "-m", "pip", "--python", bare]
+    subprocess.run([*pip, "install", *quiet, wheel], check=True, capture_output=True)
+    subprocess.run([*pip, "check"], check=True, capture_output=True)
+    done = subprocess.run(
+        [bare, "-c", REPORTS], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert Path(said["from"]).is_relative_to(site)
+    assert (said["found"], said["same"], said["readable"], said["opened"]) == (
+        [], True, False, True,
+    )  # fmt: skip
+    # Ten shares beyond 7 standard errors: by chance below 1e-10.
+    off = [abs(share - (k < 5) / 5) for k, share in enumerate(said["estimate"])]
+    assert max(off) < 7 * said["error"]

@@ -319,7 +319,8 @@ epsilon: 1
 delta: 1e-6
 metrics:
   - {{name: rows, kind: count}}
-  - {{name: values, kind: histogram, column: value, domain: {domain}, mechanism: grr, min_reports: {least}}}
+  - {{name: values, kind: histogram, column: value, domain: {domain}, mechanism: grr,
+     min_reports: {least}}}
 """
 
 
