@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
-FLOORS := mechanisms transforms pipelines
+FLOORS := mechanisms transforms pipelines hushbeam
 
 # Test processes number as many as cores, so a matrix product gets one thread: more would wait
 # for each other, turning, for up to five times the work itself. And they are many: modules are

@@ -12,6 +12,7 @@ NAMES = (
     "accuracy",
     "releases",
     "startup",
+    "installed",
     "job",
     "vectors",
     "learning",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -53,7 +54,10 @@ def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 BLOCKS = list(dict.fromkeys(blocks()))
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL)
+SNIPPETS, FROM_PYTHON = (
+    re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    for page in (PAGES[0], ROOT / "docs" / "python.md")
+)
 
 
 def _log(rows: int) -> pa.Table:
@@ -146,3 +150,34 @@ def test_snippets_run(number: int, tmp_path: Path) -> None:
 
 def test_there_are_snippets() -> None:
     assert len(SNIPPETS) == 2
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("number", range(len(FROM_PYTHON)))
+def test_snippets_of_the_front_door_run(
+    number: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a plan with a ledger stands, and the release that README's command has made."""
+    monkeypatch.chdir(tmp_path)
+    for path in folder.iterdir():
+        Path(path.name).symlink_to(path)
+    if "plan.yaml" in FROM_PYTHON[number]:
+        Path("plan.yaml").unlink()
+        Path("plan.yaml").write_text(Path("ledger-plan.yaml").read_text())
+        assert main(["ledger", "init", "plan.yaml"]) == 0
+    if "cities-november" in FROM_PYTHON[number]:
+        made = "histogram --input logs/*.parquet --column city --domain cities.txt --epsilon 1"
+        assert main([*made.split(), "--output", "cities-november"]) == 0
+    done = subprocess.run(
+        [sys.executable, "-c", FROM_PYTHON[number]], cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert all(": Caution: " in line or line.startswith("  ") for line in done.stderr.splitlines())
+    assert done.stdout
+    for line, said in re.findall(r"print\((\w+)\)  # (.+)", FROM_PYTHON[number]):
+        assert said in done.stdout, line
+
+
+def test_there_are_snippets_of_the_front_door() -> None:
+    assert len(FROM_PYTHON) == 5

@@ -295,3 +295,12 @@ def test_bad_requests_get_one_line(run, name, changed, said) -> None:
     assert outcome.err.startswith("hushbeam: ")
     assert said in outcome.err
     assert not Path("out").exists()
+
+
+def test_without_matplotlib_nothing_is_begun(run, monkeypatch) -> None:
+    monkeypatch.setattr("pipelines.views.plots.find_spec", lambda name: None)
+    words = "evaluate histogram --systems grr --epsilons 1 --data zipf:900,9,1.2 --output figures"
+    outcome = run([*words.split(), "--repetitions", "1"])
+    assert outcome.code == 2
+    assert "pip install '.[plots]'" in outcome.err
+    assert not Path("figures").exists()
