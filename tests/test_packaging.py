@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import tomllib
+import yaml
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("mechanisms", "transforms", "pipelines", "hushbeam")
@@ -258,3 +261,69 @@ def test_a_devices_distribution_runs_with_what_it_says_it_needs(tmp_path: Path) 
     # Ten shares beyond 7 standard errors: by chance below 1e-10.
     off = [abs(share - (k < 5) / 5) for k, share in enumerate(said["estimate"])]
     assert max(off) < 7 * said["error"]
+@pytest.mark.verify
+def test_a_wheel_is_of_a_commit_alone_and_comes_out_the_same(tmp_path: Path) -> None:
+    built = runpy.run_path(str(ROOT / "deploy" / "distributions.py"))["built"]
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+    for floor in FLOORS:
+        (clone / floor).mkdir()
+        (clone / floor / "__init__.py").write_text('"""A floor."""\n')
+
+    def git(*words: str, date: str = "@1700000000 +0000") -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(
+            ["git", *who, *words], cwd=clone, check=True, capture_output=True,
+            env=os.environ | {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date},
+        )  # fmt: skip
+
+    def wheel(turn: str) -> bytes:
+        (tmp_path / turn).mkdir()
+        return built("wheel", tmp_path / turn, clone).read_bytes()
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "one")
+    first = wheel("first")
+    (clone / "mechanisms" / "stray.py").write_text("secret = 1\n")
+    (clone / "mechanisms" / "__init__.py").chmod(0o600)
+    os.utime(clone / "mechanisms" / "__init__.py", (0, 1_000_000_000))
+    before = os.umask(0o077)
+    try:
+        assert wheel("second") == first
+    finally:
+        os.umask(before)
+    # Another commit's is another, so that the comparison can fail.
+    git("commit", "--quiet", "--allow-empty", "--message", "two", date="@1800000000 +0000")
+    assert wheel("third") != first
+
+
+def test_the_workflow_that_publishes_is_pinned_and_trusted_with_little() -> None:
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert flow[True] == {"push": {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}}  # YAML reads `on` as true
+    assert flow["permissions"] == {}
+    build, publish = flow["jobs"]["build"], flow["jobs"]["publish"]
+    assert build["permissions"] == {"contents": "read"}
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"] == "release"
+    uses = [step["uses"] for job in (build, publish) for step in job["steps"] if "uses" in step]
+    assert len(uses) == 6
+    assert [use for use in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use)] == []
+    assert "make dist" in [step.get("run") for step in build["steps"]]
+    assert [step for step in publish["steps"] if "run" in step] == []  # no code of ours has a token
+
+
+def test_nothing_advises_to_install_what_no_index_has() -> None:
+    texts = [
+        *ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile",
+        *(p for top in (*FLOORS, "docs", "deploy", "examples", "benchmarks", "clients")
+          for p in (ROOT / top).rglob("*")
+          if p.suffix in {".py", ".md", ".html", ".yaml"} and "node_modules" not in p.parts),
+    ]  # fmt: skip
+    advice = re.compile(r"pip install (--?\w[\w-]* )*['\"]?hushbeam(?!` any more)")
+    bad = [str(p.relative_to(ROOT)) for p in texts if advice.search(p.read_text("utf-8"))]
+    assert bad == []
+    assert advice.search("pip install 'hushbeam[gcp]'")
+    assert not advice.search("pip install '.[gcp]' in a clone")

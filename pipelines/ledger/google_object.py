@@ -120,5 +120,5 @@ class GoogleObject:
         except ImportError:
             raise RequestError(
                 f"{self.flag}: {self.name}: an object in a bucket needs the package "
-                "google-cloud-storage (pip install 'hushbeam[gcp]')"
+                "google-cloud-storage (pip install '.[gcp]' in a clone of hushbeam)"
             ) from None

@@ -50,7 +50,8 @@ def require_subscription(name: str) -> None:
         importlib.import_module("google.cloud.pubsub_v1")
     except ImportError:
         raise RequestError(
-            "--subscription: Pub/Sub needs Beam's Google extra (pip install 'hushbeam[gcp]')"
+            "--subscription: Pub/Sub needs Beam's Google extra "
+            "(pip install '.[gcp]' in a clone of hushbeam)"
         ) from None
 
 

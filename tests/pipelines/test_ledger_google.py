@@ -134,7 +134,7 @@ def test_an_address_names_an_object(path: str) -> None:
 
 def test_without_the_package_it_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
-    with pytest.raises(RequestError, match=r"pip install 'hushbeam\[gcp\]'"):
+    with pytest.raises(RequestError, match=r"pip install '\.\[gcp\]'"):
         Ledger.open(PATH)
 
 

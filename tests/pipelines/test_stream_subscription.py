@@ -53,4 +53,4 @@ def test_a_missing_package_is_named(run, domain, monkeypatch) -> None:
     Path("plan.yaml").write_text(PLAN.format(domain=domain))
     outcome = run(["stream", "plan.yaml", "--subscription", NAME])
     assert outcome.code == 2, outcome.said
-    assert "hushbeam[gcp]" in outcome.err
+    assert "pip install '.[gcp]'" in outcome.err
