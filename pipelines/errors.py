@@ -27,8 +27,11 @@ class Caution(UserWarning):
     """Something to think over, in words of our own: unlike an error it ends nothing."""
 
 
-# What a worker raised comes back as text.
-_SYSTEM = re.compile(r"\b\w*Error: \[Errno (\d{1,3})\]")
+# What a worker raised comes back as text, and what Beam's file systems wrap as its repr.
+_SYSTEM = re.compile(
+    r"\b(?:\w*Error: \[Errno |(?:OS|Permission|FileNotFound|IsADirectory|NotADirectory)Error\()"
+    r"(\d{1,3})(?:\]|, )"
+)
 
 
 def system_reason(error: BaseException) -> str | None:
@@ -42,6 +45,7 @@ def system_reason(error: BaseException) -> str | None:
     return None if number is None else os.strerror(number)
 
 
+<<<<<<< HEAD
 def stranger(error: BaseException) -> FailedError:
     """What a failure in somebody else's words is in ours: their text may quote the data.
 
@@ -54,6 +58,16 @@ def stranger(error: BaseException) -> FailedError:
         f"{PUBLISHED_OR_NOT}. "
         "--debug shows the traceback, which may quote the data: keep it private"
     )
+=======
+def because(error: BaseException) -> str:
+    """The same behind what could not be done; nothing where that is no reason.
+
+    >>> because(PermissionError(13, "..."))
+    ' (Permission denied)'
+    """
+    why = system_reason(error)
+    return f" ({why})" if why else ""
+>>>>>>> b00de3f (Say at once which store cannot be reached, and why a file cannot be used)
 
 
 def reason(error: BaseException) -> str:

@@ -16,8 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.randomness import SecureRandom
 from pipelines import release
-from pipelines.errors import Caution, RequestError, reason
+from pipelines.errors import Caution, RequestError, because, reason
 from pipelines.reading import wrong
+from pipelines.stores import require_reachable
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
@@ -323,12 +324,13 @@ def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> 
 
 def _domain_lines(path: str) -> tuple[str, ...]:
     """The lines of a domain file, each a value of its own."""
+    require_reachable([path])
     try:
         with FileSystems.open(path) as stream:
             raw = stream.read(LARGEST_DOMAIN_FILE + 1)
-    except (OSError, BeamIOError, ValueError):
+    except (OSError, BeamIOError, ValueError) as error:
         raise RequestError(
-            f"--domain: {path} is neither LOW..HIGH nor a file that can be read"
+            f"--domain: {path} is neither LOW..HIGH nor a file that can be read{because(error)}"
         ) from None
     if len(raw) > LARGEST_DOMAIN_FILE:
         raise RequestError(f"--domain: {path} is larger than {LARGEST_DOMAIN_FILE >> 20} MiB")

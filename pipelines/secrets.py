@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.identity import SECRET
-from pipelines.errors import Caution, RequestError, reason
+from pipelines.errors import Caution, RequestError, because, reason
 from pipelines.paths import flush, make_folders
 
 USER = "--user-secret"
@@ -129,8 +129,8 @@ def read(flag: str, file: str) -> bytes:
     try:
         with _opened(file) as stream:
             secret = bytes(stream.read(SECRET + 1))
-    except (OSError, ValueError):
-        raise RequestError(f"{flag}: {file} cannot be read") from None
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
     if len(secret) != SECRET:
         whose = "of this user alone" if flag == USER else "that this machine keeps"
         raise RequestError(

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from pipelines.errors import RequestError
+from pipelines.stores import GOOGLE_EXTRA
 from pipelines.ledger.bucket_store import Changed, Unavailable
 
 _TIMEOUT = 10.0  # seconds that one request may take
@@ -120,5 +121,5 @@ class GoogleObject:
         except ImportError:
             raise RequestError(
                 f"{self.flag}: {self.name}: an object in a bucket needs the package "
-                "google-cloud-storage (pip install '.[gcp]' in a clone of hushbeam)"
+                f"google-cloud-storage ({GOOGLE_EXTRA})"
             ) from None

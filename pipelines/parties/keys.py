@@ -9,7 +9,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
-from pipelines.errors import DONE, RequestError, reason
+from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.views.console import Screen
 
 _LARGEST = 1 << 14  # bytes of a key file
@@ -84,5 +84,5 @@ def _content(flag: str, file: str) -> bytes:
     try:
         with FileSystems.open(file) as stream:
             return bytes(stream.read(_LARGEST))
-    except (OSError, BeamIOError, ValueError):
-        raise RequestError(f"{flag}: {file} cannot be read") from None
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None

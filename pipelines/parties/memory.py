@@ -424,8 +424,10 @@ def _read(kind: type[Any], path: str) -> Any:
             return None
         with FileSystems.open(path) as stream:
             return kind.model_validate_json(stream.read())
-    except (OSError, BeamIOError, ValidationError):
-        raise RequestError(f"{MEMORY.flag}: {path} cannot be read, or is damaged") from None
+    except (OSError, BeamIOError, ValidationError) as error:
+        raise RequestError(
+            f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}"
+        ) from None
 
 
 def _cipher(secret: str, fingerprint: bytes) -> Cipher[modes.ECB]:

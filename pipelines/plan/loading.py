@@ -12,7 +12,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, because
 from pipelines.paths import folder_of
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
@@ -106,8 +106,10 @@ def _read(path: str) -> str:
         if len(raw) > _LARGEST_FILE:
             raise RequestError(f"{path} is larger than {_LARGEST_FILE >> 20} MiB: no plan")
         return bytes(raw).decode("utf-8-sig")
-    except (OSError, BeamIOError, ValueError):
-        raise RequestError(f"{path} is not a file of UTF-8 text that can be read") from None
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(
+            f"{path} is not a file of UTF-8 text that can be read{because(error)}"
+        ) from None
 
 
 def _composed(path: str, text: str) -> yaml.Node | None:

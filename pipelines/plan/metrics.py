@@ -20,6 +20,7 @@ from pipelines.metrics.registry import find_for
 from pipelines.options import undashed
 from pipelines.plan.document import MetricRequest, Plan
 from pipelines.plan.joint import settled
+from pipelines.stores import require_reachable
 from transforms.encoders.part import Part
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
@@ -159,6 +160,7 @@ def _said(plan: Plan, metric: MetricRequest) -> dict[str, Any]:
 
 def _digest(file: str) -> str | None:
     """What a file holds; None if it is none, as with ranges of integers."""
+    require_reachable([file])
     try:
         with FileSystems.open(file) as stream:
             content = stream.read(LARGEST_DOMAIN_FILE + 1)  # some files never end

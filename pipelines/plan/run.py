@@ -29,6 +29,7 @@ from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_counts, say_where
 from pipelines.run import beam_options
+from pipelines.stores import require_reachable
 from pipelines.views.console import Screen
 from transforms.progress import REPORTS
 from transforms.progress import WITHHELD as COUNTED_OUT
@@ -85,6 +86,7 @@ def release_window(
         RequestError, WithheldError, FailedError: as `run`.
     """
     screen, output = Screen(), output_of(plan, window)
+    require_reachable((*plan.input, output))
     ledger = None
     if plan.ledger is not None:
         # Its releases carry what the ledger was: an older copy of it is found out by them.

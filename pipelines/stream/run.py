@@ -18,6 +18,7 @@ from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.run import beam_options, run_beam
+from pipelines.stores import require_reachable
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables
@@ -66,6 +67,7 @@ def run(
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
     plan, screen = streamed(load(path), clients=subscription is not None), Screen()
+    require_reachable((*plan.plan.input, plan.plan.output))
     if subscription is None and plan.plan.permanent is not None:
         raise RequestError(
             f"{plan.plan.where('noise')}noise: permanent noise is drawn by each user's own client: "

@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines.errors import RequestError, reason
+from pipelines.stores import GOOGLE_EXTRA
 from pipelines.stream.reports import ServeReports
 from pipelines.stream.windows import Streamed
 from transforms.progress import ever
@@ -50,8 +51,7 @@ def require_subscription(name: str) -> None:
         importlib.import_module("google.cloud.pubsub_v1")
     except ImportError:
         raise RequestError(
-            "--subscription: Pub/Sub needs Beam's Google extra "
-            "(pip install '.[gcp]' in a clone of hushbeam)"
+            f"--subscription: Pub/Sub needs Beam's Google extra ({GOOGLE_EXTRA})"
         ) from None
 
 

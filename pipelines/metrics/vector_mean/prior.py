@@ -9,7 +9,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, because
 
 _LARGEST = 1 << 26  # bytes
 
@@ -31,8 +31,10 @@ def read_prior(path: str, dimension: int) -> NDArray[np.float64]:
         with FileSystems.open(path) as stream:
             raw = stream.read(_LARGEST + 1)
         lines = raw.decode("utf-8-sig").splitlines()
-    except (OSError, BeamIOError, ValueError):
-        raise RequestError(f"--prior: {path} is not a text file that can be read") from None
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(
+            f"--prior: {path} is not a text file that can be read{because(error)}"
+        ) from None
     if len(raw) > _LARGEST or len(lines) != dimension:
         raise RequestError(
             f"--prior: {path} holds {len(lines):,} lines; one number a line is needed for each of "
