@@ -27,12 +27,10 @@ from pipelines.errors import (
     RequestError,
     WithheldError,
     stranger,
+    system_reason,
 )
-<<<<<<< HEAD
 from pipelines.quiet import quiet
-=======
 from pipelines.stores import require_reachable
->>>>>>> b00de3f (Say at once which store cannot be reached, and why a file cannot be used)
 
 _STOPPED = threading.Event()  # whether this process was told to stop
 
@@ -77,12 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return WRONG_REQUEST
         debug = vars(known).pop("debug", False)
-<<<<<<< HEAD
         with _cautioning(), _loud() if debug else quiet():
-=======
-        with _cautioning(), _loud() if debug else _quiet():
             require_reachable(arguments)
->>>>>>> b00de3f (Say at once which store cannot be reached, and why a file cannot be used)
             return int(known.command(known, rest))
     except RequestError as error:
         _complain(str(error))
@@ -103,21 +97,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
             return RUN_FAILED
-<<<<<<< HEAD
-        _complain(str(stranger(error)))
-=======
-        why = system_reason(error)
         if isinstance(error, OSError) and isinstance(error.filename, str):
             # Raised here, not by a worker: a file of the request, which only its name is told of.
-            _complain(f"cannot use {error.filename}: {why}; {_PUBLISHED_OR_NOT}")
+            why = system_reason(error)
+            _complain(f"cannot use {error.filename}: {why}; {PUBLISHED_OR_NOT}")
             return WRONG_REQUEST
-        # The text of a stranger's exception may quote the data, so only its type is shown.
-        _complain(
-            f"the run failed with {type(error).__name__}{f' ({why})' if why else ''}; "
-            f"{_PUBLISHED_OR_NOT}. "
-            "--debug shows the traceback, which may quote the data: keep it private"
-        )
->>>>>>> b00de3f (Say at once which store cannot be reached, and why a file cannot be used)
+        _complain(str(stranger(error)))
         return RUN_FAILED
 
 

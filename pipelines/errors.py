@@ -45,20 +45,6 @@ def system_reason(error: BaseException) -> str | None:
     return None if number is None else os.strerror(number)
 
 
-<<<<<<< HEAD
-def stranger(error: BaseException) -> FailedError:
-    """What a failure in somebody else's words is in ours: their text may quote the data.
-
-    >>> print(stranger(ValueError("one of 17 users is Ada")).args[0].partition(";")[0])
-    the run failed with ValueError
-    """
-    why = system_reason(error)
-    return FailedError(
-        f"the run failed with {type(error).__name__}{f' ({why})' if why else ''}; "
-        f"{PUBLISHED_OR_NOT}. "
-        "--debug shows the traceback, which may quote the data: keep it private"
-    )
-=======
 def because(error: BaseException) -> str:
     """The same behind what could not be done; nothing where that is no reason.
 
@@ -67,7 +53,19 @@ def because(error: BaseException) -> str:
     """
     why = system_reason(error)
     return f" ({why})" if why else ""
->>>>>>> b00de3f (Say at once which store cannot be reached, and why a file cannot be used)
+
+
+def stranger(error: BaseException) -> FailedError:
+    """What a failure in somebody else's words is in ours: their text may quote the data.
+
+    >>> print(stranger(ValueError("one of 17 users is Ada")).args[0].partition(";")[0])
+    the run failed with ValueError
+    """
+    return FailedError(
+        f"the run failed with {type(error).__name__}{because(error)}; "
+        f"{PUBLISHED_OR_NOT}. "
+        "--debug shows the traceback, which may quote the data: keep it private"
+    )
 
 
 def reason(error: BaseException) -> str:

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.stores import GOOGLE_EXTRA
 from pipelines.ledger.bucket_store import Changed, Unavailable
+from pipelines.stores import GOOGLE_EXTRA
 
 _TIMEOUT = 10.0  # seconds that one request may take
 _LATER = (408, 429, 500, 502, 503, 504)  # Cloud Storage asks to try these again
