@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from mechanisms.channel import Mechanism
+from mechanisms.nearest import meant
 from mechanisms.registry import Registration, RegistrationError, explained, known
 
 GROUP = "hushbeam.mechanisms"
@@ -121,7 +122,9 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
     if name in explained():
         raise ValueError(f"{name} is not a {what}: {explained()[name]}")
     if name not in among:
-        raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(among)}")
+        raise ValueError(
+            f"unknown {what} {name!r}; there are: {', '.join(among)}{meant(name, among)}"
+        )
     return among[name]
 
 

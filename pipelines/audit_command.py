@@ -50,7 +50,7 @@ class AuditOptions(BaseModel):
     mechanism: str
     epsilon: float | None = None
     delta: float | None = Field(None, gt=0, lt=1)
-    domain_size: int | None = None
+    domain_size: Whole | None = None
     parameter: tuple[str, ...] = ()
     shuffle: Whole | None = Field(None, ge=1, le=1 << 40)
     attack: bool = False

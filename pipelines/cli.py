@@ -13,10 +13,11 @@ import threading
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
+from mechanisms.nearest import meant
 from pipelines.errors import (
     PUBLISHED_OR_NOT,
     RUN_FAILED,
@@ -25,6 +26,7 @@ from pipelines.errors import (
     Caution,
     FailedError,
     RequestError,
+    UnknownWordsError,
     WithheldError,
     stranger,
     system_reason,
@@ -45,13 +47,24 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         # argparse would take the last, and publish what nobody reads a command line for.
         typed = Counter(word.partition("=")[0] for word in args or () if word.startswith("--"))
+        self._typed = [*typed]
         once = (action for action in self._actions if type(action) not in _OFTEN)
         for flag in (flag for action in once for flag in action.option_strings):
             if typed[flag] > 1:
                 self.error(f"{flag} is there {typed[flag]} times; say it once")
         return super().parse_known_args(args, namespace)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            asked = meant(str(value), known)
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r}; there are: {', '.join(known)}{asked}"
+            )
+
     def error(self, message: str) -> NoReturn:
+        if "are required" in message:  # which may be there, in other letters
+            message += misspelt(self._typed, self._option_string_actions)
         if message.endswith("expected one argument"):
             message += "; one that begins with - needs an equals sign, as in --bounds=-5,5"
         raise RequestError(f"{message} ({self.prog} --help tells more)")
@@ -78,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _cautioning(), _loud() if debug else quiet():
             require_reachable(arguments)
             return int(known.command(known, rest))
+    except UnknownWordsError as error:
+        _complain(f"{error}{misspelt(error.words, (*error.known, *_flags(parser)))}")
+        return WRONG_REQUEST
     except RequestError as error:
         _complain(str(error))
         return WRONG_REQUEST
@@ -104,6 +120,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             return WRONG_REQUEST
         _complain(str(stranger(error)))
         return RUN_FAILED
+
+
+def misspelt(words: Iterable[str], flags: Iterable[str]) -> str:
+    """Ask whether an option was meant; empty if no word is like one.
+
+    Args:
+        words: that were typed.
+        flags: the options that there are.
+
+    >>> misspelt(["--colum=x", "y"], ["--column", "--input"])
+    '; did you mean --column?'
+    """
+    known = [flag for flag in flags if flag.startswith("--")]
+    typed = (word.partition("=")[0] for word in words)
+    strange = (word for word in typed if word.startswith("--") and word not in known)
+    return next(filter(None, (meant(word, known) for word in strange)), "")
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every option of a parser, and of the commands that it has."""
+    yield from parser._option_string_actions
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for part in action.choices.values():
+                yield from _flags(part)
 
 
 def entry() -> NoReturn:
@@ -141,16 +182,23 @@ def parser_of(words: Sequence[str]) -> Parser:
     """
     parser = Parser(
         prog="hushbeam",
+        usage="%(prog)s [--version] [--debug] COMMAND ...",
         allow_abbrev=False,
         description="Publish what telemetry says about a population, and nothing about a person.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(
+        metavar="COMMAND", help=argparse.SUPPRESS, parser_class=Parser, prog="hushbeam"
+    )
     if [*words] == ["--version"]:  # a fact of the package: no command's options need be known
         return parser
-    from pipelines.commands import add_commands
+    from pipelines.commands import add_commands, listed
 
-    add_commands(commands, next((word for word in words if not word.startswith("-")), None))
+    word = next((word for word in words if not word.startswith("-")), None)
+    add_commands(commands, word)
+    if word is None:
+        parser.epilog = listed()
     for part in (parser, *commands.choices.values()):
         part.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS,

@@ -5,7 +5,6 @@ Only the module of the command that is typed is imported: the others' would cost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -20,44 +19,55 @@ class _Command(NamedTuple):
     Attributes:
         module: its `add_to` adds the command, perhaps among others.
         brief: what it does, for the list of commands.
+        task: the heading that it stands under there.
     """
 
     module: str
     brief: str
+    task: str
 
+
+# What people come for, in the order in which they do.
+_RELEASE = "publish one thing about a log"
+_PLANS = "publish by a plan, within a budget"
+_CHOICE = "choose a mechanism, and doubt it"
+_AFTERWARDS = "read what was published"
+_APART = "the three parties, each on its own machine"
 
 _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
 
 _OTHERS = {
-    "train": _Command("pipelines.train.command", "a model fitted to rows that nobody sees"),
-    "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns"),
-    "run": _Command(_PLAN, "all metrics of a plan, within its budget"),
-    "check": _Command(_PLAN, "what a plan promises, costs and can know, without data"),
-    "plan": _Command(
-        "pipelines.planner.command",
-        "compare mechanisms for a privacy target, before data is touched",
+    "train": _Command(
+        "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
     ),
-    "audit": _Command(
-        "pipelines.audit_command", "check a mechanism's privacy claim by enumeration and by attack"
-    ),
-    "evaluate": _Command(
-        "pipelines.evaluate.command",
-        "compare systems on simulated releases whose truth is known",
+    "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
+    "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
+    "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
+    "stream": _Command(
+        "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
     ),
     "ledger": _Command(
-        "pipelines.ledger.command", "show, explain and settle what was spent of a privacy budget"
+        "pipelines.ledger.command", "show, explain and settle what was spent of a budget", _PLANS
+    ),
+    "plan": _Command(
+        "pipelines.planner.command", "compare mechanisms for a target, without data", _CHOICE
+    ),
+    "audit": _Command(
+        "pipelines.audit_command", "check a claim, by enumeration and by attack", _CHOICE
+    ),
+    "evaluate": _Command(
+        "pipelines.evaluate.command", "compare systems on made releases of known truth", _CHOICE
     ),
     "site": _Command(
-        "pipelines.site.command", "a static site over releases, every day side by side"
+        "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
     ),
-    "export": _Command("pipelines.export_command", "one table of many releases, in Parquet or CSV"),
-    "client": _Command(_PARTIES, "values to randomised reports, on the device"),
-    "shuffle": _Command(_PARTIES, "reports to shuffled reports"),
-    "collect": _Command(_PARTIES, "shuffled reports to a release"),
-    "keys": _Command(_PARTIES, "keys for sealed reports"),
-    "stream": _Command(
-        "pipelines.stream.command", "a plan for as long as files land, one release a window"
+    "export": _Command(
+        "pipelines.export_command", "one table of many releases, in Parquet or CSV", _AFTERWARDS
     ),
+    "client": _Command(_PARTIES, "values to randomised reports, on the device", _APART),
+    "shuffle": _Command(_PARTIES, "reports to shuffled reports", _APART),
+    "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),
+    "keys": _Command(_PARTIES, "keys for sealed reports", _APART),
 }
 
 
@@ -73,16 +83,27 @@ def add_commands(commands: Any, word: str | None) -> None:
     elif word in registry.names():
         metric_command.add_to(commands, word)
     else:
-        for name, brief in _listed():
-            commands.add_parser(name, help=brief)
+        for name in names():
+            commands.add_parser(name)
 
 
-def _listed() -> Iterator[tuple[str, str]]:
-    """Every command and what it does."""
-    for name in registry.names():
-        if name not in _OTHERS:
-            yield name, _brief(name)
-    yield from ((name, command.brief) for name, command in _OTHERS.items())
+def names() -> list[str]:
+    """Every command."""
+    return [*(name for name in registry.names() if name not in _OTHERS), *_OTHERS]
+
+
+def listed() -> str:
+    """Every command and what it does, a line each, by what people come for."""
+    tasks: dict[str, list[str]] = {}
+    wide = max(map(len, names()))
+    for name in names():
+        task, brief = _RELEASE, ""
+        if name in _OTHERS:
+            task, brief = _OTHERS[name].task, _OTHERS[name].brief
+        line = f"  {name:{wide}}  {brief or _brief(name)}"
+        tasks.setdefault(task, []).append(line)
+    parts = ("\n".join((f"{task}:", *lines)) for task, lines in tasks.items())
+    return "\n\n".join((*parts, "`hushbeam COMMAND --help` tells the rest."))
 
 
 def _brief(name: str) -> str:

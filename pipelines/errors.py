@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 # True however a run ends, also one that published and then failed to show what.
 PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
@@ -13,6 +14,19 @@ DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED = 0, 1, 2, 3
 
 class RequestError(Exception):
     """The request or its input is wrong: one line that says what, where, and what to do."""
+
+
+class UnknownWordsError(RequestError):
+    """Words of a command line mean nothing to it, or to Beam.
+
+    Attributes:
+        words: those.
+        known: the options of Beam's, where the command takes them.
+    """
+
+    def __init__(self, text: str, words: Iterable[str], known: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.words, self.known = tuple(words), tuple(known)
 
 
 class WithheldError(Exception):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from mechanisms.nearest import meant
 from mechanisms.randomness import SecureRandom
 from pipelines import release
 from pipelines.errors import Caution, RequestError, because, reason
@@ -107,7 +108,10 @@ class Telemetry:
         for file, schema in zip(self.files, self.schemas, strict=True):
             if schema.get_field_index(column) < 0:  # none, or more than one
                 known = ", ".join(schema.names)
-                raise RequestError(f"{flag}: {file} has no one column {column!r}; it has: {known}")
+                raise RequestError(
+                    f"{flag}: {file} has no one column {column!r}; it has: {known}"
+                    f"{meant(column, {*schema.names} - {column})}"
+                )
             kinds.append(schema.field(column).type)
             if kinds[-1] != kinds[0]:
                 raise RequestError(

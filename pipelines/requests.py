@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, UnknownWordsError
 from pipelines.options import flag
 
 LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
@@ -96,7 +96,7 @@ def must(error: Any) -> str:
 def no_more(arguments: Sequence[str]) -> None:
     """Refuse words that a command without a pipeline has no use for."""
     if arguments:
-        raise RequestError(f"unknown: {' '.join(arguments)}; see --help")
+        raise UnknownWordsError(f"unknown: {' '.join(arguments)}; see --help", arguments)
 
 
 def _pairs(said: object) -> object:

@@ -21,7 +21,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from rich.console import Console
 
-from pipelines.errors import FailedError, RequestError, reason
+from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
 from pipelines.option_views import ViewedOptions
 from pipelines.views.console import counters, progress
 from pipelines.worker_processes import run_watched
@@ -69,7 +69,10 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
     except SystemExit:  # Beam's parser has printed its usage, and the reason in the last line
         raise RequestError(said.getvalue().rpartition(": error: ")[2]) from None
     if unknown:
-        raise RequestError(f"neither hushbeam nor Beam knows {' '.join(unknown)}; see --help")
+        raise UnknownWordsError(
+            f"neither hushbeam nor Beam knows {' '.join(unknown)}; see --help",
+            unknown, parsers[0]._option_string_actions,
+        )  # fmt: skip
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or _LOCAL_RUNNER
     name = standard.runner.rpartition(".")[2]

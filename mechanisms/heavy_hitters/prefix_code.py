@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import require_integer
 from mechanisms.heavy_hitters import utf8
 from mechanisms.heavy_hitters.public import Public
+from mechanisms.nearest import nearest
 
 Codes = NDArray[np.uint16]
 
@@ -229,11 +230,19 @@ def alphabet(names: Sequence[str]) -> str:
         The characters in the order of their codes; "" stands for all text.
 
     Raises:
-        ValueError: a part is not ASCII, or there is no character.
+        ValueError: a part is not ASCII, or misspells a name, or there is no character.
 
     >>> alphabet(["digits", "./-"]), alphabet(["bytes"])
     ('-./0123456789', '')
     """
+    for name in names:
+        # Its letters would be an alphabet, too, in which hardly a string of the log could be spelt.
+        like = None if name in (BYTES, *SETS) else nearest(name, (BYTES, *SETS))
+        if like is not None:
+            raise ValueError(
+                f"{name} is none of {', '.join((BYTES, *SETS))}; did you mean {like}? If its "
+                f"letters are meant, write them in another order, as in {''.join(sorted(name))}"
+            )
     if BYTES in names:
         return ""
     characters = "".join(SETS.get(name, name) for name in names)

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
+from mechanisms.nearest import meant
 from pipelines.errors import RequestError
 from pipelines.metrics.options import ReleaseOptions
 
@@ -49,7 +50,9 @@ def options(name: str) -> type[ReleaseOptions]:
     if name in _OURS:
         return _imported(_OURS[name])
     if name not in _foreign():
-        raise RequestError(f"no metric is called {name!r}; there are: {', '.join(names())}")
+        raise RequestError(
+            f"no metric is called {name!r}; there are: {', '.join(names())}{meant(name, names())}"
+        )
     path = _foreign()[name]
     try:
         return _imported(path)

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mechanisms.wire.report import Form, Reports
 from pipelines import secrets
-from pipelines.errors import FailedError, RequestError, reason
+from pipelines.errors import FailedError, RequestError, because, reason
 from pipelines.parties import summary
 from pipelines.parties.batches import left_by, remove
 from pipelines.parties.samples import key_name

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from mechanisms.nearest import meant
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
@@ -28,7 +29,7 @@ from pipelines.paths import beside, require_found
 from pipelines.plan.consistency import about, require_consistent
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import Delta, Epsilon, Neighbours, Pairs, Texts
+from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 from transforms.windowed import SECOND, Tumbling, moment_of
@@ -55,7 +56,8 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 def _require_kind(name: str) -> str:
     """Refuse a kind of metric that nobody has registered."""
     if name not in registry.names():
-        raise ValueError(f"there are {', '.join(registry.names())}; not {name!r}")
+        kinds = registry.names()
+        raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
     return name
 
 
@@ -229,12 +231,12 @@ class Plan(_Part):
     epsilon: Epsilon
     delta: Delta | None = None
     model: Literal["local", "shuffle"] = "shuffle"
-    min_reports: int | None = Field(None, ge=1)
+    min_reports: Count | None = None
     epsilon_local: Epsilon | None = None
     honest_share: float | None = Field(None, gt=0, le=1)
     neighbours: Neighbours | None = None
     noise: Literal["fresh", "permanent"] = "fresh"
-    distinct_values: int | None = Field(None, ge=1, le=1_000_000)
+    distinct_values: Count | None = Field(None, le=1_000_000)
     schedule: str | None = None
     merge_small: bool = False
     stream: Stream | None = None

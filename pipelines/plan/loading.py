@@ -12,7 +12,9 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
+from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
+from pipelines.metrics import registry
 from pipelines.paths import folder_of
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
@@ -57,12 +59,14 @@ def load(path: str) -> Plan:
     try:
         plan = Plan.model_validate(_built(path, root))
     except ValidationError as error:
-        raise _wrong(places, error, ()) from None
+        keys = [field.alias or name for name, field in Plan.model_fields.items()]
+        raise _wrong(places, error, (), keys) from None
     for index, metric in enumerate(plan.metrics):
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            raise _wrong(places, error, ("metrics", index)) from None
+            keys = [*registry.options(metric.kind).model_fields]
+            raise _wrong(places, error, ("metrics", index), keys) from None
     placed = plan.placed(places, _home(path, plan))
     placed.reading, placed.view  # noqa: B018 (refused here, with their lines)
     for index, metric in enumerate(placed.metrics):
@@ -87,11 +91,17 @@ def _home(path: str, plan: Plan) -> str:
     return named
 
 
-def _wrong(places: SourceLines, error: ValidationError, around: Place) -> RequestError:
+def _wrong(
+    places: SourceLines, error: ValidationError, around: Place, keys: list[str]
+) -> RequestError:
     """The first complaint, with its line."""
-    first: Any = error.errors(include_url=False)[0]
+    said: list[Any] = error.errors(include_url=False)
+    # A key that is misspelt is missing, too: which of the two is said first teaches more.
+    first = next((each for each in said if each["type"] == "extra_forbidden"), said[0])
     place = (*around, *first["loc"])
     text = _explained(first)
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        text += meant(str(place[-1]), keys)
     if first["type"] == ELSEWHERE:
         place, text = (*place, *first["ctx"]["place"]), f"is wrong: {first['msg']}"
     field = ".".join(str(part) for part in place) or "plan"

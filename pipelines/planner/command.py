@@ -21,7 +21,7 @@ from mechanisms.planner.target import MODELS, Target
 from pipelines.errors import DONE, RequestError
 from pipelines.planner import counters, rows
 from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
-from pipelines.requests import no_more, request
+from pipelines.requests import Whole, no_more, request
 from pipelines.views.wording import upward
 
 _EXAMPLE = """\
@@ -44,7 +44,7 @@ a percent. Those of rows are mean squared errors of a coordinate that is scaled 
 class PlanOptions(PlanRequest):
     """What a person asks a plan of a histogram for."""
 
-    domain_size: int = Field(ge=2, le=1 << 28)
+    domain_size: Whole = Field(ge=2, le=1 << 28)
     max_messages: float = Field(1.0, ge=1)
     for_error: float | None = Field(None, gt=0, lt=1)
     zipf: float = Field(1.1, ge=0, le=10)

@@ -44,7 +44,10 @@ def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([*HISTOGRAM, "--input", "gs://b/log", "--domain", "0..9", "--output", "out"], "gs://b/log"),
+        (
+            [*HISTOGRAM, "--input", "gs://b/log", "--domain", "0..9", "--output", "out"],
+            "gs://b/log",
+        ),
         ([*HISTOGRAM, "--input=gs://b/log", "--domain=0..9", "--output=out"], "--input=gs://b/log"),
         (["run", "gs://b/plan.yaml"], "gs://b/plan.yaml"),
         (["site", "gs://b/out", "--output", "site"], "gs://b/out"),

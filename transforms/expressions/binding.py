@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-
 import pyarrow as pa
 
+from mechanisms.nearest import meant
 from transforms.expressions.errors import ExpressionError
 from transforms.expressions.functions import FUNCTIONS, Given
 from transforms.expressions.tree import Call, Column, Expression, Literal
@@ -61,10 +60,7 @@ def _column(tree: Column, schema: pa.Schema) -> Bound:
 
 
 def _unknown(what: str, name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, 1)
-    return f"there is {what}; " + (
-        f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
-    )
+    return f"there is {what}" + (meant(name, names) or f"; there are: {', '.join(names)}")
 
 
 def _named() -> list[str]:

@@ -250,4 +250,7 @@ def code_of(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
     whole = bool(pa.types.is_integer(kind))
     names = options.alphabet or (("digits",) if whole else ("bytes",))
     length = options.max_length or (_INTEGER_LENGTH if whole else _TEXT_LENGTH)
-    return PrefixCode(alphabet(names), length)
+    try:
+        return PrefixCode(alphabet(names), length)
+    except ValueError as error:
+        raise RequestError(f"--alphabet: {error}") from None
