@@ -15,6 +15,7 @@ _MORE_RUN = """\
 examples:
   hushbeam run examples/flights.yaml
   hushbeam run trips.yaml --window 2026-11-20
+  hushbeam run trips.yaml --windows 2026-11-01..2026-11-14
 
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
 exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
@@ -56,9 +57,15 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     runner.add_argument("plan", metavar="PLAN", help="a YAML file, local or gs://")
-    runner.add_argument(
+    time = runner.add_mutually_exclusive_group()
+    time.add_argument(
         "--window", metavar="NAME",
         help="the part of the time that stands for {window} in the plan, as in 2026-11-20",
+    )  # fmt: skip
+    time.add_argument(
+        "--windows", metavar="DAY..DAY",
+        help="each day from one to another, as in 2026-11-01..2026-11-14: one that fails or is "
+        "withheld keeps none of the others from its turn; ends with the worst exit code",
     )  # fmt: skip
     runner.set_defaults(command=run)
     checker = commands.add_parser(
@@ -94,6 +101,10 @@ def init(arguments: argparse.Namespace, rest: list[str]) -> int:
 def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a window of a plan."""
     # Beam takes a second to import, and warns while it does: by now logs are silent.
+    if arguments.windows is not None:
+        from pipelines.plan.backfill import backfill
+
+        return backfill(arguments.plan, arguments.windows, beam_arguments)
     from pipelines.plan.run import code_of
     from pipelines.plan.run import run as publish
 

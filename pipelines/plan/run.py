@@ -68,6 +68,7 @@ def release_window(
     pipeline: Callable[..., beam.PTransform],
     for_beam: PipelineOptions,
     span: Span | None = None,
+    screen: Screen | None = None,
 ) -> str | None:
     """Publish a window of a plan from its files, reports or messages, unless that was done before.
 
@@ -78,6 +79,7 @@ def release_window(
         pipeline: (metrics, target) -> from nothing to the release.
         for_beam: Beam's options.
         span: the time of the window, if it is not what the window's name says.
+        screen: where the release is shown; a new one by default.
 
     Returns:
         As `run`.
@@ -85,7 +87,7 @@ def release_window(
     Raises:
         RequestError, WithheldError, FailedError: as `run`.
     """
-    screen, output = Screen(), output_of(plan, window)
+    screen, output = screen or Screen(), output_of(plan, window)
     require_reachable((*plan.input, output))
     ledger = None
     if plan.ledger is not None:
