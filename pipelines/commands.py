@@ -32,6 +32,7 @@ _RELEASE = "publish one thing about a log"
 _PLANS = "publish by a plan, within a budget"
 _CHOICE = "choose a mechanism, and doubt it"
 _AFTERWARDS = "read what was published"
+_SHELL = "type less"
 _APART = "the three parties, each on its own machine"
 
 _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
@@ -68,6 +69,9 @@ _OTHERS = {
     "shuffle": _Command(_PARTIES, "reports to shuffled reports", _APART),
     "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),
     "keys": _Command(_PARTIES, "keys for sealed reports", _APART),
+    "completion": _Command(
+        "pipelines.completion", "what bash, zsh or fish completes words by", _SHELL
+    ),
 }
 
 
