@@ -25,6 +25,7 @@ from pipelines.errors import (
     WRONG_REQUEST,
     Caution,
     FailedError,
+    Notice,
     RequestError,
     UnknownWordsError,
     WithheldError,
@@ -215,7 +216,8 @@ def _cautioning() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, Caution):
-                _complain(f"warning: {message}", stderr)
+                kind = "" if issubclass(category, Notice) else "warning: "
+                _complain(f"{kind}{message}", stderr)
             else:
                 others(message, category, *where, **more)
 

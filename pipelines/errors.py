@@ -41,6 +41,10 @@ class Caution(UserWarning):
     """Something to think over, in words of our own: unlike an error it ends nothing."""
 
 
+class Notice(Caution):
+    """Something to know, and nothing to worry about."""
+
+
 # What a worker raised comes back as text, and what Beam's file systems wrap as its repr.
 _SYSTEM = re.compile(
     r"\b(?:\w*Error: \[Errno |(?:OS|Permission|FileNotFound|IsADirectory|NotADirectory)Error\()"

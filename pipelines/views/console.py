@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pipelines.errors import Notice
 from transforms.progress import (
     CHANGED,
     DIVERGED,
@@ -28,6 +31,7 @@ from transforms.progress import (
 
 _NO_REJECTS = (ROWS, REPORTS, WITHHELD, CHANGED, DIVERGED, SETTLED, LOST)
 _EVERY, _EVERY_REMOTE = 0.2, 5.0  # seconds between two looks at the counters
+_BEAT = 60.0  # seconds between two lines where no terminal is
 
 
 class Screen(Console):
@@ -70,7 +74,8 @@ def progress(console: Console, rows: int | None) -> Iterator[Callable[[Any], Non
     Where noise hides who takes part it shows no number: terminals are recorded, and read by others.
 
     Args:
-        console: where to draw; nothing is drawn unless it is a terminal.
+        console: where to draw; unless it is a terminal, there is a line a minute on stderr, by
+            which a log shows that the job is alive.
         rows: how many rows will be read; None where nobody is to learn that.
 
     Yields:
@@ -80,9 +85,9 @@ def progress(console: Console, rows: int | None) -> Iterator[Callable[[Any], Non
     numbers = () if hidden else (MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
     columns = TextColumn("rows"), BarColumn(), *numbers, TimeElapsedColumn()
     results: list[Any] = []
-    stop = threading.Event()
     if not console.is_terminal:
-        yield results.append
+        with _meanwhile(_BEAT, lambda seconds: _beat(seconds, rows, results)):
+            yield results.append
         return
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rows", total=rows, said="starting")
@@ -90,25 +95,51 @@ def progress(console: Console, rows: int | None) -> Iterator[Callable[[Any], Non
             yield results.append
             return
 
-        def look() -> None:
-            counted = live() or (counters(results[0]) if results else {})
+        def look(_: float) -> None:
+            counted = _counted(results)
             said = f"{counted.get(REPORTS, 0):,} reports"
             said += "".join(f", {n:,} {name}" for name, n in rejects(counted).items())
             bar.update(task, completed=counted.get(ROWS, 0), said=said if counted else "starting")
 
-        def watch() -> None:
-            while not stop.wait(_EVERY if live() or not results else _EVERY_REMOTE):
-                # What a remote runner cannot say now it may say at the next look.
-                with suppress(Exception):
-                    look()
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
+        with _meanwhile(lambda: _EVERY if live() or not results else _EVERY_REMOTE, look):
             yield results.append
-        finally:
-            stop.set()
-            watcher.join()
+
+
+def _counted(results: Sequence[Any]) -> dict[str, int]:
+    return live() or (counters(results[0]) if results else {})
+
+
+def _beat(seconds: float, rows: int | None, results: Sequence[Any]) -> None:
+    """A line of a job that nobody watches."""
+    line = f"at work for {seconds / 60:.0f} min"
+    if rows is not None and (counted := _counted(results)):
+        line += f": {counted.get(ROWS, 0):,} of {rows:,} rows, {counted.get(REPORTS, 0):,} reports"
+    warnings.warn(line, Notice, stacklevel=1)
+
+
+@contextmanager
+def _meanwhile(every: float | Callable[[], float], look: Callable[[float], None]) -> Iterator[None]:
+    """Look at a job again and again, from a thread beside it.
+
+    Args:
+        every: seconds between two looks.
+        look: takes the seconds since the beginning.
+    """
+    stop, begun = threading.Event(), time.monotonic()
+
+    def watch() -> None:
+        while not stop.wait(every() if callable(every) else every):
+            # What a remote runner cannot say now it may say at the next look.
+            with suppress(Exception):
+                look(time.monotonic() - begun)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
 
 
 def numbers_table(names: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:

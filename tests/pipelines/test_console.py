@@ -37,8 +37,8 @@ def test_nothing_is_drawn_unless_on_a_terminal() -> None:
     with console.progress(Console(file=text, force_terminal=False), rows=10) as follow:
         follow(object())
         counting._live.update({counting.ROWS: 5})
-        # Nobody who might draw later; of threads that tests before have left, some end meanwhile.
-        assert {*threading.enumerate()} <= before
+    # Nobody who might draw later; of threads that tests before have left, some end meanwhile.
+    assert {*threading.enumerate()} <= before
     assert text.getvalue() == ""
 
 
