@@ -261,6 +261,8 @@ def test_a_devices_distribution_runs_with_what_it_says_it_needs(tmp_path: Path) 
     # Ten shares beyond 7 standard errors: by chance below 1e-10.
     off = [abs(share - (k < 5) / 5) for k, share in enumerate(said["estimate"])]
     assert max(off) < 7 * said["error"]
+
+
 @pytest.mark.verify
 def test_a_wheel_is_of_a_commit_alone_and_comes_out_the_same(tmp_path: Path) -> None:
     built = runpy.run_path(str(ROOT / "deploy" / "distributions.py"))["built"]
