@@ -89,10 +89,14 @@ class Content(NamedTuple):
 
     Without files it is withheld, and the statement says how many reports came ("reports") and how
     many had to ("min_reports").
+
+    Attributes:
+        shared: those of its sentences that the statement of a whole plan says, too.
     """
 
     files: dict[str, bytes]
     statement: dict[str, Any]
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,6 +389,11 @@ class Metric(ABC):
         return []
 
     @property
+    def shared_words(self) -> list[str]:
+        """What is protected, and whom one trusts, for the statement of a whole plan as well."""
+        return []
+
+    @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
         words: dict[str, Any] = self.options.model_dump(
@@ -409,7 +418,8 @@ class Metric(ABC):
             return None
         statement = {**self.statement(estimate, tallies), "figures": self.figures}
         files = {name: parquet(table) for name, table in tables.items()}
-        return Content(files | {PAGE: self.page(tables, statement)}, statement)
+        page = self.page(tables, statement)
+        return Content(files | {PAGE: page}, statement, tuple(self.shared_words))
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
         """All of it, in one job: a `Content`."""

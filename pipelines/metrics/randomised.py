@@ -195,6 +195,10 @@ class Randomised(Metric):
         return protected(self.unit, self.options.hides, self.options.fill)
 
     @property
+    def shared_words(self) -> list[str]:
+        return [self.protected]
+
+    @property
     def neighbours(self) -> str:
         """Which two inputs the promises make hard to tell apart."""
         return f"one {self.unit}'s value is replaced by {self.another('that can be used')}"

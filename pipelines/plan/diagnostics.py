@@ -83,7 +83,8 @@ def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] 
     before = content.statement["in_words"]
     after = [*first, *(instead.get(text, text) for text in before)]
     page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))
-    return Content(content.files | {_PAGE: page}, content.statement | {"in_words": after})
+    said = content.statement | {"in_words": after}
+    return content._replace(files=content.files | {_PAGE: page}, statement=said)
 
 
 def _paragraphs(texts: Sequence[str]) -> bytes:

@@ -124,6 +124,34 @@ def _first(files: Mapping[str, bytes], name: str, said: Mapping[str, Any]) -> pa
     return None
 
 
+def shared(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each sentence once, and of which metrics it is, if not of all of them.
+
+    Args:
+        texts: of each metric, by name.
+
+    >>> shared({"a": ["Trust.", "Hide."], "b": ["Trust."]})
+    ['Trust.', 'a: Hide.']
+    """
+    names: dict[str, list[str]] = {}
+    for name, own in texts.items():
+        for text in own:
+            names.setdefault(text, []).append(name)
+    return [
+        text if len(whose) == len(texts) else f"{', '.join(whose)}: {text}"
+        for text, whose in names.items()
+    ]
+
+
+def _of_all(statements: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Between which inputs nobody can tell, and what is published as it is, of all metrics."""
+    return {
+        key: "; ".join(shared({name: [said[key]] for name, said in statements.items()}))
+        for key in ("neighbours", "published_exactly")
+        if all(key in said for said in statements.values())
+    }
+
+
 def gathered(
     names: Sequence[str], contents: Mapping[str, Content], statement: Mapping[str, Any]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -146,7 +174,8 @@ def gathered(
         files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
     diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
     words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
-    statement = {**statement, "in_words": [*words, *statement["in_words"]]}
+    words += shared({name: contents[name].shared for name in published})
+    statement = {**statement, **_of_all(statements), "in_words": [*words, *statement["in_words"]]}
     tables = {name: _first(files, name, statements[name]) for name in published}
     files[PAGE] = page(names, statements, statement, {k: t for k, t in tables.items() if t})
     withheld = [name for name in names if name not in published]

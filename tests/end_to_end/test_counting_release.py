@@ -540,6 +540,11 @@ def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run,
     assert outcome.code == 0, outcome.said
     statement = Release(Path("out")).statement
     assert statement["guarantees"]["release"]["neighbours"] == "replace"
+    # What differs between metrics says of which it is.
+    exactly = statement["published_exactly"]
+    assert exactly.startswith("users, much: nothing; values: the number of reports, of rows read")
+    assert statement["neighbours"].count(": ") == 2
+    assert sum("users, much: Nothing that a user sends" in x for x in statement["in_words"]) == 1
     one = json.loads(Path("out/users/statement.json").read_text())
     assert one["guarantees"]["release"]["neighbours"] == "replace"
     assert "That a user took part is not." in one["in_words"][0]

@@ -80,7 +80,17 @@ def test_one_release_one_price_and_nothing_exact(run, workspace: Path) -> None:
     for part in parts.values():
         assert part.statement["release_id"] == said["release_id"]
         assert part.statement["published_exactly"] == "nothing"
+    assert said["neighbours"] == "a user's rows, all of them, are there or not"
+    assert said["published_exactly"] == "nothing"
     page = (folder / "report.html").read_text()
+    for sentence in (
+        "all of its rows together, whether they are there or not",
+        "the shuffler, here the job that read the log, drew dummies",
+        "drew honestly and has told nobody what it drew",
+        "Nothing is published here as it is",
+    ):
+        assert sum(sentence in text for text in said["in_words"]) == 1
+        assert sentence in page
     links = [page.index(f'href="{name}/report.html"') for name in NAMES]
     assert links == sorted(links)
     # No exact figure of what was read, anywhere.

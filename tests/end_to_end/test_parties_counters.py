@@ -118,6 +118,9 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     statement = json.loads(Path("released/d1/people/statement.json").read_text())
     whole = json.loads(Path("released/d1/statement.json").read_text())
     assert not {"n", "reports", "rows", "invalid", "min_reports"} & {*statement, *whole}
+    for one in (statement, whole):
+        assert one["published_exactly"] == "nothing"
+        assert "the shuffler drew dummies that nobody" in " ".join(one["in_words"])
     said = json.dumps([statement, whole])
     assert "the job that read the log" not in said
     assert "Against shuffler and collector together nothing is promised" in said
@@ -149,9 +152,8 @@ def test_counts_of_a_plan_whose_users_are_replaced(run, workspace, refused) -> N
         assert promise["neighbours"] == "replace"
         assert promise["epsilon"] <= 9
         assert "rows_read" not in said
-        if name:
-            assert said["neighbours"] == "a user's rows, all of them, become any others"
-            assert "That a user took part is not." in said["in_words"][0]
+        assert said["neighbours"] == "a user's rows, all of them, become any others"
+        assert "That a user took part is not." in said["in_words"][0]
 
 
 @pytest.mark.verify

@@ -336,14 +336,14 @@ class Counting(Metric):
         words = [
             self._who(),
             self._liars(),
-            wording.EXACT,
+            wording.exact(self.design),
             *self.words,
             *among(self.options.where, self.unit, RAISING_NONE),
             *([] if unit == "row" else [wording.NOBODY]),
             *self.cautions,
         ]
         return {
-            **head(self.kind, self.promises, wording.protected(unit, neighbours), words, 0),
+            **head(self.kind, self.promises, self._protected, words, 0),
             "neighbours": wording.neighbours(unit, neighbours),
             "published_exactly": "nothing",
             **self._devices(estimate),
@@ -383,6 +383,14 @@ class Counting(Metric):
         sent = int(design.reports(estimate.counts))
         counts = {"enrolled": design.enrolled, "counted_on": design.honest, "sent": sent}
         return {"published_exactly": "how many devices sent", "devices": counts}
+
+    @property
+    def _protected(self) -> str:
+        return wording.protected(self.unit, self.options.neighbours)
+
+    @property
+    def shared_words(self) -> list[str]:
+        return [self._protected, self._who(), wording.exact(self.design)]
 
     def _who(self) -> str:
         return wording.who(self.design, self.unit, self.collects)

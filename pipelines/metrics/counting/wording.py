@@ -37,13 +37,21 @@ _IN_SLOTS = (
     "they drew, and nothing is published if fewer have sent. Which devices are enrolled, and send, "
     "is not hidden."
 )
-EXACT = "Nothing is published here as it is: neither how many took part nor what was left out."
 NOBODY = "Rows that name no user are of nobody, and count nowhere."
 
 
 def source(design: NoisyCounters) -> str:
     """Where its dummies are from."""
     return _OF_DEVICES if isinstance(design, DeviceCounters) else _OF_SHUFFLER
+
+
+def exact(design: NoisyCounters) -> str:
+    """What is published as it is."""
+    but = " but how many devices sent" if isinstance(design, SlottedDevices) else ""
+    return (
+        f"Nothing{but} is published here as it is: neither how many took part nor what was left "
+        "out."
+    )
 
 
 def who(design: NoisyCounters, unit: str, elsewhere: bool) -> str:
