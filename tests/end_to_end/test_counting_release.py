@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -443,7 +444,68 @@ def test_noise_that_drowns_the_answer_is_told_before(run, log: str) -> None:
         "noise drowns what is released: with 200 rows a figure is 40 if all are alike"
         in outcome.err
     )
-    assert "times as many rows" in outcome.err
+    assert "what would do: 710 rows, or a larger epsilon" in outcome.err
+
+
+slow = partial(pytest.param, marks=pytest.mark.verify)
+MANY = {"column": "number", "domain": "0..914", "rows_per_user": 10, "epsilon": 1} | USERS
+GROUPS = {"group_by": "number", "groups": "0..914", "rows_per_user": 10, "epsilon": 1} | USERS
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "names"),
+    [
+        ("users by value", MANY | {"expected": 5_000}, ["rows_per_user"]),
+        ("users by value", MANY | {"expected": 600}, []),
+        ("events", MANY | {"per_value": 8, "expected": 20_000}, ["rows_per_user", "per_value"]),
+        ("events", MANY | {"per_value": 32, "expected": 30_000}, ["per_value"]),
+        ("events", MANY | {"per_value": 2, "expected": 15_000}, ["rows_per_user", "per_value"]),
+        ("events", MANY | {"per_value": 32, "expected": 5_000}, ["both"]),
+        ("events", MANY | {"per_value": 9, "expected": 10**6}, None),
+        slow("shares of users", MANY | {"expected": 5_000}, ["rows_per_user"]),
+        slow(
+            "sums",
+            GROUPS | {"bounds": "0,9", "expected": 5_000, "whole_numbers": True},
+            ["rows_per_user"],
+        ),
+        slow("means", GROUPS | {"bounds": "-9,9", "expected": 5_000}, ["rows_per_user"]),
+        slow("sum of devices", {"expected": 1, "enrolled": 2}, []),
+    ],
+    ids=str,
+)
+def test_what_would_do_does(
+    case: str, changes: dict[str, Any], names: list[str] | None, log: str
+) -> None:
+    """The k, b and n that are named: with each of them alone nothing drowns, and one more does."""
+    lines = drowning(metric(case, log, **changes))
+    if names is None:
+        assert not lines
+        return
+    (line,) = lines
+    told = re.findall(r"(--[a-z-]+) ([\d,]+)|([\d,]+) (?:users|rows), or a larger", line)
+    values = {(flag or "--expected"): int((k or n).replace(",", "")) for flag, k, n in told}
+    smaller = {flag[2:].replace("-", "_"): value for flag, value in values.items()}
+    enough = {"expected": smaller.pop("expected")}
+    if names == ["both"]:
+        assert smaller["per_value"] == 1
+        pairs = [smaller]
+        more = smaller | {"rows_per_user": smaller["rows_per_user"] + 1}
+    else:
+        assert list(smaller) == names
+        pairs = [{name: value} for name, value in smaller.items()]
+        more = None
+    for pair in pairs:
+        assert not drowning(metric(case, log, **changes | pair))
+        larger = more or {name: value + 1 for name, value in pair.items()}
+        assert drowning(metric(case, log, **changes | larger))
+    if "enrolled" in changes:
+        enough["enrolled"] = enough["expected"]
+    assert not drowning(metric(case, log, **changes | enough))
+    assert drowning(metric(case, log, **changes | {"expected": int(0.85 * enough["expected"])}))
+
+
+def drowning(some: Counting) -> list[str]:
+    return [line for line in some.cautions if "noise drowns" in line]
 
 
 def test_digits_that_round_more_than_they_hide_are_told_before(log: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, designed
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
 from transforms.blocks import Generator
@@ -63,17 +64,20 @@ class CountMetric(Counting):
             design=designed(options, reporting), reporting=reporting,
         )  # fmt: skip
 
+    def redesigned(self) -> Self:
+        options, groups = self.options, self.reporting.amounts.groups
+        amounts = Amounts(groups, options.rows_per_user, options.per_value)
+        reporting = replace(self.reporting, amounts=amounts)
+        design = designed(options, reporting, self.sealed)
+        return replace(self, design=design, reporting=reporting)
+
     @property
     def error(self) -> float:
         return self.errors().standard_error
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        amounts = self.reporting.amounts
-        usual = self.expected * amounts.most_groups * amounts.most / amounts.groups
-        return usual, "fewer values, a smaller --rows-per-user or --per-value,"
+    def _typical(self) -> Typical:
+        return Typical(self.expected / self.reporting.amounts.groups, self.error)
 
     @property
     def expected_error(self) -> str:

@@ -22,6 +22,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.distribution.metric import read_quantiles
@@ -79,8 +80,8 @@ class CountedDistribution(Counting):
             reporting=reporting, bins=bins, probabilities=probabilities,
         )  # fmt: skip
 
-    def divided(self) -> Self:
-        design, reporting = _least(self.options, self.bins.bins, sealed=True)
+    def redesigned(self) -> Self:
+        design, reporting = _least(self.options, self.bins.bins, self.sealed)
         return replace(self, design=design, reporting=reporting)
 
     @property
@@ -96,8 +97,8 @@ class CountedDistribution(Counting):
         return math.sqrt(_of_half(self.reporting.tree, self.design))
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        return None if self.options.expected is None else (self.expected, "fewer bins")
+    def _typical(self) -> Typical:
+        return Typical(self.expected, self.error)
 
     @property
     def expected_error(self) -> str:

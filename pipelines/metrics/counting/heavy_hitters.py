@@ -87,7 +87,7 @@ class CountedHeavyHitters(Counting):
             reporting=search,
         )  # fmt: skip
 
-    def divided(self) -> Self:
+    def redesigned(self) -> Self:
         raise RequestError(
             "its counters are what earlier levels let stand, so a shuffler would have to be told "
             "them level by level; leave `dummies` out, or run it in one job"
@@ -120,7 +120,7 @@ class CountedHeavyHitters(Counting):
         return math.sqrt(self.design.variances[-1])
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
+    def _typical(self) -> None:
         return None
 
     @property

@@ -23,6 +23,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import designed
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted
 from pipelines.metrics.histogram.options import HistogramOptions
@@ -83,10 +84,12 @@ class CountedHistogram(Counting):
             design=_designed(options, reporting), reporting=reporting,
         )  # fmt: skip
 
-    def divided(self) -> Self:
-        if not self.by_devices:
-            return self  # nothing here is a digit, and dummies are few
-        return replace(self, design=_designed(self.options, self.reporting, sealed=True))
+    def redesigned(self) -> Self:
+        amounts = Amounts(self.reporting.amounts.groups, self.options.rows_per_user)
+        reporting = replace(self.reporting, amounts=amounts, present=self.several)
+        # Of the shuffler's dummies nothing here is a digit, and they are few.
+        design = _designed(self.options, reporting, self.sealed and self.by_devices)
+        return replace(self, design=design, reporting=reporting)
 
     @property
     def domain(self) -> Domain:
@@ -108,15 +111,12 @@ class CountedHistogram(Counting):
     @property
     def error(self) -> float:
         """Of the share of a rare value, if as many take part as are expected."""
-        return min(self.errors().standard_error / self.expected, 1.0)
+        return min(self._typical.error, 1.0)
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        amounts = self.reporting.amounts
-        usual = amounts.most_groups / amounts.groups
-        return usual, "fewer values" + ", a smaller --rows-per-user" * self.several
+    def _typical(self) -> Typical:
+        error = self.errors().standard_error / self.expected
+        return Typical(1 / self.reporting.amounts.groups, error)
 
     @property
     def prospect(self) -> str | None:

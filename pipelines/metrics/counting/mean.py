@@ -18,6 +18,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, rounded
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
@@ -71,9 +72,9 @@ class CountedMean(Counting):
             design=design, reporting=reporting, bounds=bounds,
         )  # fmt: skip
 
-    def divided(self) -> Self:
+    def redesigned(self) -> Self:
         groups = self.reporting.amounts.groups
-        design, reporting = _least(self.options, self.bounds, groups, sealed=True)
+        design, reporting = _least(self.options, self.bounds, groups, self.sealed)
         return replace(self, design=design, reporting=reporting)
 
     @property
@@ -86,9 +87,8 @@ class CountedMean(Counting):
     @property
     def error(self) -> float:
         """Of a mean of all who are expected, or of a group that has its part of them."""
-        of_group = self.expected * self.options.rows_per_user / GroupEncoder(self.domains).size
-        spread = math.hypot(self.moments.total, self.rounding, _USUAL * self.moments.people)
-        return min(self.bounds.half * spread / of_group, 2 * self.bounds.half)
+        usual = self._typical.error / self.options.rows_per_user
+        return min(usual, 2 * self.bounds.half)
 
     @property
     def prospect(self) -> str | None:
@@ -104,10 +104,10 @@ class CountedMean(Counting):
         }
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        return self.bounds.half, "fewer groups, a smaller --rows-per-user"
+    def _typical(self) -> Typical:
+        of_group = self.expected / GroupEncoder(self.domains).size
+        spread = math.hypot(self.moments.total, self.rounding, _USUAL * self.moments.people)
+        return Typical(self.bounds.half, self.bounds.half * spread / of_group)
 
     @property
     def expected_error(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import apache_beam as beam
@@ -20,7 +21,7 @@ from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
-from pipelines.metrics.counting.design import designed
+from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import head, versions
@@ -75,6 +76,7 @@ class Counting(Metric):
         design: the counters, their dummies and what holds for them.
         reporting: what makes a report of all rows of a unit.
         domains: (column, its declared values), by which it is divided.
+        sealed: whether each message is sealed by itself.
     """
 
     figure: ClassVar[str] = ""  # what the predicted error is of, if not of all of them
@@ -83,6 +85,7 @@ class Counting(Metric):
     design: NoisyCounters
     reporting: Reporting
     domains: tuple[tuple[str, Domain], ...] = ()
+    sealed: bool = False
     min_reports: int = 0
 
     @property
@@ -146,7 +149,7 @@ class Counting(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        return [*next_to_nothing(self.guarantees[0]), *self._drowned()]
+        return [*next_to_nothing(self.guarantees[0]), *self._drowned]
 
     @property
     @abstractmethod
@@ -154,21 +157,18 @@ class Counting(Metric):
         """The standard error of one figure, in its own units; the same whatever the data are."""
 
     @property
-    @abstractmethod
-    def drowns(self) -> tuple[float, str] | None:
-        """What a figure would be if all were alike, and what else to do; None if nobody knows."""
+    def typical(self) -> Typical | None:
+        """What a figure and its error may be expected to be; None if nobody knows how many are."""
+        return None if self.options.expected is None else self._typical
 
-    def _drowned(self) -> list[str]:
-        known = self.drowns
-        if known is None or not self.error > known[0] > 0:
-            return []
-        usual, remedy = known
-        times = self.error / usual
-        return [
-            f"noise drowns what is released: with {self.expected:,} {self.unit}s a figure is "
-            f"{usual:.3g} if all are alike, and its standard error {self.error:.3g}; have "
-            f"{times:.2g} times as many {self.unit}s, {remedy} or a larger epsilon"
-        ]
+    @property
+    @abstractmethod
+    def _typical(self) -> Typical | None:
+        """The same, of as many as are expected."""
+
+    @cached_property
+    def _drowned(self) -> tuple[str, ...]:
+        return tuple(drowned(self))
 
     @property
     def expected_error(self) -> str:
@@ -192,7 +192,23 @@ class Counting(Metric):
         return "nothing that users send is randomised, and dummies are drawn once a window"
 
     def divided(self) -> Self:
-        return replace(self, design=designed(self.options, self.reporting, sealed=True))
+        return replace(self, sealed=True).redesigned()
+
+    def asking(self, changes: Mapping[str, Any]) -> Self:
+        """The same for another request, of which neither columns nor domains are others.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        return replace(self, options=self.options.model_copy(update=changes)).redesigned()
+
+    @abstractmethod
+    def redesigned(self) -> Self:
+        """The same with the counters of its own options, sealed one by one or not.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
 
     @property
     def undivided(self) -> str | None:

@@ -114,7 +114,7 @@ class Mixed(Counting):
         own = f"{self.design.shares} messages a {self.unit}"
         return f"standard error {self.error:.3g}, of {own}, each of which has to arrive"
 
-    def divided(self) -> Self:
+    def redesigned(self) -> Self:
         return self
 
     @property

@@ -52,12 +52,6 @@ class MixedSum(Mixed, SumMetric):
         ).rounding_less()  # fmt: skip
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        return self.expected * self.clip.bound, "narrower --bounds"
-
-    @property
     def rounded(self) -> int:
         return self.design.most
 

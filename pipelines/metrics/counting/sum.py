@@ -17,6 +17,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, rounded
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
@@ -61,12 +62,10 @@ class SumMetric(Counting):
             design=design, reporting=reporting,
         ).rounding_less()  # fmt: skip
 
-    def divided(self) -> Self:
-        amounts, finest = (
-            self.reporting.amounts,
-            told(self.options, read_bounds(self.options.bounds)),
-        )
-        design, reporting = _least(self.options, finest, amounts.groups, sealed=True)
+    def redesigned(self) -> Self:
+        groups = self.reporting.amounts.groups
+        finest = told(self.options, read_bounds(self.options.bounds))
+        design, reporting = _least(self.options, finest, groups, self.sealed)
         return replace(self, design=design, reporting=reporting).rounding_less()
 
     def rounding_less(self) -> Self:
@@ -94,12 +93,9 @@ class SumMetric(Counting):
         return self.errors().standard_error
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        if self.options.expected is None:
-            return None
-        amounts = self.reporting.amounts
-        usual = self.expected * amounts.most_groups * self.clip.bound / amounts.groups
-        return usual, "fewer groups, a smaller --rows-per-user"
+    def _typical(self) -> Typical:
+        of_group = self.expected / self.reporting.amounts.groups
+        return Typical(of_group * self.clip.bound, self.error)
 
     @property
     def expected_error(self) -> str:

@@ -23,6 +23,7 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
+from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import DELTA, require_counted
 from pipelines.metrics.vector_mean import view as rows_view
@@ -86,10 +87,10 @@ class CountedRows(Counting):
             reporting=reporting, attributes=attributes,
         )  # fmt: skip
 
-    def divided(self) -> Self:
-        digits = self.rows.steps.bit_length()
-        design, reporting = self.design, self.reporting
-        while not _sealable(design):
+    def redesigned(self) -> Self:
+        design, reporting = _designed(self.options, self.attributes, self.options.digits)
+        digits = reporting.rows.steps.bit_length()
+        while self.sealed and not _sealable(design):
             digits -= 1
             if not digits or self.options.digits:
                 raise RequestError(_too_many(design))
@@ -135,9 +136,7 @@ class CountedRows(Counting):
     @property
     def error(self) -> float:
         """Of a coordinate of all who are expected, on the scale on which bounds are -1 and 1."""
-        n = self.expected
-        spread = (1 + _USUAL**2) * self.unit_error + float(self.rows.rounding(np.array(n)))
-        return min(math.sqrt(spread) / n, 2.0)
+        return min(self._typical.error, 2.0)
 
     @property
     def prospect(self) -> str | None:
@@ -159,8 +158,10 @@ class CountedRows(Counting):
         ]
 
     @property
-    def drowns(self) -> tuple[float, str] | None:
-        return None if self.options.expected is None else (1.0, "fewer numbers")
+    def _typical(self) -> Typical:
+        n = self.expected
+        spread = (1 + _USUAL**2) * self.unit_error + float(self.rows.rounding(np.array(n)))
+        return Typical(1.0, math.sqrt(spread) / n)
 
     @property
     def expected_error(self) -> str:
