@@ -51,10 +51,10 @@ Texts = Annotated[
 
 # What is wrong, by pydantic's name for it, in plainer words than pydantic's.
 _MUST = {
-    "greater_than": "a number greater than {gt:g}",
-    "greater_than_equal": "a number of at least {ge:g}",
-    "less_than": "a number less than {lt:g}",
-    "less_than_equal": "a number of at most {le:g}",
+    "greater_than": "a number greater than {gt:,.10g}",
+    "greater_than_equal": "a number of at least {ge:,.10g}",
+    "less_than": "a number less than {lt:,.10g}",
+    "less_than_equal": "a number of at most {le:,.10g}",
     "finite_number": "a finite number",
     "float_parsing": "a number",
     "int_parsing": "a whole number",

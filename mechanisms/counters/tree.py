@@ -53,11 +53,11 @@ class Tree:
 
     @classmethod
     def uniform(cls, cells: int, fanout: int, growth: float = 1.0) -> Tree:
-        """A tree of one fan-out.
+        """A tree of one fan-out; its root has no more children than cells need.
 
         Args:
             cells: m.
-            fanout: children of each node.
+            fanout: children of each other node.
             growth: of a level's weight from one level to the next one down.
         """
         require_integer("fanout", fanout)
@@ -66,7 +66,9 @@ class Tree:
         height = 1
         while fanout**height < cells:
             height += 1
-        return cls(cells, (fanout,) * height, tuple(growth**i for i in range(height)))
+        below = fanout ** (height - 1)
+        branching = (max(2, -(-cells // below)), *(fanout,) * (height - 1))
+        return cls(cells, branching, tuple(growth**i for i in range(height)))
 
     @property
     def leaves(self) -> int:
@@ -150,6 +152,36 @@ class Tree:
         weights = np.zeros(self.cells)
         weights[first : last + 1] = 1.0
         return self.variance(weights, variances, known)
+
+    def below_variances(self, shares: ArrayLike, variances: Sequence[float]) -> Floats:
+        """Of how many lie below each end of a cell, less a share of all; all ends at once.
+
+        The squares of what each level adds have a closed form: a node that lies below an end as a
+        whole has the mean 1 there, and one node of each level a fraction of it.
+
+        Args:
+            shares: (cells + 1,) of all users, for the ends from the first to the last.
+            variances: of each level's counters.
+
+        Returns:
+            (cells + 1,) what `variance` says of (index < k) - shares[k].
+        """
+        ends, all_ = np.arange(self.cells + 1), self.cells
+        products = np.zeros((3, ends.size))  # of the ends alone, of them with all, of all
+        before = np.zeros_like(products)
+        for scale, size in zip(self._scales(variances, False), self.sizes, strict=True):
+            whole, part = ends // size, ends % size / size
+            last, rest = divmod(all_, size)
+            of_all = np.where(whole == last, rest / size, 1.0)
+            level = np.stack([
+                size * (whole + part**2), size * (whole + part * of_all),
+                np.full(ends.size, size * (last + (rest / size) ** 2)),
+            ])  # fmt: skip
+            products += scale * (level - before)
+            before = level
+        share = np.asarray(shares, np.float64)
+        own, crossed, total = products
+        return np.maximum(own - 2 * share * crossed + share**2 * total, 0.0)
 
     def _scales(self, variances: Sequence[float], known: bool) -> list[float]:
         """The inverse's eigenvalues: of the mean of all leaves, and of what each level adds."""

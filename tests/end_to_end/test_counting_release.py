@@ -648,6 +648,23 @@ def test_quantiles_lie_in_their_limits(case: str, run, log: str) -> None:
     assert table.num_rows == (1024 if "user" in case else 14)
 
 
+def test_very_many_bins(run, refused, log: str) -> None:
+    """More than one randomised report tells apart: a share below errs hardly more for them."""
+    outcome = run(words("distribution", log, bins=4096, epsilon=1))
+    assert outcome.code == 0, outcome.said
+    found = Release(Path("out")).table("distribution.parquet")
+    assert len(found) == 4096
+    values = pq.read_table(log.partition("*")[0])["number"].to_pylist()
+    numbers = np.clip([x for x in values if x is not None], -3, 4)
+    error = Release(Path("out")).statement["error"]["standard_error_of_a_count_up_to_the_middle"]
+    below = np.cumsum(found["rows"].to_numpy())
+    truth = np.searchsorted(np.sort(numbers), found["high"].to_numpy(), side="left")
+    assert np.abs(below - truth)[:-1].max() <= 2 * FAR * error
+    refused(words("distribution", log, bins=100_001), "--bins must be a number of at most 100,000")
+    randomised = words("distribution", log, bins=4096, dummies=None, output="other")
+    refused(randomised, "at most 1,024, not 4,096: one randomised report tells no more apart")
+
+
 @pytest.mark.parametrize("case", ["shares", "shares of users"])
 def test_shares_lie_in_their_limits(case: str, run, log: str) -> None:
     """At a confidence that is missed not once in 10^9; what has no value is told beside them."""

@@ -279,7 +279,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "flag": ({"column": "flag"}, "--column"),
     "missing": ({"column": "absent"}, "--column"),
     "one bin": ({"bins": 1}, "--bins must be a number of at least 2"),
-    "many bins": ({"bins": 5000}, "--bins must be a number of at most 1024"),
+    "many bins": ({"bins": 5000}, "--bins must be a number of at most 1,024"),
     "half a bin": ({"bins": 2.5}, "--bins must be a whole number"),
     "quantile 0": ({"quantiles": "0,0.5"}, "--quantiles"),
     "quantile text": ({"quantiles": "median"}, "--quantiles"),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _OTHERS = frozenset({"mechanism", "smooth", "rows_per_user"})
 _BINS = 1024
 # (children of a node, growth of a level's weight from one level to the next one down)
-_SHAPES = ((2, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
+_SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,14 +151,10 @@ class CountedDistribution(Counting):
         if not sure > 0:  # nobody may have a number
             return np.append(np.zeros(below.size - 1), 1.0), np.append(0.0, np.ones(below.size - 1))
         middle = np.clip(below / total, 0, 1)
-        index = np.arange(tree.cells)
-        errors = [
-            math.sqrt(tree.variance((index < k) - share, variances))
-            for k, share in enumerate(middle.tolist())
-        ]
+        errors = np.sqrt(tree.below_variances(middle, variances))
         # A share m is refuted where the count below less m times all is far from 0: divided by the
         # fewest that there may be. Counts are whole, so noise of a few units goes in steps.
-        half = (far * np.array(errors) + 0.5) / sure
+        half = (far * errors + 0.5) / sure
         half[0] = half[-1] = 0.0
         middle[0], middle[-1] = 0.0, 1.0
         low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)

@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
@@ -22,6 +23,7 @@ OTHER_LABEL, OTHER_PAIR = "(any other, or none)", "(any other pair)"
 
 _BARS = 30  # more than these cannot be told apart in a picture
 _ROWS = 200
+_POINTS = 1024  # of a line
 _SHOWN = 10  # on the screen
 _WIDE = 28  # characters of a label
 
@@ -118,6 +120,8 @@ def cumulative(table: pa.Table, confidence: float) -> str:
         table: the bins of a distribution.
         confidence: of the band, of all points together.
     """
+    # A picture has fewer points across than a table may have rows.
+    table = table.take(np.unique(np.linspace(0, len(table) - 1, _POINTS).round().astype(int)))
     edges = table["high"].to_numpy()
     band = [100 * table[f"cumulative_{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
     chart = Chart(Scale.over(edges), Scale(0, 100))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Mechanism
-from mechanisms.distribution import fitting
+from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean.task import MeanTask
@@ -72,6 +72,12 @@ class DistributionOfNumbers(Randomised):
         open_rng: Generator = SecureRandom,
     ) -> Self:
         require_randomised(options)
+        if options.bins is not None and options.bins > MOST_BINS:
+            raise RequestError(
+                f"--bins must be a number of at most {MOST_BINS:,}, not {options.bins:,}: one "
+                "randomised report tells no more apart; with --dummies shuffler it may be "
+                f"{MOST_COUNTED:,}"
+            )
         bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
         telemetry = open_numbers(options, source)
         least = least_reports(options, options.model, telemetry.rows)

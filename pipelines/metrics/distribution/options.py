@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mechanisms.catalog import of_task
-from mechanisms.distribution import LEAST_BINS, MOST_BINS
+from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import NumberOptions, declared_bounds, published
 from pipelines.options import PROMISE, RESULT, option
@@ -45,8 +45,9 @@ example:
     output: str = published("distribution.parquet", "quantiles.parquet")
     bins: Whole | None = option(
         "how many bins lie between the bounds (default: about the square root of the number of "
-        "reports, a power of two from 8 to 512)",
-        None, group=RESULT, metavar="B", ge=LEAST_BINS, le=MOST_BINS,
+        f"reports, a power of two from 8 to 512, and at most {MOST_BINS:,}; with --dummies 1,024, "
+        f"and at most {MOST_COUNTED:,})",
+        None, group=RESULT, metavar="B", ge=LEAST_BINS, le=MOST_COUNTED,
     )  # fmt: skip
     quantiles: str | None = option(
         "which quantiles are published (default: 0.01,0.05,0.1,0.25,0.5,0.75,0.9,0.95,0.99)",
