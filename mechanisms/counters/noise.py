@@ -42,7 +42,11 @@ class ShufflerNoise:
     def __post_init__(self) -> None:
         require_integer("mu", self.mu)
         if not 0 < self.mu <= LARGEST_MU:
-            raise ValueError(f"mu must lie in 1 .. {LARGEST_MU:,}, not {self.mu}")
+            raise ValueError(
+                f"a counter would need {self.mu:,} dummies, and mu must lie in 1 .. "
+                f"{LARGEST_MU:,}; choose a larger epsilon or delta (1e-12 is small for any number "
+                "of people), or let a user raise fewer counters"
+            )
 
     @property
     @abstractmethod

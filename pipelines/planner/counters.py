@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from pydantic import (
@@ -20,14 +20,17 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.choose import least_error
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import DONE, RequestError
+from pipelines.metrics.counting.design import MOST_MASKED
 from pipelines.metrics.counting.options import DELTA, TRUSTED
 from pipelines.options import flag
 from pipelines.requests import Neighbours, Whole, request
+from transforms.encoders.reports import LIMITED, Reporting
 
 _SENT = 82  # bytes of a sealed word, see docs/wire.md
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
@@ -205,21 +208,30 @@ def _table(options: CountersRequest) -> Table:
         f"{options.delta:g}, {options.neighbours}",
         caption="standard error of a count, and bytes that a user seals and sends; one per cent "
         "of epsilon tells how many users were cut",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("--rows-per-user")
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
+    )  # fmt: skip
+    table.add_column("--rows-\nper-user", justify="right")
     for b in options.per_value:
-        table.add_column(f"--per-value {b:,}", justify="right")
+        table.add_column(f"--per-value\n{b:,}", justify="right", overflow="fold")
     for k in ks:
         table.add_row(f"{k:,}", *(_cell(options, k, b) for b in options.per_value))
     return table
 
 
 def _cell(options: CountersRequest, k: int, b: int) -> str:
-    levels = Amounts(options.counts, k, b).levels
+    # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
+    groups = options.counts + (options.counts > 1)
+    amounts = Amounts(groups, k, b)
+    sides = Reporting(amounts, beside=(LIMITED,) * (b > 1 or groups > k)).sides
     target = options.neighbours, options.epsilon, options.delta
+    more: Any = {
+        "drawers": ["shuffler"],
+        "beside": sides,
+        "correlated": b > 1,
+        "most_masked": MOST_MASKED,
+    }
     try:
-        design = Counters.meeting(levels, *target, correlated=b > 1)
+        design = cast(Counters, least_error(amounts.levels, *target, **more))
     except ValueError:
         return "out of reach"
     return f"{design.column_variance**0.5:,.4g}\n{_SENT * design.layout.types.size:,} B"

@@ -125,9 +125,9 @@ class Counting(Metric):
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        why = "whoever opens it reads it; dummies hide it among others"
-        if not self.by_devices:
-            why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
+        opens = "opens its seals" if self.collects or self.sealed else "sees it"
+        drawn = "dummies" if self.by_devices else "the shuffler's dummies"
+        why = f"whoever {opens} reads it; {drawn} hide it among others"
         return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
 
     @property
