@@ -99,9 +99,11 @@ def protected(unit: str, which: str) -> str:
         which: neighbours, by name.
     """
     if which == "replace":
+        what = "what is in it" if unit == "row" else "which rows it has, and how many of them"
+        there = "there is a row" if unit == "row" else "there is such a user"
         return (
-            f"Protected is all that any one {unit} contributes: which rows they are, and how many. "
-            f"That a {unit} took part is not."
+            f"Protected is all that any one {unit} contributes: {what}. That {there} may show: "
+            f"nothing is promised about how many {unit}s took part."
         )
     rows = "all of its rows together, whether they are there or not"
     whole = "whether it is there or not" if unit == "row" else rows
