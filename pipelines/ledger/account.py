@@ -40,6 +40,11 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
         print_json(screen, _dumped(entries))
         return DONE
     screen.print(_entry_table(entries))
+    for window, account in _accounts(_about(arguments.ledger, entries)):
+        if len(account) > 1:
+            told = _account(window, account)
+            line = f"{_title(told)}: together {_claim(told['total'])}"
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
     lost = sum(entry.state == "reserved" for entry in entries)
     if lost:
         screen.print(
@@ -60,10 +65,8 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    people = {entry.people for entry in _chosen(arguments, rest)}
-    entries = _entries(arguments.ledger, silent=True)
-    # Whatever was published about a population composes, whichever collection was asked about.
-    accounts = [_account(*one) for one in _accounts([e for e in entries if e.people in people])]
+    entries = _about(arguments.ledger, _chosen(arguments, rest))
+    accounts = [_account(*one) for one in _accounts(entries)]
     if arguments.json:
         print_json(screen, accounts)
         return DONE
@@ -123,6 +126,12 @@ def _entries(path: str, silent: bool = False) -> tuple[Entry, ...]:
         if not silent:
             caution(f"{error}. What follows is what it says all the same")
     return snapshot.entries
+
+
+def _about(path: str, chosen: Sequence[Entry]) -> list[Entry]:
+    """All that was published about the same populations: it composes, whatever was asked about."""
+    people = {entry.people for entry in chosen}
+    return [entry for entry in _entries(path, silent=True) if entry.people in people]
 
 
 def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
@@ -189,9 +198,14 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
     return table
 
 
-def _kinds_table(account: dict[str, Any]) -> Table:
+def _title(account: dict[str, Any]) -> str:
+    """What an account is of."""
     window = f", window {account['window']}" if account["window"] else ""
-    table = _table("releases of", title=f"{account['population']}, per {account['unit']}{window}")
+    return f"{account['population']}, per {account['unit']}{window}"
+
+
+def _kinds_table(account: dict[str, Any]) -> Table:
+    table = _table("releases of", title=_title(account))
     for heading in ("epsilon", "delta", "times"):
         table.add_column(heading, justify="right")
     for loss in account["losses"]:

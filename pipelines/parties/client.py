@@ -107,7 +107,9 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
             "that user's --user-secret, and the values of that user alone"
         )
-    telemetry = inputs.open_telemetry(request.inputs, empty=devices > 0, reading=plan.reading)
+    # A log without rows is handed in like any other where it is hidden whether anybody takes part.
+    hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
+    telemetry = inputs.open_telemetry(request.inputs, empty=hidden, reading=plan.reading)
     ready = _held_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
@@ -346,7 +348,8 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
 
 def _say(output: str, counted: Mapping[str, int]) -> None:
     """How many reports there are, and how many rows could not be used."""
-    line = f"{counted.get('reports', 0):,} reports in {output}"
+    made = counted.get("reports", 0)
+    line = f"{made:,} reports in {output}" if made else "0 reports: there is nothing to send"
     lost = rejects(counted)
     strangers = lost.pop(UNKNOWN, 0)
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())

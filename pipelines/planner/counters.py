@@ -26,11 +26,9 @@ from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import DONE, RequestError
-from pipelines.metrics.counting.design import MOST_MASKED
-from pipelines.metrics.counting.options import DELTA, TRUSTED
+from pipelines.metrics.counting.options import DELTA, MOST_MASKED, TRUSTED
 from pipelines.options import flag
 from pipelines.requests import Neighbours, Whole, request
-from transforms.encoders.reports import LIMITED, Reporting
 
 _SENT = 82  # bytes of a sealed word, see docs/wire.md
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
@@ -222,7 +220,7 @@ def _cell(options: CountersRequest, k: int, b: int) -> str:
     # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
     groups = options.counts + (options.counts > 1)
     amounts = Amounts(groups, k, b)
-    sides = Reporting(amounts, beside=(LIMITED,) * (b > 1 or groups > k)).sides
+    sides = (Level(1, 1),) * (b > 1 or groups > k)
     target = options.neighbours, options.epsilon, options.delta
     more: Any = {
         "drawers": ["shuffler"],

@@ -108,8 +108,11 @@ class SumsPlan:
     @property
     def poisoning(self) -> str:
         """What a liar can do."""
+        what = "sum of products"
+        if len(self.rounds.sums) > 1:
+            what = "sum of products of the first round, and of gradients of every further one,"
         return (
-            "Nobody sees who lies. A row that is made up moves each sum of products by no more "
+            f"Nobody sees who lies. A row that is made up moves each {what} by no more "
             "than an honest one may, for a message counts in a slot of its own kind alone; what "
             "that does to a weight depends on how much the others tell of it."
         )

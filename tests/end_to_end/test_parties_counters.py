@@ -126,6 +126,15 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     assert "Against shuffler and collector together nothing is promised" in said
 
 
+def test_a_log_without_rows_is_handed_in_like_any_other(run, parted) -> None:
+    empty = pa.table({"user": pa.array([], pa.int64()), "city": pa.array([], pa.int64())})
+    pq.write_table(empty, "empty.parquet")
+    outcome = run(client("--input", "empty.parquet", "--output", "empty.bin"))
+    assert outcome.code == 0, outcome.said
+    assert "0 reports: there is nothing to send" in outcome.out
+    assert not Path("empty.bin").exists()
+
+
 def test_counts_of_a_plan_whose_users_are_replaced(run, workspace, refused) -> None:
     """That somebody takes part is then not hidden, and noise is for a report that changes."""
     log_and_key(workspace)

@@ -51,6 +51,8 @@ def test_show_lists_every_entry(run, path: str) -> None:
     for word in ("trips", "crashes", "wednesday", "committed", "reserved", lost(path)[:8], "1e-08"):
         assert word in outcome.out
     assert "1 reserved: each counts as spent until" in outcome.out
+    (line,) = [line for line in outcome.out.splitlines() if ": together epsilon" in line]
+    assert line.startswith("trips, per user: together epsilon 0.3")  # of three; others are alone
 
 
 def test_show_for_programs(run, path: str) -> None:

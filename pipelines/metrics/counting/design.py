@@ -13,15 +13,15 @@ from mechanisms.counters.masks import coarsening
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.options import DELTA, require_drawn
+from pipelines.metrics.counting.options import DELTA, MOST_MASKED, require_drawn
 from pipelines.metrics.options import CLIENTS_SHARE
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
-# What digits of a sum may take that share one noise: with more of them it would err by 1 to 5 %
-# less. Dummies that are sealed one by one take a thousand times as long as others: digits get noise
-# of their own beyond so few, which is two or three times as large and a thousandth of them.
-MOST_MASKED, MOST_SEALED = 4_000_000, 1 << 18
+# As `MOST_MASKED`: dummies that are sealed one by one take a thousand times as long as others.
+# Digits get noise of their own beyond so few, which is two or three times as large and a thousandth
+# of them.
+MOST_SEALED = 1 << 18
 
 
 def declared(

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
+from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.options import CountOptions
+from pipelines.requests import request
+
+FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
 
 
 def test_the_table_has_the_noise_of_the_counters(run) -> None:
     asked = "--epsilon 1 --counts 40 --rows-per-user 1,4,99 --per-value 1,3"
     outcome = run(["plan", *asked.split()])
     assert outcome.code == 0, outcome.said
+    log = {"input": [str(FLIGHTS)], "user_column": "tail_number", "output": "none"}
+    values = {"column": "distance", "domain": "0..39", "epsilon": 1.0}
     for k, b in ((1, 1), (1, 3), (4, 1), (4, 3)):
-        levels = Amounts(40, k, b).levels
-        design = Counters.meeting(levels, "add or remove", 1.0, 1e-6, correlated=b > 1)
+        bounds = {"rows_per_user": k, "per_value": b}
+        design = CountMetric.resolve(request(CountOptions, log | values | bounds)).design
+        assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
         assert f"{82 * design.layout.types.size:,} B" in outcome.out
     assert "99" not in outcome.out  # nobody has more values than there are
+
+
+def test_the_table_fits_on_a_narrow_screen(run) -> None:
+    outcome = run(["plan", *"--epsilon 1 --counts 915".split()])
+    assert max(map(len, outcome.out.splitlines())) <= 80
 
 
 def test_average_rows_show_messages_bytes_and_error(run) -> None:
