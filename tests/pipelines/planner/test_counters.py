@@ -32,7 +32,7 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
 
 
 def test_the_table_fits_on_a_narrow_screen(run) -> None:
-    outcome = run(["plan", *"--epsilon 1 --counts 915".split()])
+    outcome = run(["plan", "--epsilon", "1", "--counts", "915"])
     assert max(map(len, outcome.out.splitlines())) <= 80
 
 
