@@ -57,7 +57,7 @@ class SumsPlan:
     @property
     def beside(self) -> dict[str, Guarantee]:
         """What a single report reveals."""
-        why = "whoever opens its seals reads it; the shuffler's dummies hide it among others"
+        why = "whoever sees it reads it; the shuffler's dummies hide it among others"
         return {"local": Guarantee.none(why)}
 
     @property
