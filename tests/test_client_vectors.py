@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from mechanisms.catalog import build
 from mechanisms.wire.channels import Channel
 from pipelines.plan.client_schema import CheckedPlan, client_schema
-from tests.oracles.client_vectors import FILES, FOLDER, ROOT, SCHEMA
+from tests.oracles.client_vectors import FILES, FOLDER, PLANS, ROOT, SCHEMA, plan_told
 from transforms.encoders.domain import DeclaredValues
 from transforms.encoders.specification import MOST_VALUES, Encoder
 
@@ -91,3 +91,11 @@ def test_clients_depend_on_nothing() -> None:
         assert "://" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)  # no registry's name
     lines = sum(len(p.read_text().splitlines()) for p in Path(ROOT, "clients").glob("*/src/*.ts"))
     assert lines <= 1500
+
+
+def test_what_expressions_make_of_rows_is_not_left_to_a_client_that_has_none() -> None:
+    events = PLANS["counters"].partition("  - {name: spent")[0]
+    lines = {'where: "hour > 2"\n': False, 'derive: {half: "hour / 2"}\n': False, "": True}
+    for more, served in lines.items():
+        (metric,) = plan_told(events + more)["metrics"]
+        assert (metric["client"] is not None) == served

@@ -22,6 +22,7 @@ from mechanisms.channel import Floats, require_integer
 from mechanisms.counters.levels import Level, Slots
 from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource
+from mechanisms.wire.channels import Digits
 
 LARGEST = 1 << 30
 
@@ -182,6 +183,11 @@ class Amounts:
             )
         digit_weights(self.most)
 
+    @property
+    def digits(self) -> Digits:
+        """Their sort, for clients in other languages."""
+        return "signed" if self.signed else "whole"
+
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """One for each digit."""
@@ -262,6 +268,10 @@ class SignedDigits(Amounts):
         if self.signed or not -self.most <= self.least < 0:
             raise ValueError(f"the least number must lie in {-self.most} .. -1, not {self.least}")
 
+    @property
+    def digits(self) -> Digits:
+        return "lifted"
+
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         return (*super().levels, Level(self.most_groups, self.groups, self.least))
@@ -287,6 +297,10 @@ class Ends(Amounts):
 
     signed: bool = True
     coin = 1.0  # what is above the middle is twice what is above the lower end
+
+    @property
+    def digits(self) -> Digits:
+        return "ends"
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         """As of `Amounts`.

@@ -172,6 +172,11 @@ class NumberUnits:
     sign: int
 
 
+Digits = Literal["whole", "signed", "lifted", "ends"]
+"""Of totals that are at least 0; with counters of their own for negative ones; with negative ones
+lifted by the least; told from both ends."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupTotals:
     """How many rows a unit has of each of its groups, or what their numbers add up to.
@@ -180,10 +185,12 @@ class GroupTotals:
         groups: how many there are.
         most_groups: how many a unit may have.
         most: the largest total, in units.
-        signed: whether there are negative ones.
+        digits: which counters tell of a total: see `docs/wire.md`.
+        least: the smallest total, in units, where negative ones are lifted; else 0.
         weights: of the digits of a total.
         numbers: how totals are clipped; None where rows are counted.
-        averaged: whether a total is divided by the rows, and units of each group are counted.
+        averaged: whether a total is divided by the rows.
+        present: whether a level of its own counts all units.
         beside: what else is told of the unit, by the places of its counters.
     """
 
@@ -191,10 +198,12 @@ class GroupTotals:
     groups: int
     most_groups: int
     most: int
-    signed: bool
+    digits: Digits
+    least: int
     weights: list[int]
     numbers: NumberUnits | None
     averaged: bool
+    present: bool
     beside: list[str]
 
 

@@ -259,8 +259,10 @@ class Metric(ABC):
     def specification(self) -> tuple[Any, Any] | None:
         """What a client in another language needs: records of its encoder and of its channel.
 
-        None if one of them is not written down.
+        None if one of them is not written down, as no expression over columns is.
         """
+        if self.options.view:
+            return None
         encoder = getattr(self.encoder(), "specification", None)
         channel = getattr(self.mechanism, "specification", None)
         return None if encoder is None or channel is None else (encoder, channel)

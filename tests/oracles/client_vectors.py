@@ -264,6 +264,11 @@ metrics:
   - {name: spent, kind: sum, column: fare, bounds: "0,60", expected: 20000}
   - {name: apart, kind: sum, column: fare, bounds: "0,60", group_by: hour, groups: 1..9,
      rows_per_user: 2, expected: 20000}
+  - {name: balance, kind: sum, column: fare, bounds: "-10,60", expected: 20000}
+  - {name: usual, kind: mean, dummies: shuffler, column: fare, bounds: "-10,60", group_by: hour,
+     groups: 1..9, rows_per_user: 2, expected: 20000}
+  - {name: hours, kind: histogram, dummies: shuffler, column: hour, domain: 1..9, rows_per_user: 2,
+     expected: 20000}
   - {name: shape, kind: distribution, dummies: shuffler, column: fare, bounds: "-10,60", bins: 40,
      expected: 20000}
 """
@@ -288,21 +293,34 @@ ROWS: list[list[dict[str, Any]]] = [
 _TYPES = pa.schema({"hour": pa.int64(), "page": pa.string(), "fare": pa.float64()})
 
 
-def reports(name: str) -> dict[str, Any]:
-    """A plan as `check --json` tells it to clients, and what is sent of some rows."""
+def _parted(text: str) -> Any:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
         domain = Path(folder) / "pages.txt"
         domain.write_text("".join(f"page {k}\n" for k in range(1, 300)) + "Ã¶\n", "utf-8")
-        path.write_text(PLANS[name])
-        parted = split(load(str(path)), WINDOW)
-    told = CheckedPlan.model_validate(described(parted.job, WINDOW, None, True))
+        path.write_text(text)
+        return split(load(str(path)), WINDOW)
+
+
+def plan_told(text: str) -> dict[str, Any]:
+    """A plan as `check --json` tells it to clients."""
+    return _told(_parted(text).job)
+
+
+def _told(job: Any) -> dict[str, Any]:
+    told = CheckedPlan.model_validate(described(job, WINDOW, None, True))
+    return told.model_dump(mode="json")
+
+
+def reports(name: str) -> dict[str, Any]:
+    """A plan as clients are told of it, and what is sent of some rows."""
+    parted = _parted(PLANS[name])
     cases = [
         _case(parted, place, number)
         for place in range(len(parted.metrics))
         for number in range(len(ROWS))
     ]
-    return {"plan": told.model_dump(mode="json"), "secret": SECRET.hex(), "cases": cases}
+    return {"plan": _told(parted.job), "secret": SECRET.hex(), "cases": cases}
 
 
 def _case(parted: Any, place: int, number: int) -> dict[str, Any]:

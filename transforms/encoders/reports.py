@@ -129,17 +129,15 @@ class Reporting(_Levelled):
         return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     @property
-    def specification(self) -> channels.Counters | None:
-        """What a client in another language needs; None where its digits are not written down."""
+    def specification(self) -> channels.Counters:
+        """What a client in another language needs."""
         amounts = self.amounts
-        # Nor digits of both signs or ends, nor a level of all units.
-        if type(amounts) is not Amounts or self.averaged or self.present:
-            return None
         numbers = None if self.clip is None else self.clip.specification
         unit = channels.GroupTotals(
             groups=amounts.groups, most_groups=amounts.most_groups, most=amounts.most,
-            signed=amounts.signed, weights=list(digit_weights(amounts.most)), numbers=numbers,
-            averaged=self.averaged, beside=list(self.beside),
+            digits=amounts.digits, least=getattr(amounts, "least", 0),
+            weights=list(digit_weights(amounts.most)), numbers=numbers, averaged=self.averaged,
+            present=self.present, beside=list(self.beside),
         )  # fmt: skip
         return channels.Counters(levels=_shown(self.levels), unit=unit)
 

@@ -96,10 +96,9 @@ async function totals(
   const told: Record<string, boolean> = {
     limited,
     unusable: numbers?.some(Number.isNaN) ?? false,
-    present: true,
   };
   const sets = digitsOf(unit, found);
-  if (unit.averaged) sets.push(found.map((total) => total.group));
+  if (unit.present) sets.push([0]);
   if (unit.beside.length) sets.push(unit.beside.map((name, i) => (told[name] ? i : NONE)));
   return sets;
 }
@@ -122,20 +121,25 @@ async function inUnits(
   return beyond;
 }
 
-/** The counters of each digit that is set; negative amounts have counters behind the others'. */
+/** The counters that tell of totals, digit by digit. */
 function digitsOf(unit: plan.GroupTotals, found: Total[]): number[][] {
+  const { digits, groups, least, weights } = unit;
   const whole = Math.floor(Math.log2(unit.most + 1)); // digits of the weights 1, 2, 4, ...
-  const rest = unit.weights.length > whole ? unit.weights[whole] : 0;
-  const sets: number[][] = unit.weights.map(() => []);
+  const rest = weights.length > whole ? weights[whole] : 0;
+  const sets: number[][] = weights.map(() => []);
   for (const { group, amount } of found) {
-    const place = unit.signed && amount < 0 ? group + unit.groups : group;
-    let left = Math.abs(amount);
+    let left = digits === "lifted" && amount < 0 ? amount - least : Math.abs(amount);
     const more = left >= 2 ** whole;
     if (more) left -= rest;
-    unit.weights.forEach((_, digit) => {
-      const set = digit < whole ? (left >> digit) & 1 : more;
-      sets[digit].push(set && group !== NONE ? place : NONE);
+    const [set, unset] =
+      digits === "ends"
+        ? [group, group + groups]
+        : [digits === "signed" && amount < 0 ? group + groups : group, NONE];
+    weights.forEach((_, digit) => {
+      const told = digit < whole ? (left >> digit) & 1 : more;
+      sets[digit].push(group === NONE ? NONE : told ? set : unset);
     });
   }
+  if (digits === "lifted") sets.push(found.map((total) => (total.amount < 0 ? total.group : NONE)));
   return sets;
 }

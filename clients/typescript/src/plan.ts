@@ -67,10 +67,12 @@ export interface GroupTotals {
   groups: number;
   most_groups: number;
   most: number;
-  signed: boolean;
+  digits: "whole" | "signed" | "lifted" | "ends";
+  least: number;
   weights: number[];
   numbers: NumberUnits | null;
   averaged: boolean;
+  present: boolean;
   beside: string[];
 }
 

@@ -216,7 +216,8 @@ class Counting(Metric):
 
     @property
     def specification(self) -> tuple[Any, Any] | None:
-        if self.counters is None:  # what devices add by themselves is not written down
+        # What devices add by themselves is not written down, nor any expression over columns.
+        if self.counters is None or self.options.view or self.by_devices:
             return None
         encoder = getattr(self.encoder(), "specification", None)
         channel = getattr(self.reporting, "specification", None)
