@@ -122,7 +122,11 @@ def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, pat
         ([], "init.show.explain"),
     ],
 )
-def test_wrong_requests_are_told_in_a_line(run, path: str, words: list[str], said: str) -> None:
+def test_wrong_requests_are_told_in_a_line(
+    run, path: str, words: list[str], said: str, monkeypatch
+) -> None:
+    # What is wrong is said before the store is asked, which would need credentials.
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     outcome = run(["ledger", *words])
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
@@ -211,8 +215,10 @@ def test_a_ledger_without_a_plan_keeps_its_witness_in_the_state_folder(
     ],
 )
 def test_what_cannot_be_done_is_told_and_leaves_nothing(
-    run, workspace: Path, words: list[str], said: str
+    run, workspace: Path, words: list[str], said: str, monkeypatch
 ) -> None:
+    # What is wrong is said before the store is asked, which would need credentials.
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     Path("plan.yaml").write_text(PLAN)
     bare = [line for line in PLAN.splitlines() if not line.startswith(("ledger", "budget"))]
     Path("bare.yaml").write_text("\n".join(bare))
