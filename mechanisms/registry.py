@@ -161,7 +161,9 @@ def register(
     """Make a mechanism known; stands on its constructor, once for each of its names.
 
     Args:
-        name, task, source: see `Registration`.
+        name: see `Registration`.
+        task: see `Registration`.
+        source: see `Registration`.
         models: those that it serves.
         small: a set of parameters, or several.
         searched: whether "auto" looks at it, or in which of the models it does.

@@ -122,9 +122,11 @@ def seal_words(
     """Words in slots, as the shuffler sends them on: its dummies, for nobody to tell from reports.
 
     Args:
-        fingerprint, metric, key: as in `seal_slots`.
+        fingerprint: as in `seal_slots`.
+        metric: as in `seal_slots`.
         levels: (n,) of the slots.
         words: (n,) uint64 codes.
+        key: as in `seal_slots`.
 
     Returns:
         n sealed words, in the same order.
