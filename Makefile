@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site test-clients fuzz soak mutants check format bench lock image image-base sbom dist clean help
+.PHONY: demo test verify test-engines test-site test-clients fuzz soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -94,6 +94,13 @@ image-base:  ## print the name of the image that `make image` builds on
 
 sbom: $(READY)  ## print what the image is made of, as CycloneDX
 	@$(BIN)/python deploy/sbom.py
+
+docs: $(READY)  ## build the documentation as a site into build/docs; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	@echo build/docs/index.html
+
+notebooks: $(READY)  ## execute docs/notebooks anew, which draws the figures of docs/choosing.md
+	$(BIN)/python deploy/notebooks.py docs/notebooks/*.ipynb
 
 dist: $(READY)  ## build the packages of the last commit into dist, with their hashes
 	$(BIN)/python deploy/distributions.py dist
