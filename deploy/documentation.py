@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hushbeam
 from griffe import Docstring, DocstringSectionKind, Extension, Object
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from nbconvert import MarkdownExporter
+
+import hushbeam
 
 _ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<!!)\[([^][]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
@@ -40,7 +41,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         )
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(notebook)
-        text, resources = MarkdownExporter().from_filename(notebook.abs_src_path)
+        text, resources = MarkdownExporter().from_filename(str(_ROOT / "docs" / notebook.src_uri))
         files.append(File.generated(config, _page(notebook.src_uri), content=text))
         for name, content in resources["outputs"].items():
             place = posixpath.join(posixpath.dirname(notebook.src_uri), name)

@@ -1,8 +1,8 @@
-"""Make a log such as a stranger has: a packed CSV a day, with blanks, mixed case and missing fields.
+"""Make a log such as a stranger has: packed CSV, with blanks, mixed case and missing fields.
 
     python examples/make_trips.py trips
 
-It is made up, of 20,000 bicycle trips a day for a week; the same each time.
+It is made up, of 20,000 bicycle trips a day for a week, a file a day; the same each time.
 """
 
 from __future__ import annotations
