@@ -97,7 +97,7 @@ sbom: $(READY)  ## print what the image is made of, as CycloneDX
 
 docs: $(READY)  ## build the documentation as a site into build/docs; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
-	@echo build/docs/index.html
+	@echo "build/docs/index.html; its search needs a server: $(BIN)/python -m http.server --directory build/docs"
 
 notebooks: $(READY)  ## execute docs/notebooks anew, which draws the figures of docs/choosing.md
 	$(BIN)/python deploy/notebooks.py docs/notebooks/*.ipynb
