@@ -17,6 +17,7 @@ from mechanisms.privacy.audit import attack, audit, audit_batch
 from mechanisms.privacy.rejection import RISK, measure
 from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.requests import Whole, no_more, request
 from pipelines.views.wording import upward
@@ -145,6 +146,8 @@ def _delta(options: AuditOptions) -> float:
 
 def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
     result = audit(mechanism)
+    exact = {"epsilon": result.epsilon, "delta": result.delta}
+    answers.tell(claimed=result.claim.as_dict(), exact=exact, worst_pair=result.pair)
     table = Table(title=f"{options.mechanism}: one report")
     for heading in ("", "claimed", "exact"):
         table.add_column(heading, justify="left" if not heading else "right")
@@ -160,6 +163,7 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
     if options.shuffle is not None:
         n, delta = options.shuffle, _delta(options)
         lower, upper = shuffled_epsilon(mechanism, n, delta)
+        answers.tell(shuffled={"n": n, "delta": delta, "epsilon": (lower, upper)})
         screen.print(
             f"{n:,} shuffled reports, delta {delta:g}: "
             f"epsilon in [{lower:.6g}, {upward(upper, 6):.6g}]",
@@ -179,6 +183,8 @@ def _audited(options: AuditOptions, mechanism: Mechanism, screen: Console) -> in
 def _audited_batch(options: AuditOptions, mechanism: Mechanism, screen: Console) -> int:
     """A claim about a batch: of one report there is none to be attacked."""
     result = audit_batch(mechanism, options.shuffle or 1)
+    between = {"epsilon": result.epsilon, "delta": result.delta}
+    answers.tell(n=result.n, claimed=result.claim.as_dict(), between=between)
     table = Table(title=f"{options.mechanism}: a shuffled batch of {result.n:,} users")
     for heading in ("", "claimed", "at least", "at most"):
         table.add_column(heading, justify="left" if not heading else "right")
@@ -208,6 +214,7 @@ def _audited_centre(options: AuditOptions, mechanism: Mechanism, screen: Console
 
 
 def _verdict(holds: bool, screen: Console) -> int:
+    answers.tell(holds=holds)
     screen.print("the claim holds" if holds else "THE CLAIM IS FALSE", style="bold")
     return DONE if holds else CLAIM_IS_FALSE
 
@@ -215,6 +222,13 @@ def _verdict(holds: bool, screen: Console) -> int:
 def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> bool:
     """Whether the sampler survives."""
     result = attack(mechanism, SecureRandom(), options.samples or _SAMPLES)
+    answers.add(
+        "attacks",
+        {
+            "released": "reports", "samples": result.samples, "at_least": result.epsilon,
+            "promised": mechanism.guarantee.epsilon, "follows_channel": result.follows_channel,
+        },
+    )  # fmt: skip
     screen.print(
         f"attack with {result.samples:,} reports of each input: epsilon >= {result.epsilon:.6g} "
         f"(wrong with probability below {RISK:g})",
@@ -244,6 +258,7 @@ def _survives(options: AuditOptions, tried: Trial, screen: Console) -> bool:
     """Whether whole releases of a mechanism do."""
     samples = options.samples or _WHOLE_SAMPLES
     result = measure(tried, SecureRandom(), samples)
+    answers.add("attacks", _attack(tried, samples, result.epsilon))
     screen.print(
         f"attack with {samples:,} {tried.what}, of each input: epsilon >= {result.epsilon:.6g} at "
         f"delta {tried.promise.delta:.6g}; promised is {upward(tried.promise.epsilon, 6):.6g} "
@@ -251,6 +266,13 @@ def _survives(options: AuditOptions, tried: Trial, screen: Console) -> bool:
         highlight=False,
     )
     return result.epsilon <= tried.promise.epsilon
+
+
+def _attack(tried: Trial, samples: int, least: float) -> dict[str, Any]:
+    """An attack on whole releases, as programs read it."""
+    promise = tried.promise
+    return {"released": tried.what, "samples": samples, "at_least": least,
+            "promised": promise.epsilon, "delta": promise.delta}  # fmt: skip
 
 
 def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
@@ -286,6 +308,7 @@ def _tried(options: AuditOptions, trials: Iterable[tuple[str, Trial]], screen: C
     for name, tried in trials:
         result, promise = measure(tried, SecureRandom(), samples), tried.promise
         true = result.epsilon <= promise.epsilon
+        answers.add("attacks", {"name": name, **_attack(tried, samples, result.epsilon)})
         holds &= true
         table.add_row(
             name, tried.what, f"{upward(promise.epsilon, 4):.4g}", f"{promise.delta:.2g}",

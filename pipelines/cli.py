@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
 from mechanisms.nearest import meant
+from pipelines import answers
 from pipelines.errors import (
     PUBLISHED_OR_NOT,
     RUN_FAILED,
@@ -81,46 +82,61 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done; 1 withheld; 2 the request or its input is wrong; 3 the run failed.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if answers.FLAG not in arguments:
+        return _run(arguments)[0]
+    with answers.listening() as answer:
+        answers.tell(command=_typed_command(arguments))
+        code, error = _run(arguments)
+    from pipelines.views.console import Screen
+
+    text = answer.written(code, error)
+    Screen().print(text, highlight=False, markup=False, soft_wrap=True)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
+    """Run one command; its exit code, and the line that says why it has ended early."""
     debug = False
     try:
         parser = parser_of(arguments)
         known, rest = parser.parse_known_args(arguments)
         if "command" not in known:
-            parser.print_help()
-            return WRONG_REQUEST
+            if not answers.wanted():
+                parser.print_help()
+            return WRONG_REQUEST, "there is no command; hushbeam --help lists them"
         debug = vars(known).pop("debug", False)
-        with _cautioning(), _loud() if debug else quiet():
+        vars(known).pop("json", None)
+        with _cautioning(), _loud() if debug else quiet(), answers.unseen():
             require_reachable(arguments)
-            return int(known.command(known, rest))
+            return int(known.command(known, rest)), None
     except UnknownWordsError as error:
-        _complain(f"{error}{misspelt(error.words, (*error.known, *_flags(parser)))}")
-        return WRONG_REQUEST
+        return _ended(
+            WRONG_REQUEST, f"{error}{misspelt(error.words, (*error.known, *_flags(parser)))}"
+        )
     except RequestError as error:
-        _complain(str(error))
-        return WRONG_REQUEST
+        return _ended(WRONG_REQUEST, str(error))
     except WithheldError as error:
-        _complain(f"withheld: {error}")
-        return WITHHELD
+        return _ended(WITHHELD, f"withheld: {error}")
     except KeyboardInterrupt:
-        _complain(f"interrupted; {PUBLISHED_OR_NOT}")
-        return RUN_FAILED
+        return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
     except FailedError as error:
-        _complain(str(error))
-        return RUN_FAILED
+        return _ended(RUN_FAILED, str(error))
     except Exception as error:
         if _STOPPED.is_set():
-            _complain(f"interrupted; {PUBLISHED_OR_NOT}")
-            return RUN_FAILED
+            return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
-            return RUN_FAILED
+            return RUN_FAILED, str(stranger(error))
         if isinstance(error, OSError) and isinstance(error.filename, str):
             # Raised here, not by a worker: a file of the request, which only its name is told of.
             why = system_reason(error)
-            _complain(f"cannot use {error.filename}: {why}; {PUBLISHED_OR_NOT}")
-            return WRONG_REQUEST
-        _complain(str(stranger(error)))
-        return RUN_FAILED
+            return _ended(WRONG_REQUEST, f"cannot use {error.filename}: {why}; {PUBLISHED_OR_NOT}")
+        return _ended(RUN_FAILED, str(stranger(error)))
+
+
+def _ended(code: int, why: str) -> tuple[int, str]:
+    """Say why a command has ended early."""
+    return code, _complain(why)
 
 
 def misspelt(words: Iterable[str], flags: Iterable[str]) -> str:
@@ -141,11 +157,17 @@ def misspelt(words: Iterable[str], flags: Iterable[str]) -> str:
 
 def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Every option of a parser, and of the commands that it has."""
-    yield from parser._option_string_actions
+    for part in _parts(parser):
+        yield from part._option_string_actions
+
+
+def _parts(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser, those of the commands that it has, and of their parts."""
+    yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for part in action.choices.values():
-                yield from _flags(part)
+                yield from _parts(part)
 
 
 def entry() -> NoReturn:
@@ -183,7 +205,7 @@ def parser_of(words: Sequence[str]) -> Parser:
     """
     parser = Parser(
         prog="hushbeam",
-        usage="%(prog)s [--version] [--debug] COMMAND ...",
+        usage="%(prog)s [--version] [--debug] [--json] COMMAND ...",
         allow_abbrev=False,
         description="Publish what telemetry says about a population, and nothing about a person.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -196,16 +218,25 @@ def parser_of(words: Sequence[str]) -> Parser:
         return parser
     from pipelines.commands import add_commands, listed
 
-    word = next((word for word in words if not word.startswith("-")), None)
+    word = _typed_command(words)
     add_commands(commands, word)
     if word is None:
         parser.epilog = listed()
-    for part in (parser, *commands.choices.values()):
+    for part in _parts(parser):
         part.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS,
             help="show Beam's log and tracebacks",
         )  # fmt: skip
+        part.add_argument(
+            answers.FLAG, action="store_true", default=argparse.SUPPRESS,
+            help="for programs: one JSON object on the standard output, and nothing else there",
+        )  # fmt: skip
     return parser
+
+
+def _typed_command(words: Sequence[str]) -> str | None:
+    """The word that stands where a command does."""
+    return next((word for word in words if not word.startswith("-")), None)
 
 
 @contextlib.contextmanager
@@ -218,6 +249,8 @@ def _cautioning() -> Iterator[None]:
             if issubclass(category, Caution):
                 kind = "" if issubclass(category, Notice) else "warning: "
                 _complain(f"{kind}{message}", stderr)
+                if kind:
+                    answers.add("warnings", str(message))
             else:
                 others(message, category, *where, **more)
 
@@ -233,8 +266,11 @@ def _loud() -> Iterator[None]:
     yield
 
 
-def _complain(line: str, stream: TextIO | None = None) -> None:
-    print(f"hushbeam: {' '.join(line.split())}", file=stream or sys.stderr, flush=True)
+def _complain(text: str, stream: TextIO | None = None) -> str:
+    """Show a text in one line, and return that."""
+    line = " ".join(text.split())
+    print(f"hushbeam: {line}", file=stream or sys.stderr, flush=True)
+    return line
 
 
 if __name__ == "__main__":

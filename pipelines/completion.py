@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pipelines import answers
 from pipelines.errors import DONE
 
 _DOC = """\
@@ -62,7 +63,9 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
 
     no_more(rest)
     words = {name: [*_words(parser_of([name]), name)] for name in names()}
-    print(_SCRIPTS[arguments.shell](words), end="")
+    script = _SCRIPTS[arguments.shell](words)
+    answers.tell(shell=arguments.shell, script=script)
+    print(script, end="")
     return DONE
 
 

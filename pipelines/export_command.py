@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pipelines import answers
 from pipelines.errors import DONE, RequestError, reason
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
         rows = _written(output, history.long(published), _WRITERS[ending])
     except OSError as error:
         raise RequestError(f"--output: {output} cannot be written: {reason(error)}") from None
+    answers.tell(output=output, figures=rows, metrics=len(published), without_figures=earlier)
     left = f"; {earlier:,} of models, or of an earlier version, have none" if earlier else ""
     print(f"{rows:,} figures of {len(published):,} metrics in {output}{left}")
     return DONE

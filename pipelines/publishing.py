@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms.channel import Guarantee
-from pipelines import release
+from pipelines import answers, release
 from pipelines.claims import TAKEN
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import Telemetry, unreadable
@@ -31,6 +32,11 @@ _SETTLED = (
     "for lost and a later attempt has overtaken it; nothing was published: run it again"
 )
 _CHANGED, _AT_REST = "the files changed while they were read", "run again when they are at rest"
+
+# Of a statement: what it promises, and what it says in public of how much it stands on.
+_FIRST = (
+    "release_id", "guarantees", "withheld", "n", "rows_read", "rejects", "invalid_reports"
+)  # fmt: skip
 
 # Beam ends what it says of an exception with the step in which it was raised.
 _READING = re.compile(r"\[while running '[^']*Read row groups/[^']*'\]\s*$")
@@ -93,6 +99,7 @@ def carry_out(
             raise
         raise why from None
     if counted is None:
+        answers.tell(release=job.options.output, handed_over=True)
         screen.print(
             "handed over; the release will appear in the output folder once the job has run"
         )
@@ -104,6 +111,8 @@ def carry_out(
 
 def say_where(folder: str, screen: console.Screen) -> None:
     """Say of a release that an earlier run has made where it stands."""
+    tell_release(folder)
+    answers.tell(released_before=True)
     line = f"released before, and not made again: {folder}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -140,12 +149,35 @@ def require_able(output: str, error: BaseException) -> None:
 
 def conclude(job: Job, screen: console.Screen) -> None:
     """Say what was read, what the release guarantees, and where its page is."""
+    tell_release(job.options.output)
     say_counts(job, screen)
     # Metrics may share a guarantee; it is said once, in the order in which they stand.
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(one_line(guarantee), highlight=False)
     page = f"report: {job.options.output}/report.html"
     screen.print(page, highlight=False, markup=False, soft_wrap=True)
+
+
+def tell_release(folder: str) -> None:
+    """Tell programs of a release what its statement says."""
+    if answers.wanted():
+        answers.tell(release=folder)
+        if release.holds_release(folder):  # else an operator has moved it
+            answers.tell(**_facts(folder))
+
+
+def _facts(folder: str) -> dict[str, Any]:
+    """Of a release: its files, and those of its statement's facts that programs ask first."""
+    said = json.loads(release.read(folder, release.STATEMENT))
+    facts = {
+        "statement": FileSystems.join(folder, release.STATEMENT),
+        "tables": release.table_names(folder),
+        **{name: said[name] for name in _FIRST if name in said},
+    }
+    if "metrics" in said:
+        metrics = {name: FileSystems.join(folder, name) for name in said["metrics"]}
+        facts["metrics"] = {n: {"release": f, **_facts(f)} for n, f in metrics.items()}
+    return facts
 
 
 def say_counts(job: Job, screen: console.Screen) -> None:

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import TextIO
 
 from pipelines.errors import Caution
 
@@ -24,13 +25,23 @@ def quiet() -> Iterator[None]:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", Caution)
         root.setLevel(logging.CRITICAL)
-        sys.stderr.flush()
-        stderr = os.dup(2)
-        os.dup2(nowhere.fileno(), 2)
         try:
-            yield
+            with elsewhere(2, nowhere):
+                yield
         finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
             root.setLevel(level)
+
+
+@contextlib.contextmanager
+def elsewhere(number: int, file: TextIO) -> Iterator[None]:
+    """Let a file have what is written to 1, stdout, or 2, stderr, also by another process."""
+    stream = (sys.stdout, sys.stderr)[number - 1]
+    stream.flush()
+    before = os.dup(number)
+    os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(before, number)
+        os.close(before)

@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
-from pipelines.paths import flush, make_folders
+from pipelines.paths import escaped, flush, make_folders
 from transforms.progress import tally
 
 # How the counter begins that says why a folder could not be written.
@@ -150,10 +150,13 @@ def read_table(folder: str, name: str) -> pa.Table:
 
 def read_tables(folder: str) -> dict[str, pa.Table]:
     """All tables of a release, by file name in alphabetical order."""
-    paths = [
-        entry.path for entry in FileSystems.match([_join(folder, "*.parquet")])[0].metadata_list
-    ]
-    return {name: read_table(folder, name) for name in sorted(map(os.path.basename, paths))}
+    return {name: read_table(folder, name) for name in table_names(folder)}
+
+
+def table_names(folder: str) -> list[str]:
+    """The files of a release that are tables, in alphabetical order."""
+    found = FileSystems.match([_join(escaped(folder), "*.parquet")])[0].metadata_list
+    return sorted(os.path.basename(entry.path) for entry in found)
 
 
 def _published_id(folder: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
@@ -42,6 +43,7 @@ def publish_one(
     metric = find_for(options).resolve(options)
     screen = Screen()
     if metric.prospect is not None:
+        answers.tell(prospect=metric.prospect)
         screen.print(metric.prospect, highlight=False, soft_wrap=True)
     with paid(payment, lambda: _price(name, metric)) as right:
         if right.published:
@@ -53,6 +55,7 @@ def publish_one(
         metric.show(screen)
         conclude(metric, screen)
         for line in said([metric]):
+            answers.add("instead", line)
             screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 

@@ -53,10 +53,6 @@ def _late(parser_class: type[argparse.ArgumentParser]) -> type[argparse.Argument
             module = self._defaults.pop("module", None)
             if module is not None:
                 import_module(module).COMMAND.describe(self)
-                self.add_argument(
-                    "--debug", action="store_true", default=argparse.SUPPRESS,
-                    help="show tracebacks",
-                )  # fmt: skip
             return super().parse_known_args(args, namespace)
 
     return Late

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Entry
@@ -36,9 +36,7 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """List the entries."""
     screen = Screen()
     entries = _chosen(arguments, rest)
-    if arguments.json:
-        print_json(screen, _dumped(entries))
-        return DONE
+    answers.give(_dumped(entries))
     screen.print(_entry_table(entries))
     for window, account in _accounts(_about(arguments.ledger, entries)):
         if len(account) > 1:
@@ -67,9 +65,7 @@ def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     screen = Screen()
     entries = _about(arguments.ledger, _chosen(arguments, rest))
     accounts = [_account(*one) for one in _accounts(entries)]
-    if arguments.json:
-        print_json(screen, accounts)
-        return DONE
+    answers.give(accounts)
     for account in accounts:
         screen.print(_kinds_table(account))
         for line in _lines(account):
@@ -248,11 +244,3 @@ def _table(*headings: str, title: str | None = None) -> Table:
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table
-
-
-def print_json(screen: Screen, content: Any) -> None:
-    """For programs."""
-    screen.print(
-        json.dumps(content, indent=2, ensure_ascii=False), highlight=False, markup=False,
-        soft_wrap=True,
-    )  # fmt: skip

@@ -52,10 +52,6 @@ def add_to(commands: Any) -> None:
             "--ledger", required=name != "init", metavar="PATH",
             help="a local file, or gs://BUCKET/ledger.json",
         )  # fmt: skip
-        part.add_argument("--json", action="store_true", help="for programs")
-        part.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks"
-        )
         part.set_defaults(command=run, part=name)
     for name in ("show", "explain"):
         parts[name].add_argument(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger import account
 from pipelines.ledger.beginning import Request, adopt, init
@@ -24,7 +25,7 @@ def begin(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """Begin a ledger, or give a population a budget."""
     no_more(rest)
     request = _typed(arguments) if arguments.plan is None else _planned(arguments)
-    return _say(arguments, init(request))
+    return _say(init(request))
 
 
 def take_over(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -35,7 +36,7 @@ def take_over(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     surely = arguments.lost == "0"
     witness = arguments.witness and beside("", arguments.witness)
     releases = _releases(arguments)
-    return _say(arguments, adopt(arguments.ledger, witness, lost, surely, releases))
+    return _say(adopt(arguments.ledger, witness, lost, surely, releases))
 
 
 def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -46,7 +47,6 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     ledger.require_newest(releases)
     snapshot = ledger.read()
     return _say(
-        arguments,
         f"{arguments.ledger}: {len(snapshot.links):,} changes, {len(snapshot.entries):,} entries; "
         f"its witness {snapshot.beginning.witness} and {len(releases):,} releases agree with it",
     )
@@ -133,21 +133,16 @@ def _budget(flag: str, text: str, delta: float = _DELTA) -> Budget:
         ) from None
 
 
-def _say(arguments: argparse.Namespace, line: str) -> int:
-    screen = Screen()
-    if arguments.json:
-        account.print_json(screen, {"done": line})
-    else:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+def _say(line: str) -> int:
+    answers.give({"done": line})
+    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 
 def _show(arguments: argparse.Namespace, entries: Sequence[Entry], state: str) -> int:
     screen = Screen()
-    if arguments.json:
-        whole: list[Any] = [entry.model_dump(mode="json") for entry in entries]
-        account.print_json(screen, whole[0] if arguments.part == "settle" else whole)
-        return DONE
+    whole: list[Any] = [entry.model_dump(mode="json") for entry in entries]
+    answers.give(whole[0] if arguments.part == "settle" else whole)
     for entry in entries:
         screen.print(f"entry {entry.id} is now: {state}", highlight=False, markup=False)
     return DONE

@@ -18,7 +18,7 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
-from pipelines import inputs, secrets
+from pipelines import answers, inputs, secrets
 from pipelines.errors import DONE, RequestError, reason
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
@@ -125,7 +125,8 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     if counted is not None:
         if FileSystems.exists(unfinished(request.output)):
             FileSystems.delete([unfinished(request.output)])
-        _say(request.output, {name: size for name, size in counted.items() if name != ROWS})
+        sizes = {name: size for name, size in counted.items() if name != ROWS}
+        _say(request.output, sizes, parted)
     return DONE
 
 
@@ -291,7 +292,7 @@ def _one_user(
         blocks = [whole if pem is None else seal(whole, public_key(pem))]
     _write(request.output, blocks)
     rows = {name: size for name, size in counted.items() if name != ROWS}
-    _say(request.output, rows | {"reports": sum(map(len, blocks))})
+    _say(request.output, rows | {"reports": sum(map(len, blocks))}, parted)
     return DONE
 
 
@@ -346,12 +347,15 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
     FileSystems.rename([partial], [path])
 
 
-def _say(output: str, counted: Mapping[str, int]) -> None:
+def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
     """How many reports there are, and how many rows could not be used."""
     made = counted.get("reports", 0)
     line = f"{made:,} reports in {output}" if made else "0 reports: there is nothing to send"
     lost = rejects(counted)
     strangers = lost.pop(UNKNOWN, 0)
+    answers.tell(output=output)
+    if not parted.counters:  # else the shuffler's noise hides how many take part: answers are kept
+        answers.tell(reports=made, rejects=lost, left_out=strangers)
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
     Screen().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -27,7 +27,7 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from mechanisms.wire.sealing import key_id, public_key
-from pipelines import release
+from pipelines import answers, release
 from pipelines.errors import DONE, FailedError, WithheldError
 from pipelines.parties import summary
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
@@ -262,11 +262,13 @@ def shuffle_counters(
         buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
         job = DrawAndMix(parted, files.files, pem, memory, buckets)
         if not _made(job, output, for_beam, here, screen):
+            answers.tell(output=output, handed_over=True)
             line = "handed to the runner; run the same command again when its job has ended"
             screen.print(line, highlight=False)
             return DONE
         made = job.shuffle_id
     else:
+        answers.tell(shuffled_before=True)
         line = "this window's batch was made before: it is handed over, without what came since"
         screen.print(line, highlight=False)
     _hand_over(parted, memory, made, output, screen)
@@ -329,6 +331,7 @@ def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen:
         require_able(output, error)
         raise
     memory.hand(shuffle, output)
+    answers.tell(**summary.answered(output, told))
     warn_of_strangers(made.dropped)
     lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
     lines = (

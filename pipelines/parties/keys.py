@@ -9,6 +9,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
+from pipelines import answers
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.views.console import Screen
 
@@ -33,11 +34,16 @@ def new(folder: str) -> int:
         name = create_key(Path(folder)).hex()
     except OSError as error:
         raise RequestError(f"keys: cannot write in {folder}: {reason(error)}") from None
-    screen = Screen()
+    screen, public, private = (
+        Screen(),
+        f"{folder}/{name}.public.pem",
+        f"{folder}/{name}.private.pem",
+    )
+    answers.tell(key=name, public=public, private=private)
     for line in (
         f"key {name}",
-        f"{folder}/{name}.public.pem goes to clients (--seal) and to the shuffler (--seal)",
-        f"{folder}/{name}.private.pem stays with the collector (--key), and nobody else sees it",
+        f"{public} goes to clients (--seal) and to the shuffler (--seal)",
+        f"{private} stays with the collector (--key), and nobody else sees it",
     ):
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE

@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.table import Table
 
 from mechanisms.wire.report import Form
-from pipelines import release
+from pipelines import answers, release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
@@ -27,7 +27,7 @@ from pipelines.parties.memory import MEMORY, SENT_BEFORE, Earlier, LostMemoryErr
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.split import require_counters, require_sealable, split
-from pipelines.parties.summary import SUMMARY, Summary, read
+from pipelines.parties.summary import SUMMARY, Summary, answered, read
 from pipelines.paths import beside
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
@@ -114,13 +114,14 @@ def _carry_out(job: ShuffleReports, for_beam: PipelineOptions, screen: Screen) -
     job.memory.begin(job.shuffle_id, job.begun)
     with _or_taken_back(job.memory, job.shuffle_id, job.output):
         if run_beam(job, for_beam, screen, 0) is None:
+            answers.tell(output=job.output, handed_over=True)
             line = f"handed over; {SUMMARY} will appear in the output folder at the end"
             screen.print(line, highlight=False)
             return DONE
         summary = _concluded(job.output, job.earlier)
         job.memory.commit(job.shuffle_id, job.output)
     job.memory.trim(job.begun.collection)
-    _show(summary, screen)
+    _show(summary, job.output, screen)
     return DONE
 
 
@@ -129,9 +130,10 @@ def _finish(memory: Memory, shuffle: str, output: str, screen: Screen) -> int:
     with _or_taken_back(memory, shuffle, output):
         summary = _concluded(output, memory.recall(apart=shuffle))
         memory.commit(shuffle, output)
+    answers.tell(shuffled_before=True)
     line = f"shuffled before, and not again: {output}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
-    _show(summary, screen)
+    _show(summary, output, screen)
     return DONE
 
 
@@ -201,8 +203,9 @@ def _lost(summary: Summary) -> str:
     return "".join(f"; {size:,} dropped: {name}" for name, size in summary.dropped.items())
 
 
-def _show(summary: Summary, screen: Screen) -> None:
+def _show(summary: Summary, output: str, screen: Screen) -> None:
     """What came, and what was sent on."""
+    answers.tell(**answered(output, summary))
     for name, metric in summary.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -75,6 +75,17 @@ class Summary(BaseModel):
 
 # What a summary leaves out: of noisy counters all that tells how many people take part.
 _TOLD = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
+
+
+def answered(folder: str, summary: Summary) -> dict[str, Any]:
+    """What programs are told of a shuffle: of its folder's summary what counts.
+
+    Of noisy counters how many reports came stays on the shuffler's own screen: answers are kept,
+    and read by others.
+    """
+    said = {"shuffle_id", "window", "reports", "dropped", "metrics", "words"}
+    told = summary.model_dump(mode="json", include=said, exclude=_TOLD[summary.words is None])
+    return {"output": folder, "summary": FileSystems.join(folder, SUMMARY), **told}
 
 
 def write(folder: str, summary: Summary) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines import release
+from pipelines import answers, release
 from pipelines.errors import (
     DONE,
     RUN_FAILED,
@@ -79,19 +78,15 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
     table = numbers_table(("window", "exit code", "what came of it"), ())
     codes = [DONE]
     try:
-        for name, (code, said) in _each(plan, names, for_beam):
+        for name in names:
+            with answers.apart() as facts:
+                code, said = _released(plan, name, for_beam)
+            answers.add("windows", {"window": name, "exit_code": code, "what": said, **facts})
             codes.append(code)
             table.add_row(name, str(code), said)
     finally:  # also what an interrupted run has done
         screen.print(table)
     return max(codes)
-
-
-def _each(
-    plan: Plan, names: list[str], for_beam: PipelineOptions
-) -> Iterator[tuple[str, tuple[int, str]]]:
-    for name in names:
-        yield name, _released(plan, name, for_beam)
 
 
 def _released(plan: Plan, window: str, for_beam: PipelineOptions) -> tuple[int, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from rich.table import Table
 
+from pipelines import answers
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
@@ -27,12 +27,11 @@ _MOST_WINDOWS = 1000  # beyond which nobody looks
 _AGREED = ": clients, shuffler and collector must agree on it"
 
 
-def check(path: str, as_json: bool = False, window: str | None = None) -> int:
+def check(path: str, window: str | None = None) -> int:
     """Show what a plan promises, costs and can know.
 
     Args:
         path: of the plan.
-        as_json: for programs: a device's, that has to run the very mechanisms.
         window: whose fingerprint a program needs, if it does.
 
     Returns:
@@ -44,11 +43,8 @@ def check(path: str, as_json: bool = False, window: str | None = None) -> int:
     job, window = _unread(path, window)
     plan, screen = job.plan, Screen()
     refused, about_windows = _about_windows(job)
-    if as_json:
-        screen.print(
-            json.dumps(_told(job, window, refused), indent=2, ensure_ascii=False),
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+    if answers.wanted():  # a device's, that has to run the very mechanisms
+        answers.give(_told(job, window, refused))
         return WITHHELD if refused else DONE
     divided, about_clients = _about_clients(job)
     agreed = _AGREED * (divided is not job and divided.design == job.design)

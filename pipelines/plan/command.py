@@ -24,7 +24,8 @@ wrong; 3 the run failed.
 
 _CHECK = """\
 Validate a plan, and show what each metric costs and how exact it will be. No data is touched:
-errors are predicted for min_reports. Exit codes: 0 done; 1 the budget does not hold one window, so
+errors are predicted for min_reports. --json tells what the plan has come to, with every constant of
+its mechanisms. Exit codes: 0 done; 1 the budget does not hold one window, so
 a run would be refused; 2 the plan is wrong.
 """
 
@@ -80,10 +81,6 @@ def add_to(commands: Any) -> None:
         "--schema", action="store_true", help="print the JSON Schema of plans, for editors"
     )
     checker.add_argument(
-        "--json", action="store_true",
-        help="for programs: what the plan has come to, with every constant of its mechanisms",
-    )  # fmt: skip
-    checker.add_argument(
         "--window", metavar="NAME", help="with --json, the window whose reports are to be made"
     )
     checker.set_defaults(command=check)
@@ -120,4 +117,4 @@ def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     if arguments.schema:
         return print_schema()
-    return validate(arguments.plan, arguments.json, arguments.window)
+    return validate(arguments.plan, arguments.window)

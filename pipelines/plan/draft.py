@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines import answers
 from pipelines.errors import DONE, RequestError, reason
 from pipelines.inputs import Telemetry, open_telemetry
 from transforms.encoders.columns import is_moment, is_numeric
@@ -36,6 +37,7 @@ def init(log: Sequence[str], output: str | None) -> int:
     """
     text = draft(tuple(log))
     if output is None:
+        answers.tell(plan=text)
         print(text, end="")
         return DONE
     try:
@@ -45,6 +47,7 @@ def init(log: Sequence[str], output: str | None) -> int:
         raise RequestError(f"--output: {output} is there already; name a new file") from None
     except OSError as error:
         raise RequestError(f"--output: cannot write {output}: {reason(error)}") from None
+    answers.tell(output=output)
     return DONE
 
 

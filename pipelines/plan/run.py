@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from pipelines import release
+from pipelines import answers, release
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
@@ -215,6 +215,7 @@ def show(job: PlanJob, screen: Screen) -> None:
             say_counts(metric, screen)
         else:
             why = missing_reports(metric, statement["missing"].get(metric.name, {}))
+            answers.add("missing", {"metric": metric.name, "why": why})
             screen.print(f"withheld: {why}", highlight=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.metrics import registry
 from pipelines.plan.document import OF_PLAN, MetricRequest, Plan
@@ -21,6 +22,7 @@ def schema() -> dict[str, Any]:
 
 def print_schema() -> int:
     """The schema on the standard output."""
+    answers.give(schema())
     print(json.dumps(schema(), indent=2))
     return DONE
 

@@ -18,9 +18,17 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.planner import counters, rows
-from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
+from pipelines.planner.request import (
+    PlanRequest,
+    absence,
+    designs_table,
+    facts,
+    losses,
+    promise,
+)
 from pipelines.requests import Whole, no_more, request
 from pipelines.views.wording import upward
 
@@ -120,6 +128,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         released = compared[0].release
         asked = options.domain_size, target.n, released.epsilon, released.delta
         for line in counters.instead(*asked):
+            answers.add("instead", line)
             screen.print(line, highlight=False)
     return DONE
 
@@ -148,13 +157,15 @@ def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Tab
         ("p", "error", "POP", "bits", "sent", "local", "release"),
     )
     for place, design in enumerate(compared):
-        constants = design.mechanism.constants()
+        p = design.mechanism.constants().get("hash_range")
+        error, pop = math.sqrt(design.error), math.sqrt(error_after_projection(design, guess))
+        answers.add("rows", facts(design, p=p, error=error, pop=pop))
         table.add_row(
             "" if place else "best",
             design.name,
-            f"{constants['hash_range']:,}" if "hash_range" in constants else "",
-            f"{math.sqrt(design.error):.2e}",
-            f"{math.sqrt(error_after_projection(design, guess)):.2e}",
+            "" if p is None else f"{p:,}",
+            f"{error:.2e}",
+            f"{pop:.2e}",
             str(design.bits),
             f"{design.messages:.4g}",
             *losses(design),
@@ -185,10 +196,12 @@ def _turned_round(
         raise RequestError("--for-error needs either --epsilon or --reports, and finds the other")
     if options.epsilon is None:
         epsilon = least_epsilon(target, error).release.epsilon
+        answers.tell(least_epsilon=epsilon)
         said = f"least epsilon for a standard error of {error:g}: {upward(epsilon, 4):g}"
         target = replace(target, epsilon=epsilon)
     else:
         target = replace(target, n=least_reports(target, error).target.n)
+        answers.tell(fewest_reports=target.n)
         said = f"fewest reports for a standard error of {error:g}: {target.n:,}"
     screen.print(said, highlight=False)
     return target

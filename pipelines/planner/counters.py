@@ -25,6 +25,7 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA, MOST_MASKED, TRUSTED
 from pipelines.options import flag
@@ -168,15 +169,24 @@ def _rows(options: AveragesRequest) -> Table:
         try:
             design = Counters.meeting(rows.levels, *target, beside=(Level(1, 1),))
         except ValueError:
+            answers.add("rows", {"digits": digits, "refused": "out of reach"})
             table.add_row(f"{digits}", "out of reach")
             continue
         slots, dummies = int(design.layout.types.size), design.dummies.number(design.levels)
         coins = float(rows.rounding(np.array(n)))
         variance = rows.noise(design.variances).sum ** 2 + coins
+        error, rounding = variance**0.5 / n, coins / variance
+        answers.add(
+            "rows",
+            {
+                "digits": digits, "messages": slots, "bytes": _SENT * slots, "dummies": dummies,
+                "error": error, "rounding": rounding,
+            },
+        )  # fmt: skip
         table.add_row(
             f"{digits}", f"{slots:,}", f"{_SENT * slots:,}", f"{_SEALING * slots / 1000:.2g}",
-            f"{dummies:,}", f"{_SEALING * dummies / 1000:,.0f}", f"{variance**0.5 / n:.3g}",
-            f"{100 * coins / variance:.0f} %",
+            f"{dummies:,}", f"{_SEALING * dummies / 1000:,.0f}", f"{error:.3g}",
+            f"{100 * rounding:.0f} %",
         )  # fmt: skip
     return table
 
@@ -228,8 +238,12 @@ def _cell(options: CountersRequest, k: int, b: int) -> str:
         "correlated": b > 1,
         "most_masked": MOST_MASKED,
     }
+    place = {"rows_per_user": k, "per_value": b}
     try:
         design = cast(Counters, least_error(amounts.levels, *target, **more))
     except ValueError:
+        answers.add("rows", {**place, "refused": "out of reach"})
         return "out of reach"
-    return f"{design.column_variance**0.5:,.4g}\n{_SENT * design.layout.types.size:,} B"
+    error, size = design.column_variance**0.5, _SENT * int(design.layout.types.size)
+    answers.add("rows", {**place, "error": error, "bytes": size})
+    return f"{error:,.4g}\n{size:,} B"

@@ -14,6 +14,7 @@ from rich.table import Table
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Task
+from pipelines import answers
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.requests import Whole
@@ -65,6 +66,19 @@ def designs_table(title: str, caption: str, numbers: Sequence[str]) -> Table:
     return table
 
 
+def facts(design: Design[Any], **more: Any) -> dict[str, Any]:
+    """A design's row as programs read it: `local` and `release` are epsilons.
+
+    Args:
+        design: a row of the table.
+        more: of the kind of plan.
+    """
+    costs = {"bits": design.bits, "sent": design.mechanism.messages}
+    local = None if design.local.model == "none" else design.local.epsilon
+    return {"mechanism": design.name, **more, **costs, "local": local,
+            "release": design.release.epsilon}  # fmt: skip
+
+
 def losses(design: Design[Any]) -> list[str]:
     """The two epsilons of a design, rounded up: of one report, and of the release."""
     local = design.local
@@ -86,8 +100,10 @@ def absence(screen: Console, best: Design[Any], hiding: Task[Any]) -> None:
         found = search(best.target.asking(hiding))
     except ValueError as error:
         said = f"cannot be had here ({error})"
+        answers.tell(hide={"refused": str(error)})
     else:
         cost = 100 * max(math.sqrt(found.published_error / best.published_error) - 1, 0)
+        answers.tell(hide={"adds_percent": cost, "mechanism": found.name})
         said = f"adds {cost:.2g} % to the standard error" if cost >= 0.005 else "costs nothing"
         said += "" if found.name == best.name else f", by {found.name}"
     screen.print(
@@ -99,5 +115,6 @@ def absence(screen: Console, best: Design[Any], hiding: Task[Any]) -> None:
 
 def promise(screen: Console, design: Design[Any]) -> None:
     """Print the guarantee of a design, and how it is known."""
+    answers.tell(best=design.name, guarantee=design.release.as_dict())
     for line in (one_line(design.release), f"how it is known: {design.release.how}"):
         screen.print(line, highlight=False)

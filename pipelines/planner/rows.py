@@ -17,9 +17,19 @@ from mechanisms.vector.base import VectorMean
 from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
-from pipelines.planner.request import PlanRequest, absence, designs_table, losses, promise
+from pipelines.planner.request import (
+    PlanRequest,
+    absence,
+    designs_table,
+    facts,
+    losses,
+    promise,
+)
 from pipelines.requests import Whole, request
+
+_ERRORS = ("error", "to_zero", "to_mean", "half_width")
 
 
 class VectorPlanOptions(PlanRequest):
@@ -78,6 +88,7 @@ def run(typed: Mapping[str, Any]) -> int:
     screen = Console()
     screen.print(_table(expected, best, target))
     for line in _projected(expected, options, target):
+        answers.add("about", line)
         screen.print(line, highlight=False)
     promise(screen, best)
     absence(screen, best, VectorTask(options.dimension, options.radius, hides=True))
@@ -107,6 +118,11 @@ def _table(
     )
     for row in expected:
         errors = (row.error, row.to_zero, row.to_mean, row.half_width)
+        named = dict(zip(_ERRORS, errors, strict=True))
+        answers.add(
+            "rows",
+            {"mechanism": row.name, **named} if row.design is None else facts(row.design, **named),
+        )
         table.add_row(
             "auto" if row.design is best else "",
             row.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from pipelines import answers
 from pipelines.errors import DONE, RequestError
 
 _DOC = (
@@ -63,12 +64,14 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     if arguments.serve is not None and not 0 <= arguments.serve < 1 << 16:
         raise RequestError("--serve: a port is a number up to 65535")
+    if arguments.serve is not None and answers.wanted():
+        raise RequestError("--serve ends with Ctrl-C, and --json answers at the end: name one")
     published = history.found(arguments.releases)
     budgets = [account for path in arguments.ledger for account in accounts(path)]
     pages = build(published, arguments.output, budgets)
-    print(
-        f"{pages:,} pages over {len(published):,} metrics' releases: {arguments.output}/index.html"
-    )
+    index = f"{arguments.output}/index.html"
+    answers.tell(pages=pages, releases=len(published), index=index)
+    print(f"{pages:,} pages over {len(published):,} metrics' releases: {index}")
     if arguments.serve is not None:
         from pipelines.site.serve import serve
 

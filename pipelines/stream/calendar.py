@@ -64,7 +64,8 @@ class CalendarDriver(Driver):
         for start, _ in self.state.due():
             if self._release(start, [file for file in landed if start in file.windows]):
                 self.state.settle(start, "released")
-                self._tell(start, f"released: {output_of(self.streamed.plan, windows.name(start))}")
+                folder = output_of(self.streamed.plan, windows.name(start))
+                self._tell(start, f"released: {folder}", release=folder)
             else:
                 self.state.settle(start, "withheld")
                 self._tell(start, "withheld")

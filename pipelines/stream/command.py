@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pipelines.errors import RequestError
-
 _ABOUT = """\
 Serve a plan for as long as files land: rows are put into windows by the time at which they
 happened, and each window is released once, when time has passed it. See docs/streams.md.
@@ -40,7 +38,6 @@ def add_to(commands: Any) -> None:
         help="tell how far time has come, what waits, and why; nothing is changed",
     )  # fmt: skip
     parser.add_argument("plan", metavar="PLAN", help="a YAML file that says `stream:`")
-    parser.add_argument("--json", action="store_true", help="of status: for programs")
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--once", action="store_true", help="end when what has landed is taken in")
     ends.add_argument(
@@ -66,9 +63,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     if arguments.part == "status":
         from pipelines.stream.status import show
 
-        return show(arguments.plan, arguments.json, beam_arguments)
-    if arguments.json:
-        raise RequestError("--json is for `hushbeam stream status PLAN`")
+        return show(arguments.plan, beam_arguments)
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     from pipelines.stream.run import run as serve
 

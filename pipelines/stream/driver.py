@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
+from pipelines import answers
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import unreadable
 from pipelines.plan.job import output_of
@@ -261,11 +263,14 @@ class Driver:
             raise
         reports = max(part.reports for part in backlog.values())
         folder = output_of(self.streamed.plan, self.streamed.windows.name(start))
-        self._tell(start, f"{reports:,} reports, released: {folder}")
+        what = f"{reports:,} reports, released: {folder}"
+        self._tell(start, what, release=folder, reports=reports)
         return True
 
-    def _tell(self, start: int, what: str) -> None:
-        line = f"window {self.streamed.windows.name(start)}: {what}"
+    def _tell(self, start: int, what: str, **facts: Any) -> None:
+        name = self.streamed.windows.name(start)
+        answers.add("windows", {"window": name, "what": what, **facts})
+        line = f"window {name}: {what}"
         self.screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @contextlib.contextmanager

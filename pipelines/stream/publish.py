@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines import answers
 from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
@@ -63,7 +64,7 @@ def publish(
     name = streamed.windows.name(start)
     try:
         # What a single run shows is too much for a stream.
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), answers.apart():
             release_window(
                 streamed.plan, name, lambda _, window: streamed.job(window), pipeline, for_beam,
                 Span(start=_moment(first), until=_moment(start + streamed.windows.length)),

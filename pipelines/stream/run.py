@@ -14,6 +14,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from pipelines import answers
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
@@ -91,7 +92,7 @@ def run(
             _go_on(driver, stop, once or drain, every)
             if drain and not stop.is_set():
                 driver.drain()
-            _say(state.counters(), screen)
+            _say(state.counters(), plan, screen)
             if not stop.is_set():
                 driver.require_all_taken_in()
     finally:
@@ -99,7 +100,9 @@ def run(
     return DONE
 
 
-def _say(counted: Mapping[str, int], screen: Screen) -> None:
+def _say(counted: Mapping[str, int], plan: Streamed, screen: Screen) -> None:
+    if not any(metric.options.hides_presence for metric in plan.metrics):  # answers are kept
+        answers.tell(counters=counted)
     for name, amount in counted.items():
         screen.print(f"{amount:,} {name}", highlight=False, markup=False)
 
@@ -118,7 +121,7 @@ def _queue(
         return _elsewhere(job, for_beam, screen)
     warnings.warn(Caution(_HELD_IN_MEMORY), stacklevel=2)
     with _until_stopped() as stop:
-        _say(serve_here(job, for_beam, stop), screen)
+        _say(serve_here(job, for_beam, stop), plan, screen)
     return DONE
 
 
@@ -126,6 +129,7 @@ def _elsewhere(job: beam.PTransform, for_beam: PipelineOptions, screen: Screen) 
     """One unbounded pipeline, on a runner that knows when time has passed."""
     for_beam.view_as(StandardOptions).streaming = True
     if run_beam(job, for_beam, screen, 0) is None:
+        answers.tell(handed_over=True)
         screen.print("handed over; each window's release will appear when its time has passed")
     return DONE
 

@@ -6,12 +6,12 @@ who looks twice would see whose report came in between.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.plan.loading import load
 from pipelines.requests import no_more
@@ -25,12 +25,11 @@ from transforms.windowed import SECOND
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def show(path: str, as_json: bool, rest: Sequence[str]) -> int:
+def show(path: str, rest: Sequence[str]) -> int:
     """Tell how a plan is served; nothing is changed, and it may be at work meanwhile.
 
     Args:
         path: of the plan.
-        as_json: for programs.
         rest: of the command line, which should be empty.
 
     Returns:
@@ -46,8 +45,9 @@ def show(path: str, as_json: bool, rest: Sequence[str]) -> int:
     with closing(state.database) as database:
         database.execute("BEGIN")  # one moment of it, whatever is written meanwhile
         facts = status(streamed, state, read())
+    answers.give(facts)
     screen = Screen()
-    for line in [json.dumps(facts, indent=2)] if as_json else _lines(facts):
+    for line in _lines(facts):
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 

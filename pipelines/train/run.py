@@ -12,7 +12,7 @@ from rich.console import Console
 from mechanisms.learning.logistic_rounds import gradient_noise
 from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.products import central_noise
-from pipelines import release
+from pipelines import answers, release
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.metrics.counting.options import DELTA
@@ -60,6 +60,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))
         conclude(job, screen)
         for line in alternative(job):
+            answers.add("instead", line)
             screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
@@ -67,10 +68,14 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
 def show(screen: Console, statement: Mapping[str, Any]) -> None:
     """Whether the model is of any use, what it is, and how well it does: a line each."""
     model, error = statement["model"], statement["error"]
+    last = error.get("of_the_published_model")
+    answers.tell(
+        model={"kind": model["kind"], "parameters": model["parameters"]},
+        verdict=error["verdict"], measure=error["measure"], of_the_published_model=last,
+    )  # fmt: skip
     line = f"{model['kind']}, {model['parameters']:,} parameters, from {used(statement)} rows"
     for text in (error["verdict"], line):
         screen.print(text, highlight=False, markup=False, soft_wrap=True)
-    last = error.get("of_the_published_model")
     if last is None or last["error"] is None:
         return
     line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"

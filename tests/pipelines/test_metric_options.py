@@ -50,7 +50,7 @@ def subparser(name: str) -> argparse.ArgumentParser:
 def actions(name: str) -> dict[str, argparse.Action]:
     """Options of a command by field; what is paid, and where, is no option of a release."""
     own = subparser(name)._actions
-    others = ("help", "debug", PREFIX)
+    others = ("help", "debug", "json", PREFIX)
     return {action.dest: action for action in own if not action.dest.startswith(others)}
 
 

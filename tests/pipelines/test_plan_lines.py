@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli import main
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
 from pipelines.plan.cron import require_schedule
@@ -189,5 +190,5 @@ def test_a_check_of_what_a_run_would_refuse_says_so_and_fails(
     told = " ".join(capsys.readouterr().out.split())
     assert "line 7: the budget of epsilon 0.2" in told
     assert "a run would be refused" in told
-    assert check(path, as_json=True) == 1
+    assert main(["check", path, "--json"]) == 1
     assert "a run would be refused" in json.loads(capsys.readouterr().out)["refused"]

@@ -11,6 +11,7 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
 from mechanisms.wire.design import described as described_mechanism
+from pipelines.cli import main
 from pipelines.errors import RequestError
 from pipelines.parties.split import split
 from pipelines.plan.check import check
@@ -93,7 +94,7 @@ def test_programs_read_the_very_mechanisms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, 1.0, 2000)
-    assert check(path, as_json=True, window="2026-11-20") == 0
+    assert main(["check", path, "--json", "--window", "2026-11-20"]) == 0
     told = json.loads(capsys.readouterr().out)
     plan = load(path)
     job = unread_job(plan, "2026-11-20", clients=True)
@@ -133,7 +134,7 @@ def test_clients_read_what_the_parties_run(
     """Of a sum one job would draw another noise, and so tell other digits' levels."""
     path = tmp_path / "plan.yaml"
     path.write_text(text.replace("EPSILON", "1").replace("REPORTS", "2000"))
-    assert check(str(path), as_json=True, window="2026-11-20") == 0
+    assert main(["check", str(path), "--json", "--window", "2026-11-20"]) == 0
     told = CheckedPlan.model_validate(json.loads(capsys.readouterr().out))
     parted = split(load(str(path)), "2026-11-20")
     assert told.window is not None
@@ -159,7 +160,7 @@ def test_of_what_the_parties_refuse_no_client_is_told(
     path.write_text(COUNTED + more)
     with pytest.raises(RequestError):
         split(load(str(path)), "2026-11-20")
-    assert check(str(path), as_json=True, window="2026-11-20") == 0
+    assert main(["check", str(path), "--json", "--window", "2026-11-20"]) == 0
     told = CheckedPlan.model_validate(json.loads(capsys.readouterr().out))
     assert [metric.client for metric in told.metrics] == [None, None]
 
@@ -167,9 +168,9 @@ def test_of_what_the_parties_refuse_no_client_is_told(
 def test_without_a_window_there_is_no_fingerprint_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert check(written(tmp_path, 1.0, 2000), as_json=True) == 0
+    assert main(["check", written(tmp_path, 1.0, 2000), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["window"] is None
     assert len(told["design"]) == 32
     with pytest.raises(RequestError, match="--window"):
-        check(written(tmp_path, 1.0, 2000), as_json=True, window="../x")
+        check(written(tmp_path, 1.0, 2000), window="../x")

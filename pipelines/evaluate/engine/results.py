@@ -17,6 +17,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Line, Outcome
 from pipelines.evaluate.engine.journal import write_whole
 from pipelines.evaluate.engine.measure import Measure
@@ -128,6 +129,11 @@ def summary(results: Results, data: Population, measure: Measure, delta: float) 
     for line in results.lines:
         cells = (Cell(data.name, line, epsilon, delta) for epsilon in epsilons)
         means = [measure.band(results.outcomes[cell])[0] for cell in cells]
+        settings = {"data": data.name, "measure": measure.column, "system": str(line)}
+        answers.add("rows", *(
+            {**settings, "epsilon": epsilon, "delta": delta, "mean": mean}
+            for epsilon, mean in zip(epsilons, means, strict=True)
+        ))  # fmt: skip
         shown.add_row(str(line), *("-" if np.isnan(mean) else f"{mean:.3g}" for mean in means))
     return Group(Text(f"{data.title}, delta {delta:g}: {measure.label}"), shown)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pipelines import answers
 from pipelines.errors import DONE, FailedError, RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, Simulation
 from pipelines.evaluate.engine.figures import Along, Costs, Sheet, figures, write_figures
@@ -111,6 +112,7 @@ def evaluate(study: Study, options: Any, name: str = "") -> int:
             f"-: refused, {len(results.refused)} settings of {len(results.outcomes)}; "
             f"{options.output}/{REFUSED} says why",
         )
+    answers.tell(results=options.output, refused=len(results.refused))
     say(screen, f"results: {options.output}")
     if results.failed:
         raise FailedError(

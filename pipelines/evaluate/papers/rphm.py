@@ -20,6 +20,7 @@ from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.vector.predictions import crossover
+from pipelines import answers
 from pipelines.evaluate.engine.figures import Point
 from pipelines.evaluate.engine.results import Results, say, write_json
 from pipelines.evaluate.populations.rows import Rows
@@ -66,6 +67,7 @@ def write_crossings(folder: str, results: Results) -> None:
     if shown:
         write_json(folder, CROSSINGS, [crossing._asdict() for crossing in shown])
     for crossing in shown:
+        answers.add("crossings", crossing._asdict())
         say(Console(), str(crossing))
 
 

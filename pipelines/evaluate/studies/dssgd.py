@@ -14,6 +14,7 @@ from mechanisms.channel import Floats
 from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
+from pipelines import answers
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.figures import Along
@@ -138,6 +139,8 @@ def show(screen: Console, results: Results, measures: Sequence[Measure]) -> None
             price += ", which protects nobody"
         (measure,) = measures
         accuracy = measure.band(outcome).middle
+        settings = {"data": cell.data, "system": str(line), "epsilon": cell.epsilon}
+        answers.add("rows", {**settings, "measure": measure.column, "mean": accuracy})
         say(screen, f"{cell.data}, {line}{people}{share}: accuracy {accuracy:.4f}{price}")
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import SeededRandom
+from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
@@ -119,6 +120,7 @@ def attack(options: MeanOptions, results: Results) -> None:
     near: list[dct.Guesses | im.MeasuredDelta] = [one for one in guesses if one.radius < 1]
     for shown in [*near, *deltas]:
         if shown.attacked.system.published:
+            answers.add("attacks", shown.row)
             say(Console(), str(shown))
 
 

@@ -19,6 +19,7 @@ from mechanisms.learning.objectives import SquaredError
 from mechanisms.learning.scores import Numbers
 from mechanisms.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
+from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.differences import Differences
 from pipelines.evaluate.engine.figures import Along, Sheet
@@ -208,6 +209,7 @@ def compare(options: RegressionOptions, results: Results) -> None:
     """Show how much each system's errors differ from the default's, on the same folds."""
     rows = list(DIFFERENCES.rows(results.rows()))
     write_table(options.output, "differences.parquet", rows, DIFFERENCES.columns)
+    answers.tell(differences=rows)
     for sentence in DIFFERENCES.sentences(rows):
         say(Console(), sentence)
 

@@ -1,0 +1,264 @@
+"""`--json` on every command: one object on the standard output, and nothing else there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import commands
+from pipelines.metrics import registry
+from tests.end_to_end.examples import DOMAIN, RANDOMISED, Case
+from tests.fakes import canaries
+
+PLAN = """\
+collection: trips
+version: 1
+input: LOG
+output: released/{window}
+epsilon: 8
+model: local
+min_reports: 100
+metrics:
+  - {name: value, kind: histogram, column: value, domain: values.txt}
+  - {name: real, kind: mean, column: real, bounds: "0,300", min_reports: MOST}
+"""
+COUNTED = """\
+collection: counted
+version: 1
+input: LOG
+output: counted/{window}
+user_column: user
+unit: user
+epsilon: 8
+delta: 1e-6
+metrics:
+  - {name: rows, kind: count}
+"""
+STREAM = PLAN.replace("released/", "streamed/").replace("epsilon", "stream: {window: 1d, "
+    "state: state, time: moment}\nepsilon", 1).replace("LOG", "landed/*.parquet")  # fmt: skip
+LEDGER = ["--ledger", "ledger.sqlite"]
+WINDOW = ["--window", "w"]
+RUN, SENT = ["run", "plan.yaml", *WINDOW], ["sent.bin"]
+CLIENT = ["client", "plan.yaml", *WINDOW, "--input", "LOG", "--output", *SENT]
+SHUFFLE = ["shuffle", "plan.yaml", *WINDOW, "--input", *SENT, "--output", "mixed"]
+
+# What is asked last is asked with --json.
+COUNTING = {
+    "count": [["count", "--input", "LOG", "--epsilon", "8", "--output", "out"]],
+    "sum": [["sum", "--input", "LOG", "--column", "number", "--bounds=-3,3", "--whole-numbers",
+             "--epsilon", "8", "--output", "out"]],
+}  # fmt: skip
+CHEAP: dict[str, list[list[str]]] = {
+    "init": [["init", "LOG"]],
+    "check": [["check", "plan.yaml"]],
+    "ledger": [["ledger", "init", *LEDGER, "--population", "riders", "--budget", "2"]],
+    "plan": [["plan", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
+    "audit": [["audit", "grr", "--epsilon", "1", "--domain-size", "4", "--shuffle", "1000"]],
+    "keys": [["keys", "new", "keys"]],
+    "completion": [["completion", "bash"]],
+}
+SLOW: dict[str, list[list[str]]] = {
+    "train": [["train", "--input", "LOG", "--number", "real=0,300", "--target", "number=-3,3",
+               "--epsilon", "8", "--dummies", "shuffler", "--expected", "2000",
+               "--output", "out"]],
+    "run": [RUN],
+    "stream": [["stream", "stream.yaml", "--drain"]],
+    "evaluate": [["evaluate", "histogram", "--systems", "grr", "--data", "zipf:60000,20,1",
+                  "--epsilons", "1", "--repetitions", "1", "--jobs", "1", "--output", "out"]],
+    "site": [RUN, ["site", "released", "--output", "site"]],
+    "export": [RUN, ["export", "released", "--output", "all.csv"]],
+    "client": [CLIENT],
+    "shuffle": [CLIENT, SHUFFLE],
+    "collect": [CLIENT, SHUFFLE, ["collect", "plan.yaml", *WINDOW, "--input", "mixed"]],
+}  # fmt: skip
+# What each tells beside its name and its exit code; `check` and `ledger` have forms of their own.
+TOLD = {
+    "train": {"release", "statement", "tables", "guarantees", "model", "verdict"},
+    "init": {"plan"},
+    "check": {"design", "metrics", "refused"},
+    "run": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
+    "stream": {"windows", "counters"},
+    "ledger": {"done"},
+    "plan": {"rows", "best", "guarantee", "hide"},
+    "audit": {"claimed", "exact", "worst_pair", "shuffled", "holds"},
+    "evaluate": {"rows", "results", "refused"},
+    "site": {"pages", "releases", "index"},
+    "export": {"output", "figures", "metrics", "without_figures"},
+    "client": {"output", "reports", "rejects", "left_out"},
+    "shuffle": {"output", "summary", "shuffle_id", "window", "reports", "dropped", "metrics"},
+    "collect": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
+    "keys": {"key", "public", "private"},
+    "completion": {"shell", "script"},
+}
+METRIC = {"release", "statement", "tables", "guarantees", "release_id"}
+OWN_FORM = ("check", "ledger")
+
+
+@pytest.fixture(autouse=True)
+def plans(workspace: Path, log: str) -> None:
+    """Plans of which one metric is withheld; a log without users or moments that are unusable."""
+    Path(DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
+    canaries.write(workspace / "landed", canaries.table(), files=1)
+    for name, text in (("plan", PLAN), ("counted", COUNTED), ("stream", STREAM)):
+        Path(f"{name}.yaml").write_text(text.replace("LOG", log).replace("MOST", "100000"))
+
+
+def answered(outcome: canaries.Outcome) -> dict[str, Any]:
+    """What a program reads: strictly JSON, one object, a line's end."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    assert outcome.out.endswith("}\n")
+    answer = json.loads(outcome.out, parse_constant=refuse)
+    assert isinstance(answer, dict)
+    assert not canaries.found(outcome.out, declared=False)
+    return answer
+
+
+def numbers(rows: list[dict[str, Any]]) -> bool:
+    """Whether what stands beside names is no text."""
+    names = {"mechanism", "data", "measure", "system"}
+    return all(
+        isinstance(cell, int | float | None)
+        for row in rows
+        for name, cell in row.items()
+        if name not in names
+    )
+
+
+def requests(log: str) -> dict[str, list[list[str]]]:
+    kinds = {kind: [Case(kind, "local", "row").words(log)] for kind in RANDOMISED}
+    return {**kinds, **COUNTING, **CHEAP, **SLOW}
+
+
+def test_every_command_has_a_request_here() -> None:
+    assert {*RANDOMISED, *COUNTING} == {*registry.names()}
+    assert requests("").keys() == {*commands.names()}
+
+
+QUICK = {"histogram", *CHEAP}
+every_command = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.verify)
+        for name in commands.names()
+    ],
+)
+
+
+@every_command
+def test_a_program_reads_one_object(name: str, run, log: str) -> None:
+    *before, last = [[log if word == "LOG" else word for word in words]
+                     for words in requests(log)[name]]  # fmt: skip
+    for words in before:
+        assert run(words).code in (0, 1)
+    outcome = run([*last, "--json"])
+    answer = answered(outcome)
+    assert outcome.code in (0, 1), outcome.said
+    told = METRIC if name in registry.names() else TOLD[name]
+    assert answer.keys() >= told
+    if name not in OWN_FORM:
+        assert (answer["command"], answer["exit_code"]) == (name, outcome.code)
+    assert [f"hushbeam: warning: {text}" for text in answer.get("warnings", ())] == [
+        line for line in outcome.err.splitlines() if "warning: " in line
+    ]
+    if "statement" in answer:
+        statement = json.loads(Path(answer["statement"]).read_text())
+        assert answer["guarantees"] == statement["guarantees"]
+        assert answer["release_id"] == statement["release_id"]
+        folder = Path(answer["release"])
+        assert answer["tables"] == sorted(path.name for path in folder.glob("*.parquet"))
+    if name in ("plan", "evaluate"):
+        assert numbers(answer["rows"])
+
+
+@pytest.mark.parametrize("name", commands.names())
+def test_a_program_reads_why_a_request_is_refused(name: str, run) -> None:
+    outcome = run([name, "--json"])
+    assert answered(outcome) == {
+        "command": name,
+        "error": outcome.err.removeprefix("hushbeam: ").rstrip("\n"),
+        "exit_code": 2,
+    }
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_program_reads_why_nothing_was_published(run, log: str) -> None:
+    outcome = run([*Case("histogram", "local", "row").words(log, min_reports=9999), "--json"])
+    answer = answered(outcome)
+    assert (outcome.code, answer["exit_code"]) == (1, 1)
+    assert answer["error"].startswith("withheld: 2,000 reports came, fewer than ")
+    assert "release" not in answer
+
+
+def test_a_failure_in_a_strangers_words_is_told_in_ours(run, log: str, monkeypatch) -> None:
+    monkeypatch.setattr("pipelines.single.carry_out", canaries.crash)
+    for debug in ([], ["--debug"]):
+        outcome = run([*Case("histogram", "local", "row").words(log), "--json", *debug])
+        assert answered(outcome)["error"].startswith("the run failed with ValueError; ")
+        assert answered(outcome)["exit_code"] == 3
+
+
+def test_help_is_for_people_also_beside_json(run) -> None:
+    assert run(["histogram", "--json", "--help"]).out == run(["histogram", "--help"]).out
+    assert answered(run(["--json"]))["exit_code"] == 2
+
+
+def test_stdout_is_as_before_behind_an_answer(run, capfd) -> None:
+    run(["completion", "bash", "--json"])
+    print("still here")
+    assert capfd.readouterr().out == "still here\n"
+
+
+@pytest.mark.verify
+def test_a_plan_is_told_metric_by_metric_and_again_when_it_stands(run, workspace: Path) -> None:
+    answer = answered(run([*RUN, "--json"]))
+    assert answer["withheld"] == ["real"]
+    (missing,) = answer["missing"]
+    assert missing["metric"] == "real"
+    (metric,) = answer["metrics"].values()
+    assert metric["tables"] == ["histogram.parquet"]
+    assert metric["n"] == 2000
+    assert Path(metric["release"]).relative_to(workspace) == Path("released/w/value")
+    again = answered(run([*RUN, "--json"]))
+    assert again["released_before"] is True
+    same = ("release", "statement", "tables", "metrics", "withheld", "release_id", "exit_code")
+    assert {name: again[name] for name in same} == {name: answer[name] for name in same}
+
+
+@pytest.mark.verify
+def test_windows_of_a_backfill_are_told_apart(run) -> None:
+    words = ["run", "plan.yaml", "--windows", "2026-11-20..2026-11-21", "--json"]
+    answer = answered(run(words))
+    assert [window["window"] for window in answer["windows"]] == ["2026-11-20", "2026-11-21"]
+    for window in answer["windows"]:
+        assert window["release"].endswith(f"/released/{window['window']}")
+        assert window["exit_code"] == answer["exit_code"] == 1
+    assert "release" not in answer
+
+
+@pytest.mark.verify
+def test_a_count_that_noise_is_to_hide_is_in_no_answer(run, log: str) -> None:
+    """Neither the device's, nor the shuffler's, nor the release's: 495 of 500 users have rows."""
+    run(["keys", "new", "keys"])
+    (public,), (private,) = Path("keys").glob("*.public.pem"), Path("keys").glob("*.private.pem")
+    said = [
+        run([*words, "--json"])
+        for words in (
+            ["client", "counted.yaml", *WINDOW, "--input", log, "--output", "c.bin",
+             "--seal", str(public)],
+            ["shuffle", "counted.yaml", *WINDOW, "--input", "c.bin", "--output", "mixed",
+             "--seal", str(public)],
+            ["collect", "counted.yaml", *WINDOW, "--input", "mixed", "--key", str(private)],
+        )
+    ]  # fmt: skip
+    client, shuffle, collect = map(answered, said)
+    assert client.keys() - {"warnings"} == {"command", "output", "exit_code"}
+    assert {"reports", "dropped", "metrics"}.isdisjoint(shuffle)
+    assert shuffle["words"] > 0
+    assert {"n", "rows_read", "rejects"}.isdisjoint(collect["metrics"]["rows"])
