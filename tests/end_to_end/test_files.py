@@ -237,8 +237,8 @@ def test_a_plan_runs_over_its_files(files, run) -> None:
 
 @pytest.mark.verify
 def test_a_column_that_no_file_has_is_refused_before_a_row_is_read(files, refused) -> None:
-    where = plan(PLAN.replace("n < 4", "nn < 4"))
-    refused(["run", where], "line 8: where: there is no one column 'nn'; did you mean n?")
+    where = plan(PLAN.replace("n < 4", "usr < 4"))
+    refused(["run", where], "line 8: where: there is no one column 'usr'; did you mean user?")
 
 
 @pytest.mark.verify
