@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -75,13 +76,13 @@ class Clip:
         )  # fmt: skip
 
 
-class _Levelled:
+class _Levelled(ABC):
     """A report in levels."""
 
     @property
+    @abstractmethod
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
-        raise NotImplementedError
 
     def nothing(self, n: int, rng: RandomSource) -> Messages:
         """(n, F) the reports of units that raise nothing."""
