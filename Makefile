@@ -35,7 +35,7 @@ verify: $(READY)  ## run what `make test` leaves out: slow, statistical, or the 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
 test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker; Pub/Sub (needs go, mvn, java)
-	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --durations=0 $(ARGS)
+	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --timeout=0 --durations=0 $(ARGS)
 
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
 test-site: $(READY)  ## look at sites and pages in a browser, on screens wide and narrow (needs chromium)
@@ -50,7 +50,7 @@ test-clients: $(READY)  ## run the TypeScript client in Node and in chromium (ne
 	$(TESTS) tests/clients/typescript_reports.py --durations=0 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
-	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --durations=10 $(ARGS)
+	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --timeout=0 --durations=10 $(ARGS)
 
 # As many kills of each command in each place as --kills says; --seed repeats the moments.
 soak: $(READY)  ## kill, stop, cut the power, live through a month; ARGS="--kills 200"

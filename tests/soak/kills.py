@@ -19,6 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.ledger.ledger import Ledger
 from tests.fakes import canaries
+from tests.fakes.waiting import HANGS
 from tests.soak.attempts import asked, begun
 
 _PLAN = """\
@@ -149,9 +150,12 @@ class Kills:
             first = self.result.stages.total() == 0 or self._fresh
             self._fresh = False
             deadly = left > 0 and (first or self._dice.random() < _AGAIN)
-            after = self._dice.uniform(0.0, 1.05 * self._length) if deadly else 600.0
+            after = self._dice.uniform(0.0, 1.05 * self._length) if deadly else HANGS
             attempt = begun(words, self.folder)
             code = attempt.killed(after)
+            if code is None and not deadly:
+                self._unfinished(f"{name}: a rerun hangs: {attempt.last()}")
+                return
             if code is None:
                 stage = asked(stage_of, str(self.folder), self.root, self.command, name, windows)
                 self.result.stages[stage] += 1
@@ -161,11 +165,14 @@ class Kills:
             written = self.command == "client" and "is there already" in attempt.last()
             if code == 0 or written:
                 break
-            self.result.unsettled += 1
-            self.result.faults.append(f"{name}: a rerun ends with {code}: {attempt.last()}")
+            self._unfinished(f"{name}: a rerun ends with {code}: {attempt.last()}")
             return
         for each in self._after(name):
             self._done(each)
+
+    def _unfinished(self, fault: str) -> None:
+        self.result.unsettled += 1
+        self.result.faults.append(fault)
 
     def landed(self, name: str) -> list[str]:
         """The input of a round, and the windows that it makes."""
