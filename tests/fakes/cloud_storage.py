@@ -1,7 +1,8 @@
-"""Cloud Storage on this machine: the emulator from PyPI, and the preconditions that it lacks.
+"""Cloud Storage on this machine: the emulator from PyPI, and what it lacks.
 
-The emulator stores, lists and serves objects, but writes whatever `ifGenerationMatch` says, and
-does not tell an object's generation with its content. A ledger stands on both, so they are added.
+The emulator stores, lists and serves objects, but writes whatever `ifGenerationMatch` says, does
+not tell an object's generation with its content, and stores what has come of one whose sender was
+killed on the way. A ledger stands on the first two, and whoever is killed on the last.
 It serves one request after the other: nothing comes between a comparison and its write.
 """
 
@@ -52,6 +53,18 @@ def _telling(answer: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
+def _whole(handler: Any) -> bytes | None:
+    """A request's body; nothing is to come of one that was cut off."""
+    length = handler.headers.get("Content-Length")
+    if length is None:
+        return _read(handler)
+    body: bytes = handler.rfile.read(int(length))
+    if len(body) < int(length):
+        raise ConnectionAbortedError("the body was cut off")
+    return body
+
+
+_read = server._read_raw_data
 _MENDED = {
     objects.insert: _insert,
     objects.download: _telling(objects.download),
@@ -70,6 +83,7 @@ def emulated() -> Iterator[None]:
                 for path, verbs in server.HANDLERS
             ),
         )  # fmt: skip
+        patch.setattr(server, "_read_raw_data", _whole)
         # Beam would look for credentials for half a minute before it goes on without.
         patch.setattr(auth._Credentials, "_credentials_init", True)
         running = server.create_server("127.0.0.1", 0, in_memory=True, default_bucket=BUCKET)
