@@ -38,7 +38,7 @@ test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker;
 	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --timeout=0 --durations=0 $(ARGS)
 
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
-test-site: $(READY)  ## look at sites and pages in a browser, on screens wide and narrow (needs chromium)
+test-site: $(READY)  ## look at sites, pages and documentation in a browser, on screens wide and narrow (needs chromium)
 	$(BIN)/python -m pytest tests/browser/*_in_browser.py --durations=5 $(ARGS)
 
 # Node, npm's pinned packages, and a browser: Debian's chromium, or CHROMIUM=its-path. Without them it fails.
@@ -97,7 +97,7 @@ sbom: $(READY)  ## print what the image is made of, as CycloneDX
 
 docs: $(READY)  ## build the documentation as a site into build/docs; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
-	@echo "build/docs/index.html; its search needs a server: $(BIN)/python -m http.server --directory build/docs"
+	@echo "build/docs/index.html"
 
 notebooks: $(READY)  ## execute docs/notebooks anew, which draws the figures of docs/choosing.md
 	$(BIN)/python deploy/notebooks.py docs/notebooks/*.ipynb
