@@ -10,14 +10,16 @@ from typing import Any, BinaryIO
 
 from pipelines.errors import RequestError
 
+_MEMORY = "/dev/shm"  # Linux's
 _TABLES = "a path or a glob, several of them, or a pyarrow table, a pandas or a polars frame"
 
 
 class Handed:
     """Files of what was handed over, for as long as a job reads them.
 
-    Jobs read from files, wherever their workers are. The folder is its owner's alone; a process
-    that is killed leaves it behind.
+    Jobs read from files, wherever their workers are. Where the system has files in memory and room
+    for these, they touch no disk. The folder is its owner's alone; a process that is killed leaves
+    it behind.
     """
 
     def __init__(self) -> None:
@@ -53,7 +55,7 @@ class Handed:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self._path("log.parquet", "the table")
+        path = self._path("log.parquet", "the table", table.nbytes)
         with self._new(path) as stream:
             try:
                 # Without Arrow's own schema dictionaries come back as the text that they hold.
@@ -94,12 +96,19 @@ class Handed:
     def _new(path: str) -> BinaryIO:
         return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
-    def _path(self, file: str, name: str) -> str:
+    def _path(self, file: str, name: str, size: int = 0) -> str:
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="hushbeam-")
+            self._folder = tempfile.mkdtemp(prefix="hushbeam-", dir=_in_memory(size))
         path = os.path.join(self._folder, file)
         self._names[path] = name
         return path
+
+
+def _in_memory(size: int) -> str | None:
+    """The folder of files in memory, if it takes so many bytes and leaves as much again."""
+    if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 * size:
+        return _MEMORY
+    return None
 
 
 def _line(name: str, value: Any) -> str:

@@ -7,6 +7,7 @@ import html
 import json
 import os
 import re
+import shutil
 import stat
 import warnings
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushbeam
+from hushbeam import frames
 from hushbeam.frames import Handed
 from pipelines.errors import Caution
 from tests.fakes import canaries
@@ -30,8 +32,9 @@ BOUNDED = {"column": "real", "bounds": (0, 300), "epsilon": 1}
 
 
 @pytest.fixture(autouse=True)
-def _here(workspace: Path) -> None:
-    """Temporary files are the workspace's."""
+def _here(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary files are the workspace's, those in memory too."""
+    monkeypatch.setattr(frames, "_MEMORY", str(workspace / "tmp"))
 
 
 def left(workspace: Path) -> set[str]:
@@ -49,6 +52,18 @@ def total(release: hushbeam.Release) -> float:
 
 def _pandas() -> pd.DataFrame:
     return TABLE.drop_columns(["kind"]).to_pandas().astype({"user": "category"})
+
+
+@pytest.mark.parametrize(("free", "in_memory"), [(3, True), (2, False)])
+def test_a_frame_is_in_memory_where_there_is_room(
+    free: int, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "_MEMORY", str(tmp_path))
+    room = shutil.disk_usage(tmp_path)._replace(free=free * TABLE.nbytes)
+    monkeypatch.setattr(frames.shutil, "disk_usage", lambda _: room)
+    with Handed() as handed:
+        (path,) = handed.log(TABLE)
+        assert path.startswith(str(tmp_path / "hushbeam-")) == in_memory
 
 
 @pytest.mark.parametrize(
