@@ -31,7 +31,8 @@ from pipelines import answers, release
 from pipelines.errors import DONE, FailedError, WithheldError
 from pipelines.parties import summary
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
-from pipelines.parties.memory import Begun, Made, Memory, stands
+from pipelines.parties.memory import Memory, stands
+from pipelines.parties.notes import Begun, Made
 from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_strangers
 from pipelines.parties.samples import key_name
 from pipelines.parties.split import Split

@@ -17,107 +17,42 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import glob
-import hashlib
-import hmac
 import os
-import shutil
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import apache_beam as beam
-import numpy as np
-from apache_beam import typehints
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.transforms.window import GlobalWindow, WindowedValue
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mechanisms.wire.report import Form, Reports
 from pipelines import secrets
-from pipelines.errors import FailedError, RequestError, because, reason
+from pipelines.errors import FailedError, RequestError, reason
 from pipelines.parties import summary
 from pipelines.parties.batches import left_by, remove
+from pipelines.parties.notes import (
+    BEGUN,
+    MEMORY,
+    Begun,
+    Made,
+    Sent,
+    folders,
+    match,
+    put,
+    read_note,
+    remove_notes,
+    shuffles,
+)
 from pipelines.parties.samples import key_name
 from pipelines.paths import beside, flush, make_folders
-from transforms.shuffle import Batches
 
 SENT_BEFORE = "sent on before"
-MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
 
-_BEGUN, _CLOSING, _SENT, _LOCK = "begun.json", "closing.json", "sent.json", "lock"
+_CLOSING, _SENT, _LOCK = "closing.json", "sent.json", "lock"
 _MADE = "made.json"
-_ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
-_PURPOSE = b"hushbeam shuffle memory 1"
-_ROWS = 1 << 20  # in a file
 _WINDOWS = 100  # of a collection that are remembered: older ones were released long since
 
 
 class LostMemoryError(FailedError):
     """A shuffle must not be handed on, for nobody would know what was in it."""
-
-
-class Begun(BaseModel):
-    """A shuffle that has begun.
-
-    Attributes:
-        collection: of its plan.
-        created: when, in UTC.
-        output: its folder.
-        key: the name of the secret that ids are enciphered under.
-        here: whether it ends with the process that began it.
-        number: greater than of all that began before it, whatever a clock says; 0 in notes of
-            earlier versions.
-        once: whether its window is never shuffled again, and never forgotten.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    collection: str
-    created: str
-    output: str
-    key: str
-    here: bool = False
-    number: int = 0
-    once: bool = False
-
-
-class Sent(BaseModel):
-    """What a shuffle sends on.
-
-    Attributes:
-        files: of enciphered ids, in its folder of the memory.
-        batches: place of a metric -> those of its batches that were large enough.
-        reports: how many are in them.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    files: tuple[str, ...]
-    batches: dict[int, tuple[int, ...]]
-    reports: int
-
-
-class Made(BaseModel):
-    """A batch of noisy counters that is to be handed over.
-
-    Attributes:
-        files: name in the batch -> name in the shuffle's folder of the memory.
-        words: how many there are, of reports and dummies.
-        reports: how many came.
-        dropped: reason -> how many of them were dropped.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    files: dict[str, str]
-    words: int
-    reports: int
-    dropped: dict[str, int]
 
 
 class Earlier(NamedTuple):
@@ -185,12 +120,12 @@ class Memory:
 
     def begin(self, shuffle: str, begun: Begun) -> None:
         """Note that a shuffle begins."""
-        known = (old.number for folder in _folders(self.place) for _, old in _shuffles(folder))
+        known = (old.number for folder in folders(self.place) for _, old in shuffles(folder))
         begun = begun.model_copy(update={"number": max(known, default=0) + 1})
         if "://" not in self.place:
             os.makedirs(self.of(shuffle), mode=0o700)
             flush(self.folder)
-        _put(FileSystems.join(self.of(shuffle), _BEGUN), begun)
+        put(FileSystems.join(self.of(shuffle), BEGUN), begun)
 
     def take_up(self, output: str) -> str | None:
         """Look for what was killed on its way into a folder; only while this memory is held.
@@ -205,7 +140,7 @@ class Memory:
         """
         if "://" in self.place:  # nobody is kept out: it may still be at work
             return None
-        for shuffle, begun in _shuffles(self.folder):
+        for shuffle, begun in shuffles(self.folder):
             noted = FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
             if noted or not begun.here or begun.output != beside("", output):
                 continue
@@ -218,7 +153,7 @@ class Memory:
 
     def close(self, shuffle: str, sent: Sent) -> None:
         """Note what a shuffle sends on; its summary may be written now, and not earlier."""
-        _put(FileSystems.join(self.of(shuffle), _CLOSING), sent)
+        put(FileSystems.join(self.of(shuffle), _CLOSING), sent)
 
     def commit(self, shuffle: str, output: str) -> None:
         """Count what a shuffle has sent on, whose summary stands.
@@ -226,7 +161,7 @@ class Memory:
         Raises:
             LostMemoryError: it has noted nothing here.
         """
-        closing = _read(Sent, FileSystems.join(self.of(shuffle), _CLOSING))
+        closing = read_note(Sent, FileSystems.join(self.of(shuffle), _CLOSING))
         if closing is None:
             raise LostMemoryError(
                 f"{MEMORY.flag}: the workers have left nothing in {self.place}, so nobody would "
@@ -242,18 +177,18 @@ class Memory:
                 flush(os.path.join(output, name))
             flush(output)
             flush(os.path.dirname(os.path.abspath(output)))
-        _put(FileSystems.join(self.of(shuffle), _SENT), sent)
+        put(FileSystems.join(self.of(shuffle), _SENT), sent)
 
     def make(self, shuffle: str, made: Made) -> None:
         """Note that a batch is whole: from now on it is this one, and no other."""
         for name in made.files.values():
             if "://" not in self.place:
                 flush(os.path.join(self.of(shuffle), name))
-        _put(FileSystems.join(self.of(shuffle), _MADE), made)
+        put(FileSystems.join(self.of(shuffle), _MADE), made)
 
     def made(self, shuffle: str) -> Made | None:
         """The batch that a shuffle has made; None if it has not yet."""
-        made: Made | None = _read(Made, FileSystems.join(self.of(shuffle), _MADE))
+        made: Made | None = read_note(Made, FileSystems.join(self.of(shuffle), _MADE))
         return made
 
     def only(self) -> str | None:
@@ -264,7 +199,7 @@ class Memory:
         Raises:
             RequestError: it was handed over, or may be at work elsewhere.
         """
-        for shuffle, begun in _shuffles(self.folder):
+        for shuffle, begun in shuffles(self.folder):
             if FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT)):
                 self._destroy(shuffle)
                 raise RequestError(
@@ -287,7 +222,7 @@ class Memory:
         Raises:
             RequestError: there is another one.
         """
-        if any(other != shuffle for other, _ in _shuffles(self.folder)):
+        if any(other != shuffle for other, _ in shuffles(self.folder)):
             self.forget(shuffle)
             raise RequestError(
                 "--window: another shuffle of it has begun, and its dummies are drawn once: wait "
@@ -301,14 +236,14 @@ class Memory:
 
     def _destroy(self, shuffle: str) -> None:
         """Remove the files of a batch that was handed over."""
-        folder, keep = self.of(shuffle), {_BEGUN, _SENT}
-        paths = [path for path in _match(folder, "*") if FileSystems.split(path)[1] not in keep]
+        folder, keep = self.of(shuffle), {BEGUN, _SENT}
+        paths = [path for path in match(folder, "*") if FileSystems.split(path)[1] not in keep]
         if paths:
             FileSystems.delete(paths)
 
     def forget(self, shuffle: str) -> None:
         """Remove what is kept of a shuffle that has come to nothing."""
-        _remove(self.of(shuffle), "*")
+        remove_notes(self.of(shuffle), "*")
 
     def recall(self, apart: str | None = None) -> tuple[Earlier, ...]:
         """The shuffles of this window that have sent something on.
@@ -319,7 +254,7 @@ class Memory:
         Raises:
             RequestError: of one it cannot be told whether it has, or what.
         """
-        known = [(shuffle, begun) for shuffle, begun in _shuffles(self.folder) if shuffle != apart]
+        known = [(shuffle, begun) for shuffle, begun in shuffles(self.folder) if shuffle != apart]
         found = (self._recalled(shuffle, begun) for shuffle, begun in known)
         return tuple(earlier for earlier in found if earlier is not None)
 
@@ -330,8 +265,8 @@ class Memory:
                 f"{secrets.SHUFFLE.flag}: this window was shuffled under another secret before, so "
                 "nobody can tell which of the reports were sent on: name that secret"
             )
-        sent = _read(Sent, FileSystems.join(folder, _SENT))
-        closing = _read(Sent, FileSystems.join(folder, _CLOSING))
+        sent = read_note(Sent, FileSystems.join(folder, _SENT))
+        closing = read_note(Sent, FileSystems.join(folder, _CLOSING))
         if sent is None and stands(begun.output, shuffle):
             self.commit(shuffle, begun.output)
             sent = closing
@@ -346,14 +281,14 @@ class Memory:
     def trim(self, collection: str) -> None:
         """Forget the oldest windows of a collection, beyond the last hundred."""
         latest: dict[str, tuple[int, str]] = {}
-        for folder in _folders(self.place):
-            mine = [begun for _, begun in _shuffles(folder) if begun.collection == collection]
+        for folder in folders(self.place):
+            mine = [begun for _, begun in shuffles(folder) if begun.collection == collection]
             if any(begun.once for begun in mine):
                 continue
             if mine and folder.rstrip("/") != self.folder:
                 latest[folder] = max((begun.number, begun.created) for begun in mine)
         for folder in sorted(latest, key=lambda name: latest[name], reverse=True)[_WINDOWS - 1 :]:
-            _remove(folder, "*", "*")
+            remove_notes(folder, "*", "*")
 
 
 def stands(output: str, shuffle: str) -> bool:
@@ -362,165 +297,3 @@ def stands(output: str, shuffle: str) -> bool:
         whole = summary.read(output)
         return whole is not None and whole.shuffle_id == shuffle
     return False
-
-
-def _folders(place: str) -> list[str]:
-    """Those that hold shuffles."""
-    paths = _match(place, "*", "*", _BEGUN)
-    return sorted({FileSystems.split(FileSystems.split(path)[0])[0] for path in paths})
-
-
-def _shuffles(folder: str) -> list[tuple[str, Begun]]:
-    """(id, what was begun) of the shuffles in a window's folder."""
-    paths = _match(folder, "*", _BEGUN)
-    named = ((FileSystems.split(FileSystems.split(path)[0])[1], path) for path in sorted(paths))
-    noted = ((shuffle, _read(Begun, path)) for shuffle, path in named)
-    return [(shuffle, begun) for shuffle, begun in noted if begun is not None]
-
-
-def _match(folder: str, *pattern: str) -> list[str]:
-    """The files below a folder; no character of its own name is a pattern's."""
-    if "://" not in folder:
-        return glob.glob(os.path.join(glob.escape(folder), *pattern))
-    try:
-        found = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
-        return [file.path for file in found]
-    except (OSError, BeamIOError, ValueError) as error:
-        raise RequestError(f"{MEMORY.flag}: cannot be read: {reason(error)}") from None
-
-
-def _remove(folder: str, *pattern: str) -> None:
-    """Remove a folder; of an object store what is in it, which is all that there is."""
-    if "://" not in folder:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError, BeamIOError, ValueError, RequestError):
-        FileSystems.delete(_match(folder, *pattern))
-
-
-def _put(path: str, note: BaseModel) -> None:
-    """Write a note whole or not at all; here it outlives a power cut."""
-    data = note.model_dump_json().encode()
-    if "://" in path:
-        with FileSystems.create(path) as stream:
-            stream.write(data)
-        return
-    partial = f"{path}.{uuid.uuid4().hex}"
-    with open(partial, "wb") as file:
-        file.write(data)
-    flush(partial)
-    os.replace(partial, path)
-    flush(os.path.dirname(path))
-
-
-def _read(kind: type[Any], path: str) -> Any:
-    """A note; None if there is none.
-
-    Raises:
-        RequestError: it cannot be read.
-    """
-    try:
-        if not FileSystems.exists(path):
-            return None
-        with FileSystems.open(path) as stream:
-            return kind.model_validate_json(stream.read())
-    except (OSError, BeamIOError, ValidationError) as error:
-        raise RequestError(
-            f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}"
-        ) from None
-
-
-def _cipher(secret: str, fingerprint: bytes) -> Cipher[modes.ECB]:
-    """A permutation of ids, another one for each window."""
-    key = secrets.read(secrets.SHUFFLE.flag, secret)
-    # Ids are of one block and all differ, so equal blocks tell nothing that there is to tell.
-    return Cipher(
-        algorithms.AES(hmac.digest(key, _PURPOSE + fingerprint, hashlib.sha256)), modes.ECB()
-    )
-
-
-@typehints.with_input_types(Reports)
-@typehints.with_output_types(str)
-class KeepIdsDoFn(beam.DoFn):
-    """Reports in; names of files out, which hold their ids enciphered, and their batches.
-
-    Args:
-        memory: of the window.
-        shuffle: the id of the shuffle.
-        groups: (metrics,) the batches of each.
-    """
-
-    def __init__(self, memory: Memory, shuffle: str, groups: tuple[Batches, ...]) -> None:
-        self._memory, self._shuffle, self._groups = memory, shuffle, groups
-
-    def setup(self) -> None:
-        self._cipher = _cipher(self._memory.secret, self._memory.fingerprint)
-
-    def start_bundle(self) -> None:
-        self._waiting: list[NDArray[np.void]] = []
-
-    def process(self, reports: Reports) -> Iterator[str]:
-        self._waiting.append(self._rows(reports))
-        if sum(rows.size for rows in self._waiting) >= _ROWS:
-            yield self._written()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        if self._waiting:
-            end = GlobalWindow().max_timestamp()
-            yield WindowedValue(self._written(), end, [GlobalWindow()])
-
-    def _rows(self, reports: Reports) -> NDArray[np.void]:
-        records = reports.records
-        rows = np.empty(records.size, _ROW)
-        rows["metric"] = records["metric"]
-        rows["batch"] = batches_of(reports, self._groups)
-        ids = self._cipher.encryptor().update(records["report_id"].tobytes())
-        rows["id"] = np.frombuffer(ids, "<u8").reshape(-1, 2)
-        return rows
-
-    def _written(self) -> str:
-        """What has waited, in a file of its own."""
-        name = f"{uuid.uuid4().hex}.ids"
-        path = FileSystems.join(self._memory.of(self._shuffle), name)
-        with FileSystems.create(path) as stream:
-            stream.write(np.concatenate(self._waiting).tobytes())
-        if "://" not in path:
-            flush(path)
-        self._waiting = []
-        return name
-
-
-def batches_of(reports: Reports, groups: tuple[Batches, ...]) -> NDArray[np.uint64]:
-    """(n,) the batch of each report among its metric's: of a key, or of a public group."""
-    records = reports.records
-    if reports.form.sealed:
-        return np.asarray(records["key_id"], np.uint64)
-    batches = np.zeros(records.size, np.uint64)
-    for place, group in enumerate(groups):
-        mine = records["metric"] == place
-        batches[mine] = group.of(records["message"][mine])
-    return batches
-
-
-@typehints.with_input_types(tuple[str, str])
-@typehints.with_output_types(Reports)
-class EchoesDoFn(beam.DoFn):
-    """A file of ids and the `Sent` that it is of in; their echoes out, records of no length."""
-
-    def __init__(self, memory: Memory, form: Form) -> None:
-        self._memory, self._form = memory, form
-
-    def process(self, file: tuple[str, str]) -> Iterator[Reports]:
-        # As text: half of all keys' numbers are larger than an integer that Beam carries.
-        path, batches = file[0], Sent.model_validate_json(file[1]).batches
-        with FileSystems.open(path) as stream:
-            rows = np.frombuffer(stream.read(), _ROW)
-        sent = np.zeros(rows.size, np.bool_)
-        for metric, numbers in batches.items():
-            known = np.isin(rows["batch"], np.array(numbers, np.uint64))
-            sent |= (rows["metric"] == metric) & known
-        cipher = _cipher(self._memory.secret, self._memory.fingerprint).decryptor()
-        ids = np.frombuffer(cipher.update(rows["id"][sent].tobytes()), "<u8").reshape(-1, 2)
-        records = np.zeros(len(ids), self._form.dtype)
-        records["report_id"] = ids
-        yield Reports(self._memory.fingerprint, self._form, records)

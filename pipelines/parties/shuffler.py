@@ -23,7 +23,8 @@ from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
-from pipelines.parties.memory import MEMORY, SENT_BEFORE, Earlier, LostMemoryError, Memory
+from pipelines.parties.memory import SENT_BEFORE, Earlier, LostMemoryError, Memory
+from pipelines.parties.notes import MEMORY
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.split import require_counters, require_sealable, split

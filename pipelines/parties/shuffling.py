@@ -18,17 +18,11 @@ from apache_beam.pvalue import AsDict, AsList
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
-from pipelines.parties.memory import (
-    SENT_BEFORE,
-    Begun,
-    Earlier,
-    EchoesDoFn,
-    KeepIdsDoFn,
-    Memory,
-    Sent,
-)
+from pipelines.parties.memory import SENT_BEFORE, Earlier, Memory
+from pipelines.parties.notes import Begun, Sent
 from pipelines.parties.report_files import ReadAll, Sizes
 from pipelines.parties.samples import SampleIds, key_name, together
+from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
 from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
 from pipelines.paths import beside

@@ -266,7 +266,7 @@ def killed(step: str, words: list[str]) -> None:
     "step",
     [
         "pipelines.parties.shuffler:run_beam",  # begun, and nothing more
-        "pipelines.parties.memory:KeepIdsDoFn._written",
+        "pipelines.parties.sent_ids:KeepIdsDoFn._written",
         "pipelines.parties.shuffling:mark_in",  # all is written but what says so
         "pipelines.parties.memory:Memory.close",
         "pipelines.parties.shuffling:tidy",  # between the memory's word and the summary

@@ -1,0 +1,149 @@
+"""The notes of a shuffler's memory, and where they lie: written whole or not at all.
+
+A folder of the memory is a window's, and holds those of its shuffles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import uuid
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipelines import secrets
+from pipelines.errors import RequestError, because, reason
+from pipelines.paths import flush
+
+MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
+BEGUN = "begun.json"
+
+
+class Begun(BaseModel):
+    """A shuffle that has begun.
+
+    Attributes:
+        collection: of its plan.
+        created: when, in UTC.
+        output: its folder.
+        key: the name of the secret that ids are enciphered under.
+        here: whether it ends with the process that began it.
+        number: greater than of all that began before it, whatever a clock says; 0 in notes of
+            earlier versions.
+        once: whether its window is never shuffled again, and never forgotten.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    collection: str
+    created: str
+    output: str
+    key: str
+    here: bool = False
+    number: int = 0
+    once: bool = False
+
+
+class Sent(BaseModel):
+    """What a shuffle sends on.
+
+    Attributes:
+        files: of enciphered ids, in its folder of the memory.
+        batches: place of a metric -> those of its batches that were large enough.
+        reports: how many are in them.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    files: tuple[str, ...]
+    batches: dict[int, tuple[int, ...]]
+    reports: int
+
+
+class Made(BaseModel):
+    """A batch of noisy counters that is to be handed over.
+
+    Attributes:
+        files: name in the batch -> name in the shuffle's folder of the memory.
+        words: how many there are, of reports and dummies.
+        reports: how many came.
+        dropped: reason -> how many of them were dropped.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[str, str]
+    words: int
+    reports: int
+    dropped: dict[str, int]
+
+
+def folders(place: str) -> list[str]:
+    """Those that hold shuffles."""
+    paths = match(place, "*", "*", BEGUN)
+    return sorted({FileSystems.split(FileSystems.split(path)[0])[0] for path in paths})
+
+
+def shuffles(folder: str) -> list[tuple[str, Begun]]:
+    """(id, what was begun) of the shuffles in a window's folder."""
+    paths = match(folder, "*", BEGUN)
+    named = ((FileSystems.split(FileSystems.split(path)[0])[1], path) for path in sorted(paths))
+    noted = ((shuffle, read_note(Begun, path)) for shuffle, path in named)
+    return [(shuffle, begun) for shuffle, begun in noted if begun is not None]
+
+
+def match(folder: str, *pattern: str) -> list[str]:
+    """The files below a folder; no character of its own name is a pattern's."""
+    if "://" not in folder:
+        return glob.glob(os.path.join(glob.escape(folder), *pattern))
+    try:
+        found = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
+        return [file.path for file in found]
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(f"{MEMORY.flag}: cannot be read: {reason(error)}") from None
+
+
+def remove_notes(folder: str, *pattern: str) -> None:
+    """Remove a folder; of an object store what is in it, which is all that there is."""
+    if "://" not in folder:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError, BeamIOError, ValueError, RequestError):
+        FileSystems.delete(match(folder, *pattern))
+
+
+def put(path: str, note: BaseModel) -> None:
+    """Write a note whole or not at all; here it outlives a power cut."""
+    data = note.model_dump_json().encode()
+    if "://" in path:
+        with FileSystems.create(path) as stream:
+            stream.write(data)
+        return
+    partial = f"{path}.{uuid.uuid4().hex}"
+    with open(partial, "wb") as file:
+        file.write(data)
+    flush(partial)
+    os.replace(partial, path)
+    flush(os.path.dirname(path))
+
+
+def read_note(kind: type[Any], path: str) -> Any:
+    """A note; None if there is none.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    try:
+        if not FileSystems.exists(path):
+            return None
+        with FileSystems.open(path) as stream:
+            return kind.model_validate_json(stream.read())
+    except (OSError, BeamIOError, ValidationError) as error:
+        raise RequestError(
+            f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}"
+        ) from None
