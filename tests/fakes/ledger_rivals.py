@@ -78,7 +78,8 @@ def compete(task: tuple[str, str, int]) -> bool:
 def one_round(pool: Any, path: str, folder: str) -> tuple[int, float]:
     """(how many rivals had the last share, how much is counted as spent after)."""
     leave_one_share(path, folder)
-    won = pool.map(compete, [(path, folder, k) for k in range(RIVALS)], chunksize=1)
+    tasks = [(path, folder, k) for k in range(RIVALS)]
+    won = pool.map_async(compete, tasks, chunksize=1).get(HANGS)  # a pool waits for the dead, too
     counted = [entry for entry in Ledger.open(path).entries() if entry.counted]
     return sum(won), sum(loss.epsilon for entry in counted for loss in entry.losses)
 
