@@ -8,13 +8,10 @@ against the share of the others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:  # whose baselines ask what is there
-    from mechanisms.learning.scores import Numbers, ScoreLoss
 
 
 def present(targets: ArrayLike) -> NDArray[np.bool_]:
@@ -31,9 +28,3 @@ def filled(targets: ArrayLike) -> NDArray[Any]:
     """(n,) targets, those that are not there 0."""
     array = np.asarray(targets)
     return np.where(present(array), array, array.dtype.type(0))
-
-
-def slopes(loss: ScoreLoss, scores: Numbers, targets: ArrayLike) -> Numbers:
-    """(n, outputs) of a loss, 0 where there is no target."""
-    found, there = loss.slopes(scores, filled(targets)), present(targets)
-    return found if there.all() else found * there[:, None].astype(found.dtype)

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.learning.absent import slopes
 from mechanisms.learning.objective import Layer, Objective
-from mechanisms.learning.scores import CrossEntropy, HingeLoss, LogLoss, Numbers, Square
+from mechanisms.learning.scores import CrossEntropy, HingeLoss, LogLoss, Numbers, Square, slopes
 from mechanisms.randomness import RandomSource
 
 _ROUNDINGS = (1.0, 0.1, 0.01, 0.001)  # of the hinge, each start being the end of the one before

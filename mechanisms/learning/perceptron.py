@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.learning.absent import slopes
 from mechanisms.learning.objective import Layer, Objective, by_row
-from mechanisms.learning.scores import CrossEntropy, Numbers, ScoreLoss, Square
+from mechanisms.learning.scores import CrossEntropy, Numbers, ScoreLoss, Square, slopes
 from mechanisms.randomness import RandomSource
 
 Activation = Literal["tanh", "relu"]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mechanisms.channel import require_integer
+from mechanisms.learning.absent import filled, present
 from mechanisms.learning.baseline import Baseline
 
 Numbers = NDArray[np.floating[Any]]
@@ -220,6 +221,12 @@ class CrossEntropy(ScoreLoss):
 
     def answers(self, scores: Numbers) -> NDArray[Any]:
         return np.asarray(scores.argmax(axis=1))
+
+
+def slopes(loss: ScoreLoss, scores: Numbers, targets: ArrayLike) -> Numbers:
+    """(n, outputs) of a loss, 0 where there is no target."""
+    found, there = loss.slopes(scores, filled(targets)), present(targets)
+    return found if there.all() else found * there[:, None].astype(found.dtype)
 
 
 def _as(targets: ArrayLike, scores: Numbers) -> Numbers:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pipelines.errors import RequestError
 from pipelines.options import flag
-
-if TYPE_CHECKING:
-    from pipelines.metrics.counting.metric import Counting
 
 _ROUNDS = 8  # of a search for how many users do; two are usual
 _DIGITS = 2  # of that number
@@ -33,7 +30,25 @@ class Typical(NamedTuple):
         return self.error > self.figure > 0
 
 
-def drowned(metric: Counting) -> list[str]:
+class Asked(Protocol):
+    """A metric as far as this is asked of it: what is expected, and what other requests give."""
+
+    @property
+    def options(self) -> Any: ...
+
+    @property
+    def expected(self) -> int: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def typical(self) -> Typical | None: ...
+
+    def asking(self, changes: dict[str, Any]) -> Asked: ...
+
+
+def drowned(metric: Asked) -> list[str]:
     """That noise drowns what is released, and which k, b or n would do; nothing if it does not.
 
     Args:
@@ -51,13 +66,13 @@ def drowned(metric: Counting) -> list[str]:
     ]
 
 
-def _bounds(metric: Counting) -> dict[str, int]:
+def _bounds(metric: Asked) -> dict[str, int]:
     """The numbers above 1 that bound what a unit contributes: k and b."""
     bounds = {name: getattr(metric.options, name, 1) for name in ("rows_per_user", "per_value")}
     return {name: most for name, most in bounds.items() if most > 1}
 
 
-def _does(metric: Counting, changes: dict[str, Any]) -> bool:
+def _does(metric: Asked, changes: dict[str, Any]) -> bool:
     """Whether noise leaves something of the same request with changes."""
     try:
         other = metric.asking(changes).typical
@@ -66,7 +81,7 @@ def _does(metric: Counting, changes: dict[str, Any]) -> bool:
     return other is not None and not other.drowned
 
 
-def _smaller(metric: Counting) -> list[str]:
+def _smaller(metric: Asked) -> list[str]:
     """The largest k, and the largest b, that would do; of neither alone, both."""
     bounds, found = _bounds(metric), []
     for name, most in bounds.items():
@@ -88,7 +103,7 @@ def _largest(most: int, does: Callable[[int], bool]) -> int:
     return low
 
 
-def _users(metric: Counting, typical: Typical) -> list[str]:
+def _users(metric: Asked, typical: Typical) -> list[str]:
     """About how many units would do."""
     expected = metric.expected
     for _ in range(_ROUNDS):
