@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.counters.amounts import LARGEST, Ends, units
-from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.split_mean import Moments
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
@@ -58,7 +57,7 @@ class CountedMean(Counting):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        require_counted(options, _OTHERS)
+        require_counted(options, cls.unstated)
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
         bounds = read_bounds(options.bounds)
@@ -66,7 +65,7 @@ class CountedMean(Counting):
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        design, reporting = _least(options, bounds, groups)
+        design, reporting = cls._least(options, bounds, groups)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
             design=design, reporting=reporting, bounds=bounds,
@@ -74,8 +73,32 @@ class CountedMean(Counting):
 
     def redesigned(self) -> Self:
         groups = self.reporting.amounts.groups
-        design, reporting = _least(self.options, self.bounds, groups, self.sealed)
+        design, reporting = self._least(self.options, self.bounds, groups, self.sealed)
         return replace(self, design=design, reporting=reporting)
+
+    @classmethod
+    def _least(
+        cls, options: MeanOptions, bounds: Bounds, groups: int, sealed: bool = False
+    ) -> tuple[Any, Any]:
+        """What users send, and what hides it, with the least error of a mean.
+
+        Args:
+            options: of the request.
+            bounds: of numbers.
+            groups: how many means there are.
+            sealed: as of `rounded`.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+
+        def reporting(steps: int, shared: bool) -> Reporting:
+            # From both ends, so that all that is sent of a number adds up to a count.
+            clip = Clip(bounds.low, bounds.high, steps, bounds.low)
+            amounts = Ends(groups, options.rows_per_user, steps)
+            return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
+
+        return rounded(options, finest(options), 1, reporting, sealed)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -211,27 +234,3 @@ def finest(options: MeanOptions) -> int:
     """How many units the range has, at the most: so that rounding does not show."""
     noise = 2 / (options.epsilon or 1.0)  # of the best noise that there is, so never too few
     return min((1 << units(noise, options.usual, 2.0).bit_length()) - 1, LARGEST)
-
-
-def _least(
-    options: MeanOptions, bounds: Bounds, groups: int, sealed: bool = False
-) -> tuple[NoisyCounters, Reporting]:
-    """What users send, and the counters, with the least error of a mean.
-
-    Args:
-        options: of the request.
-        bounds: of numbers.
-        groups: how many means there are.
-        sealed: as of `rounded`.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
-
-    def reporting(steps: int, shared: bool) -> Reporting:
-        # From both ends, so that all that is sent of a number adds up to a count.
-        clip = Clip(bounds.low, bounds.high, steps, bounds.low)
-        amounts = Ends(groups, options.rows_per_user, steps)
-        return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
-
-    return rounded(options, finest(options), 1, reporting, sealed)

@@ -19,12 +19,12 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.mean import CountedMean, finest
 from pipelines.metrics.counting.mixed import Mixed, designed, require_one
-from pipelines.metrics.counting.options import SumOptions, require_counted
-from pipelines.metrics.counting.sum import SumMetric, told
+from pipelines.metrics.counting.options import SumOptions
+from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.numbers import open_numbers, read_bounds
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
+from transforms.encoders.bounds import Bounds
 from transforms.encoders.reports import Clip, SplitReporting, reach
 
 if TYPE_CHECKING:
@@ -43,13 +43,14 @@ class MixedSum(Mixed, SumMetric):
         open_rng: Generator = SecureRandom,
     ) -> Self:
         require_one(options, cls.kind)
-        telemetry = open_numbers(options, source, empty=True, moments=False)
-        clip = told(options, read_bounds(options.bounds))
-        design = designed(SplitMix, options, *reach(clip))
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, design=design,
-            reporting=SplitReporting(design, clip),
-        ).rounding_less()  # fmt: skip
+        return super().resolve(options, source, open_rng)
+
+    @classmethod
+    def _least(
+        cls, options: SumOptions, finest: Clip, groups: int, sealed: bool = False
+    ) -> tuple[SplitMix, SplitReporting]:
+        design = designed(SplitMix, options, *reach(finest))
+        return design, SplitReporting(design, finest)
 
     @property
     def rounded(self) -> int:
@@ -82,16 +83,16 @@ class MixedMean(Mixed, CountedMean):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        require_counted(options, cls.unstated)
         require_one(options, cls.kind)
-        bounds = read_bounds(options.bounds)
-        telemetry = open_numbers(options, source, empty=True)
+        return super().resolve(options, source, open_rng)._rounding_less()
+
+    @classmethod
+    def _least(
+        cls, options: MeanOptions, bounds: Bounds, groups: int, sealed: bool = False
+    ) -> tuple[SplitMean, SplitReporting]:
         design = _of_mean(options, finest(options))
         clip = Clip(bounds.low, bounds.high, design.high, bounds.low)
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, design=design, bounds=bounds,
-            reporting=SplitReporting(design, clip, averaged=True),
-        )._rounding_less()  # fmt: skip
+        return design, SplitReporting(design, clip, averaged=True)
 
     def _rounding_less(self) -> Self:
         if not self.rounding <= self.moments.total:

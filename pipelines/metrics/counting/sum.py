@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.counters.amounts import LARGEST, Amounts, SignedDigits, units
-from mechanisms.counters.choose import NoisyCounters
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
@@ -56,7 +55,7 @@ class SumMetric(Counting):
         domains = declared(telemetry, pair)
         groups = GroupEncoder(domains).size
         require_bounded(options, groups)
-        design, reporting = _least(options, told(options, bounds), groups)
+        design, reporting = cls._least(options, told(options, bounds), groups)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
             design=design, reporting=reporting,
@@ -65,8 +64,34 @@ class SumMetric(Counting):
     def redesigned(self) -> Self:
         groups = self.reporting.amounts.groups
         finest = told(self.options, read_bounds(self.options.bounds))
-        design, reporting = _least(self.options, finest, groups, self.sealed)
+        design, reporting = self._least(self.options, finest, groups, self.sealed)
         return replace(self, design=design, reporting=reporting).rounding_less()
+
+    @classmethod
+    def _least(
+        cls, options: SumOptions, finest: Clip, groups: int, sealed: bool = False
+    ) -> tuple[Any, Any]:
+        """What users send, and what hides it, with the least error of a sum.
+
+        Args:
+            options: of the request.
+            finest: what numbers are clipped to, and the units that are fine enough.
+            groups: how many sums there are.
+            sealed: as of `rounded`.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+
+        def reporting(units: int, shared: bool) -> Reporting:
+            clip, k = replace(finest, units=units), options.rows_per_user
+            digits = Amounts(groups, k, units, clip.signed)
+            if clip.signed and shared:
+                digits = SignedDigits(groups, k, units, least=reach(clip)[0])
+            return Reporting(digits, clip, (LIMITED, UNUSABLE))
+
+        least = finest.units if options.whole_numbers else 1
+        return rounded(options, finest.units, least, reporting, sealed)
 
     def rounding_less(self) -> Self:
         """The same, if rounding numbers errs by less than noise.
@@ -147,32 +172,6 @@ class SumMetric(Counting):
         whose = "What all rows of a user add up to" if self.unit == "user" else "A row's number"
         where = ", in each of its groups," if self.domains and self.unit == "user" else ""
         return [f"{whose}{where} was clipped to {self.clip.low:g} .. {self.clip.high:g}."]
-
-
-def _least(
-    options: SumOptions, finest: Clip, groups: int, sealed: bool = False
-) -> tuple[NoisyCounters, Reporting]:
-    """What users send, and the counters, with the least error of a sum.
-
-    Args:
-        options: of the request.
-        finest: what numbers are clipped to, and the units that are fine enough.
-        groups: how many sums there are.
-        sealed: as of `rounded`.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
-
-    def reporting(units: int, shared: bool) -> Reporting:
-        clip, k = replace(finest, units=units), options.rows_per_user
-        digits = Amounts(groups, k, units, clip.signed)
-        if clip.signed and shared:
-            digits = SignedDigits(groups, k, units, least=reach(clip)[0])
-        return Reporting(digits, clip, (LIMITED, UNUSABLE))
-
-    least = finest.units if options.whole_numbers else 1
-    return rounded(options, finest.units, least, reporting, sealed)
 
 
 def told(options: SumOptions, bounds: Bounds) -> Clip:
