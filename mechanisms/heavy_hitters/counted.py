@@ -258,7 +258,7 @@ class CountedSearch(Public):
         for start in range(0, len(parents), size):
             high, low = begun[:, start : start + size, None] ^ tails[:, None, :]
             keys = self._key(high.ravel(), low.ravel(), level)
-            counts = tally.take(keys) + _drawn(design, level, keys.size, rng)
+            counts = self._noisy(keys, level, tally, design, rng)
             hits = np.flatnonzero(counts >= least)
             which = hits % len(added)
             codes = np.concatenate([parents[start + hits // len(added)], added[which]], axis=1)
@@ -268,7 +268,12 @@ class CountedSearch(Public):
         self, codes: Codes, level: int, tally: Tally, design: Counters, rng: RandomSource
     ) -> NDArray[np.int64]:
         """(m,) noisy counts of strings at a level."""
-        keys = self._keys_of(codes, level)
+        return self._noisy(self._keys_of(codes, level), level, tally, design, rng)
+
+    def _noisy(
+        self, keys: Keys, level: int, tally: Tally, design: Counters, rng: RandomSource
+    ) -> NDArray[np.int64]:
+        """(m,) how many raise some counters: all that a search sees of a batch."""
         return tally.take(keys) + _drawn(design, level, keys.size, rng)
 
     def _told(
@@ -284,7 +289,7 @@ class CountedSearch(Public):
         kept = expected <= false_strings
         codes, last = strings.codes[kept], len(self.steps) - 1
         keys = np.append(self._keys_of(codes, last), self._keys_of(self.code.unusable[None], last))
-        holders = tally.take(keys) + _drawn(design, last + 1, keys.size, rng)
+        holders = self._noisy(keys, last + 1, tally, design, rng)
         order = np.argsort(-holders[:-1], kind="stable")
         texts = [self.code.text(code) for code in codes[order]]
         return Found(

@@ -30,6 +30,7 @@ _TABULATED = 1 << 12  # reports of which the worst pair of inputs is looked up i
 _MODULES = (
     "mechanisms.counters.trials",
     "mechanisms.heavy_hitters.levels",
+    "mechanisms.heavy_hitters.trials",
     "mechanisms.learning.trials",
 )
 _MORE: dict[str, Callable[[], Trial]] = {}

@@ -70,6 +70,15 @@ MUTANTS = (
         known_by="equal",
     ),
     Mutant(
+        "search-holders-in-the-clear",
+        "How many hold a string that was found is told as it is.",
+        "mechanisms/heavy_hitters/counted.py",
+        "holders = self._noisy(keys, last + 1, tally, design, rng)",
+        "holders = tally.take(keys)",
+        ("tests/mechanisms/contract/test_contract_attack.py",),
+        known_by="counters-prefixes",
+    ),
+    Mutant(
         "counters-slots-without-types",
         "A code counts in every slot, so that a liar fills all of them with one.",
         "mechanisms/counters/levels.py",

@@ -1,0 +1,73 @@
+"""Searches by noisy counters, at a small example, for attacks: all that their levels look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.counters.design import Counters
+from mechanisms.heavy_hitters.counted import CountedSearch, Keys, Tally
+from mechanisms.heavy_hitters.prefix_code import PrefixCode
+from mechanisms.privacy.trial import Trial, register_trial
+from mechanisms.randomness import RandomSource
+
+_DELTA = 0.05
+
+
+@dataclass(frozen=True)
+class _Watched(CountedSearch):
+    """A search in steps of one symbol, with all noisy counts that its levels looked at."""
+
+    seen: list[NDArray[np.int64]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return (1,) * self.code.max_length
+
+    def _noisy(
+        self, keys: Keys, level: int, tally: Tally, design: Counters, rng: RandomSource
+    ) -> NDArray[np.int64]:
+        counts = super()._noisy(keys, level, tally, design, rng)
+        if level < len(self.steps):  # what comes after them is published, and looked for there
+            self.seen.append(counts)
+        return counts
+
+
+# Of one letter: there is one prefix to go on from, whose place no noisy count decides.
+_CODE = PrefixCode("a", 2)
+LEVELS = _Watched(_CODE, seed=1).levels
+"""Of strings of up to two letters."""
+
+
+def search_trial(design: Counters, pairs: Any) -> Trial:
+    """Counts of the prefixes of a search, of its levels and of those that are published.
+
+    Args:
+        design: of `LEVELS`.
+        pairs: of users' strings.
+    """
+    search = _Watched(_CODE, seed=1)
+
+    def draw(strings: Any, times: int, rng: RandomSource) -> NDArray[Any]:
+        codes, _ = _CODE.encode(strings)
+        tally = Tally.of(search.keys(search.cells(codes, rng)).ravel())
+        return np.stack([released(tally, rng) for _ in range(times)])
+
+    def released(tally: Tally, rng: RandomSource) -> NDArray[np.int64]:
+        search.seen.clear()
+        # No string is too rare to be published, so that all are, in an order of their counts.
+        found = search.discover(tally, design, np.inf, rng)
+        names = sorted(zip(found.values, found.whole, found.holders, strict=True))
+        return np.concatenate([*search.seen, [holders for *_, holders in names], [found.unusable]])
+
+    return Trial("counters of prefixes, level by level", design.guarantee, pairs, draw)
+
+
+@register_trial("counters-prefixes")
+def counters_prefixes() -> Trial:
+    """The prefixes of a string; a user is there or is not."""
+    design = Counters.meeting(LEVELS, "add or remove", 1.0, _DELTA)
+    return search_trial(design, [(["aa"], [])])
