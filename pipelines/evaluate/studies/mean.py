@@ -24,8 +24,17 @@ from pipelines.evaluate.engine.results import Results, say, write_table
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import dct, im
 from pipelines.evaluate.populations.numbers import Numbers, read_numbers
+from pipelines.evaluate.studies.sum import simulated
 from pipelines.evaluate.systems.attacks import attacked, audit
-from pipelines.evaluate.systems.means import ITERATED, MEANS, PUBLISHED, MeanSystem, lines
+from pipelines.evaluate.systems.means import (
+    ITERATED,
+    MEANS,
+    PUBLISHED,
+    SUMMED,
+    MeanSystem,
+    SummedMean,
+    lines,
+)
 from pipelines.options import option
 
 COLUMNS = pa.schema(
@@ -35,8 +44,9 @@ COLUMNS = pa.schema(
         ("high", pa.float64()),  # what 1 stands for
         ("n", pa.int64()),  # users
         ("system", pa.string()),
-        ("epsilon", pa.float64()),  # wanted of one report
-        ("delta", pa.float64()),  # wanted of one report; some systems spend none
+        ("model", pa.string()),  # local: one report is private; shuffle, central: a release is
+        ("epsilon", pa.float64()),  # wanted of one report, or of the release
+        ("delta", pa.float64()),  # wanted of the same; some systems spend none
         ("alpha", pa.float64()),  # of DCT; null where there is none, or the best was taken
         ("repetition", pa.int64()),
         ("truth", pa.float64()),  # the mean of the values, on [-1, 1] like all that follows
@@ -46,6 +56,7 @@ COLUMNS = pa.schema(
         ("squared_error", pa.float64()),
         ("predicted_variance", pa.float64()),  # of the estimate; null for EM, which is biased
         ("iterations", pa.int64()),  # of EM
+        # What follows is null where a release is private and not a report.
         ("claimed_delta", pa.float64()),  # what the system says that it spends at epsilon
         ("true_delta", pa.float64()),  # what it spends at epsilon, by enumeration
         ("true_epsilon", pa.float64()),  # what it spends without a delta; null if nothing bounds it
@@ -58,7 +69,9 @@ COLUMNS = pa.schema(
 class MeanOptions(EpsilonOptions):
     """What a person wants compared."""
 
-    deltas: Deltas = option("of one report, for systems that spend any", (1e-6,), metavar="D")
+    deltas: Deltas = option(
+        "of one report, or of the release; for systems that spend any", (1e-6,), metavar="D"
+    )
     ns: Ns = ()
     alphas: Annotated[tuple[str, ...], Once] = option(
         "DCT's parameter; best is the one of least worst-case variance, for dct alone",
@@ -73,6 +86,8 @@ class MeanOptions(EpsilonOptions):
 
 def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:
     """The mechanism of a cell."""
+    if isinstance(cell.line, SummedMean):
+        return _summed(cell, population)
     system = cast(MeanSystem, cell.line)
     mechanism = system.build(cell.epsilon, cell.delta)
 
@@ -92,6 +107,22 @@ def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:
     return Simulation(known, release)
 
 
+def _summed(cell: Cell, population: Numbers) -> Simulation:
+    """A sum over the public number of users."""
+    of_sum, scale = simulated(cell, population), 2 / population.n  # of ranges
+
+    def release(rng: SeededRandom) -> dict[str, float]:
+        error = of_sum.release(rng)["error"] * scale
+        return {
+            "estimate": population.mean + error, "error": error, "absolute_error": abs(error),
+            "squared_error": error**2,
+        }  # fmt: skip
+
+    return Simulation(
+        {"predicted_variance": of_sum.known["predicted_variance"] * scale**2}, release
+    )
+
+
 def _counts(mechanism: ScalarMean, population: Numbers, rng: SeededRandom) -> Counts:
     """Let everybody report, some at a time, and count the reports."""
     counts = np.zeros(mechanism.codes, np.int64)
@@ -109,7 +140,7 @@ def attack(options: MeanOptions, results: Results) -> None:
     """Show what single reports give away, and what the published claims are worth."""
     if not options.attack:
         return
-    systems = cast(list[MeanSystem], results.lines)
+    systems = [line for line in results.lines if isinstance(line, MeanSystem)]
     mechanisms = list(attacked(systems, options.epsilons, options.deltas))
     data = cast(Sequence[Numbers], results.data)
     guesses = list(dct.attack(data, mechanisms, options.seed))
@@ -126,6 +157,7 @@ def attack(options: MeanOptions, results: Results) -> None:
 
 SETS = {
     "all": (*MEANS, *ITERATED),
+    "summed": tuple(SUMMED),
     "dct-paper": dct.SYSTEMS,
     "im-paper": im.SYSTEMS,
 }
@@ -147,13 +179,13 @@ STUDY = Study(
         Along(
             name="-by-epsilon-delta-{delta:g}{size}",
             title="delta = {delta:g}",
-            axis="epsilon of one report (nats)",
+            axis="epsilon of one report, or of a release (nats)",
         ),
         Along(
             name="-by-delta-epsilon-{epsilon:g}{size}",
             title="epsilon = {epsilon:g}",
             x="delta",
-            axis="delta of one report (a probability)",
+            axis="delta of one report, or of a release (a probability)",
         ),
         Along(name="-by-n" + _FIXED, title=_BOTH, panel="{data}", x="n", axis="users"),
         Along(
@@ -168,7 +200,7 @@ STUDY = Study(
     sequel=attack,
 )
 
-_NAMES = textwrap.fill(", ".join(MEANS), 90)
+_NAMES, _SUMMED = (textwrap.fill(", ".join(names), 90) for names in (MEANS, SUMMED))
 
 COMMAND = Command(
     description="""\
@@ -181,6 +213,10 @@ systems:
   {", ".join(ITERATED)}: expectation maximisation over nm's reports, the second smoothed; biased
   {", ".join(PUBLISHED)}: as their papers have them, whose claims do not hold
   all: all but these two
+  {textwrap.indent(_SUMMED, "  ").strip()}
+  of these a release is private as a whole, and not a report: sums over the public number of users,
+  as `hushbeam evaluate sum` has them
+  summed: all of these
   dct-paper: {", ".join(dct.SYSTEMS)}, as the paper of DCT compares them
   im-paper: {", ".join(im.SYSTEMS)}, as that of IM does
 
@@ -193,6 +229,8 @@ data, clipped to [-1, 1]:
 examples:
   hushbeam evaluate mean --systems dct-paper optimal --epsilons 0.5 1 2 4 \\
       --data gauss:100000,0,0.25 examples/flights.parquet:distance,0,5000 --output dct
+  hushbeam evaluate mean --systems optimal summed --epsilons 0.5 1 2 --data beta:1000000,2,5 \\
+      --output summed
   hushbeam evaluate mean --systems im-paper --epsilons 1 --deltas 1e-8 1e-6 1e-4 1e-2 \\
       --data beta:100000,2,5 --ns 1000 10000 100000 --output im
   hushbeam evaluate mean --systems dct_published dct duchi --epsilons 1 --data uniform:10000 \\

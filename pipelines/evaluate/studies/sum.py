@@ -80,13 +80,26 @@ class SumOptions(EpsilonOptions):
 
 def fit(options: SumOptions, cell: Cell, population: numbers.Numbers) -> Simulation:
     """A system with as many units as are of use."""
+    return simulated(cell, population, options.neighbours == "replace", options.honest_share)
+
+
+def simulated(
+    cell: Cell, population: numbers.Numbers, replaced: bool = True, honest_share: float = 0.9
+) -> Simulation:
+    """The same, of what it needs to know.
+
+    Args:
+        cell: of a `SumSystem`.
+        population: what users have.
+        replaced: whether how many they are is public.
+        honest_share: of the users.
+    """
     line = cast(SumSystem, cell.line)
     low, high, n = population.low, population.high, population.n
-    replaced = options.neighbours == "replace"
     # Where the number of users is public numbers may begin at 0.
     base, bound = (low, high - low) if replaced else (0.0, max(high, -low))
     neighbours: Neighbours = "replace" if replaced else "add or remove"
-    users = Numbers(n, not replaced and low < 0, neighbours, options.honest_share)
+    users = Numbers(n, not replaced and low < 0, neighbours, honest_share)
     design = fitted(line.name, line.most_messages, users, cell.epsilon, cell.delta)
     unit = bound / design.most / (high - low)  # in ranges
     held = low + (population.values + 1) / 2 * (high - low)

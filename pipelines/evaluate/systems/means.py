@@ -16,6 +16,8 @@ from mechanisms.postprocess.channel_products import SlidingWindow, UniformBins
 from mechanisms.registry import Registration
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, expanded
+from pipelines.evaluate.systems.number_sums import SYSTEMS as SUMS
+from pipelines.evaluate.systems.number_sums import SumSystem
 
 BEST = "best"  # the alpha of least worst-case variance
 
@@ -24,7 +26,12 @@ ITERATED = {"nm-em": False, "nm-ems": True}
 
 MEANS, PUBLISHED = of_task("mean"), published("mean")
 
-NAMES = (*MEANS, *ITERATED, *PUBLISHED)
+SUMMED: Mapping[str, str] = {
+    f"{name}@central" if system.model == "central" else name: name for name, system in SUMS.items()
+}
+"""Name -> the system for sums; curators' have names that reports have, too."""
+
+NAMES = (*MEANS, *ITERATED, *PUBLISHED, *SUMMED)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class MeanSystem(Line):
     """A mechanism by name, with the parameters that are not privacy's.
 
     Attributes:
-        name: one of `NAMES`.
+        name: of a mechanism, or of what iterates over its reports.
         alpha: DCT's; None for its best, and for mechanisms that have none.
     """
 
@@ -77,6 +84,16 @@ class MeanSystem(Line):
         return cast(ScalarMean, registration.constructor(**taken))
 
 
+@dataclass(frozen=True)
+class SummedMean(SumSystem):
+    """A system for sums: its release is private as a whole; how many users there are is public."""
+
+    def columns(self, cell: Cell) -> dict[str, Any]:
+        return {
+            **super().columns(cell), "system": self.system, "alpha": None, "family": str(self)
+        }  # fmt: skip
+
+
 def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -> dict[str, float]:
     """The mean by expectation maximisation, from the counts of n reports alone; it is biased."""
     if not isinstance(mechanism, Window):
@@ -90,7 +107,7 @@ def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -
 
 def lines(
     names: Sequence[str], alphas: Sequence[str], sets: Mapping[str, Sequence[str]]
-) -> tuple[MeanSystem, ...]:
+) -> tuple[MeanSystem | SummedMean, ...]:
     """The lines of a request.
 
     Args:
@@ -112,8 +129,12 @@ def lines(
     return tuple(system for name in members for system in _variants(name, numbers))
 
 
-def _variants(name: str, alphas: Sequence[float | None]) -> list[MeanSystem]:
+def _variants(name: str, alphas: Sequence[float | None]) -> Sequence[MeanSystem | SummedMean]:
     """A system for each alpha that it can take; legends leave out what goes without saying."""
+    if name in SUMMED:
+        model = SUMS[SUMMED[name]].model
+        central = model == "central"
+        return [SummedMean(name, "exact", model, reference=central, name=SUMMED[name])]
     published = name in PUBLISHED
     bound = "published" if published else "exact"
     if "alpha" not in _reports(name).parameters:

@@ -37,7 +37,7 @@ NAMES = {
     "histogram": [*histograms.SYSTEMS, *histograms.SETS, "normal:N,D"],
     "poisoning": [*histograms.SYSTEMS, *liars.ATTACKS, "normal:N,D"],
     "heavy-hitters": fitting.SYSTEMS,
-    "mean": [*means.MEANS, *means.PUBLISHED, *mean.SETS, "nm-em", "nm-ems"],
+    "mean": [*means.MEANS, *means.PUBLISHED, *means.SUMMED, *mean.SETS, "nm-em", "nm-ems"],
     "sum": [*number_sums.SYSTEMS, "gauss:N,MEAN,SD"],
     "vector-mean": [
         *rows.VECTORS,
@@ -160,8 +160,8 @@ BEGUN = {
         ["--top 6", "--max-length 5", "--alphabet lower digits"],
     ),
     "mean": (
-        "--systems duchi dct dct_published --data uniform:10 spike:10,0.5 --epsilons 0.5 1 "
-        "--deltas 1e-6 1e-2 --ns 20 200 --alphas 2 best --repetitions 2",
+        "--systems duchi dct dct_published laplace@central --data uniform:10 spike:10,0.5 "
+        "--epsilons 0.5 1 --deltas 1e-6 1e-2 --ns 20 200 --alphas 2 best --repetitions 2",
         ["--alphas 2", "--ns 20", "--seed 1"],
     ),
     "vector-mean": (

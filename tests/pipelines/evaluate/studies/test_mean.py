@@ -21,7 +21,7 @@ from pipelines.evaluate.engine.figures import figures
 from pipelines.evaluate.engine.results import Results
 from pipelines.evaluate.populations.numbers import read_numbers
 from pipelines.evaluate.studies.mean import STUDY, fit
-from pipelines.evaluate.systems.means import lines
+from pipelines.evaluate.systems.means import SUMMED, lines
 
 FALSE_ALARM = 1e-10  # of one comparison; there are fewer than ten thousand
 
@@ -67,7 +67,7 @@ def test_published_claims_are_held_against_the_exact_audit(
     assert (known["true_epsilon"] is None) == (name == "dct_published")
 
 
-@pytest.mark.parametrize("name", [*catalog.of_task("mean"), *catalog.published("mean")])
+@pytest.mark.parametrize("name", [*catalog.of_task("mean"), *catalog.published("mean"), *SUMMED])
 def test_errors_are_those_predicted(name) -> None:
     cell, simulation = fitted(name, "beta:500,2,5", 2.0, 1e-6)
     runs = releases(cell, simulation, 100)
@@ -79,6 +79,22 @@ def test_errors_are_those_predicted(name) -> None:
     assert high < 2.5 * errors.size  # a variance of four times as much would not pass
     assert low > errors.size / 4
     assert [run["squared_error"] for run in runs] == [run["absolute_error"] ** 2 for run in runs]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_a_sum_over_a_million_users_errs_as_its_release_does(epsilon: float) -> None:
+    """In ranges of the sum, which is the mean times half the users; beside one report a user."""
+
+    def ranges(name: str) -> float:
+        known = fitted(name, "beta:1000000,2,5", epsilon, 1e-6)[1].known
+        assert "claimed_delta" not in known or name == "optimal"
+        return math.sqrt(known["predicted_variance"]) * 1e6 / 2
+
+    curator = math.sqrt(2) / epsilon
+    assert curator < ranges("laplace@central") < 1.01 * curator
+    assert curator < ranges("split-mix") < ranges("counters-correlated") < 1.2 * curator
+    assert ranges("counters-correlated") < ranges("counters") < ranges("devices-poisson")
+    assert ranges("devices-poisson") < ranges("one-report") / 3 < ranges("optimal") / 9
 
 
 def test_published_dct_errs_as_if_it_were_uniform_noise() -> None:
