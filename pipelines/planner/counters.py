@@ -1,8 +1,8 @@
-"""`hushbeam plan --counts`, `--averages`: how exact counters are, and what they cost."""
+"""`hushbeam plan --counts`, `--bounds`, `--averages`: how exact counters are, at what cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -31,7 +31,9 @@ from pipelines.metrics.counting.options import DELTA, MOST_MASKED, TRUSTED
 from pipelines.options import flag
 from pipelines.requests import Neighbours, Whole, request
 
-_SENT = 82  # bytes of a sealed word, see docs/wire.md
+SENT = 82
+"""Bytes of a sealed word, see docs/wire.md."""
+
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 
 
@@ -82,10 +84,19 @@ class AveragesRequest(NoiseRequest):
         return digits
 
 
-_ASKED = (CountersRequest.model_fields.keys() | AveragesRequest.model_fields.keys()) - {
-    "epsilon", "delta", "reports"
+class NumbersRequest(NoiseRequest):
+    """What a person asks a plan of a sum and a mean for."""
+
+    bounds: str
+    reports: Whole = Field(1_000_000, ge=1, le=1 << 40)
+
+
+# What is asked for, by the option that says so.
+_KINDS: Mapping[str, type[NoiseRequest]] = {
+    "counts": CountersRequest, "bounds": NumbersRequest, "averages": AveragesRequest
 }  # fmt: skip
-OWN = tuple(sorted(_ASKED))
+_SHARED = {"epsilon", "delta", "reports"}
+OWN = tuple(sorted({name for kind in _KINDS.values() for name in kind.model_fields} - _SHARED))
 
 
 def add_to(parser: Any) -> None:
@@ -103,6 +114,12 @@ def add_to(parser: Any) -> None:
         "--per-value", metavar="B,B,...", help="rows of a value that count (default: 1,2,8,32)"
     )
     group.add_argument("--neighbours", metavar="add-or-remove|replace")
+    numbers = parser.add_argument_group("sums and means of one number a user")
+    numbers.add_argument(
+        "--bounds", metavar="L,U",
+        help="of the number: shows what each way to `hushbeam sum` and `mean` costs and errs by, "
+        "for as many users as --reports says (10^6)",
+    )  # fmt: skip
     rows = parser.add_argument_group("average rows over noisy counters")
     rows.add_argument(
         "--averages", metavar="D",
@@ -120,7 +137,7 @@ def asked(typed: Mapping[str, Any]) -> bool:
     Raises:
         RequestError: options mean nothing without them.
     """
-    if typed["counts"] is not None or typed["averages"] is not None:
+    if any(typed[kind] is not None for kind in _KINDS):
         return True
     for name in OWN:
         if typed[name] is not None:
@@ -130,23 +147,27 @@ def asked(typed: Mapping[str, Any]) -> bool:
 
 
 def run(typed: Mapping[str, Any]) -> int:
-    """Print the noise of counts, or of average rows.
+    """Print the noise of counts, of a sum and a mean, or of average rows.
 
     Raises:
         RequestError: what was asked is out of range.
     """
-    counts = typed["counts"] is not None
-    fields = (CountersRequest if counts else AveragesRequest).model_fields
+    kind = next(name for name in _KINDS if typed[name] is not None)
+    fields = _KINDS[kind].model_fields
     for name, given in typed.items():
         if name not in fields and given is not None and (name, given) != ("model", "shuffle"):
-            beside = "--counts" if counts else "--averages"
-            raise RequestError(f"{flag(name)} means nothing beside {beside}")
-    told = {name: typed[name] for name in fields}
-    table = _table(request(CountersRequest, told)) if counts else _rows(
-        request(AveragesRequest, told)
-    )  # fmt: skip
-    Console().print(table)
+            raise RequestError(f"{flag(name)} means nothing beside {flag(kind)}")
+    tables: Mapping[str, Callable[[Any], Table]] = {
+        "counts": _table, "bounds": _ways, "averages": _rows
+    }  # fmt: skip
+    Console().print(tables[kind](request(_KINDS[kind], {name: typed[name] for name in fields})))
     return DONE
+
+
+def _ways(options: NumbersRequest) -> Table:
+    from pipelines.planner import numbers  # what it plans brings Beam with it
+
+    return numbers.table(options)
 
 
 def _rows(options: AveragesRequest) -> Table:
@@ -179,12 +200,12 @@ def _rows(options: AveragesRequest) -> Table:
         answers.add(
             "rows",
             {
-                "digits": digits, "messages": slots, "bytes": _SENT * slots, "dummies": dummies,
+                "digits": digits, "messages": slots, "bytes": SENT * slots, "dummies": dummies,
                 "error": error, "rounding": rounding,
             },
         )  # fmt: skip
         table.add_row(
-            f"{digits}", f"{slots:,}", f"{_SENT * slots:,}", f"{_SEALING * slots / 1000:.2g}",
+            f"{digits}", f"{slots:,}", f"{SENT * slots:,}", f"{_SEALING * slots / 1000:.2g}",
             f"{dummies:,}", f"{_SEALING * dummies / 1000:,.0f}", f"{error:.3g}",
             f"{100 * rounding:.0f} %",
         )  # fmt: skip
@@ -244,6 +265,6 @@ def _cell(options: CountersRequest, k: int, b: int) -> str:
     except ValueError:
         answers.add("rows", {**place, "refused": "out of reach"})
         return "out of reach"
-    error, size = design.column_variance**0.5, _SENT * int(design.layout.types.size)
+    error, size = design.column_variance**0.5, SENT * int(design.layout.types.size)
     answers.add("rows", {**place, "error": error, "bytes": size})
     return f"{error:,.4g}\n{size:,} B"

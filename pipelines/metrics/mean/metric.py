@@ -166,9 +166,13 @@ class Mean(Randomised):
     @property
     def expected_error(self) -> str:
         """The standard error of the mean at the least batch, whatever the numbers are."""
-        error = math.sqrt(self.inner.report_variance / self.min_reports)
+        return f"mean ± {self.error:.3g} at most"
+
+    @property
+    def error(self) -> float:
+        """The same as a number; of the range's half where users choose bounds."""
         half = 1.0 if self.bounds is None else self.bounds.half
-        return f"mean ± {error * half:.3g} at most"
+        return half * math.sqrt(self.inner.report_variance / self.min_reports)
 
     @property
     def hiding_cost(self) -> float | None:

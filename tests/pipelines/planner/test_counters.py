@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
 from pipelines.metrics.counting.count import CountMetric
-from pipelines.metrics.counting.options import CountOptions
+from pipelines.metrics.counting.mean import CountedMean
+from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
+from pipelines.metrics.counting.sum import SumMetric
 from pipelines.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
@@ -51,6 +54,31 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
         assert all(text in line for text in shown)
 
 
+@pytest.mark.verify  # some ten designs
+@pytest.mark.parametrize("neighbours", ["replace", "add or remove"])
+def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: str) -> None:
+    """With bounds of both signs; as far as ways are laid down by what is trusted, they rank so."""
+    words = ["--neighbours", neighbours, "--reports", "1e5", "--epsilon", "1", "--json"]
+    outcome = run(["plan", "--bounds=-100,300", *words])
+    assert outcome.code == 0, outcome.said
+    rows = {(row["statistic"], row["way"]): row for row in json.loads(outcome.out)["rows"]}
+    asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
+             "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
+    for kind, more in ((SumMetric, {}), (CountedMean, {"dummies": "shuffler"})):
+        metric = kind.resolve(request(kind.Options, asked | more))
+        shown = rows[kind.kind, "correlated dummies"]
+        assert (shown["messages"], shown["dummies"]) == (metric.messages, metric.design.number)
+        assert shown["error"] == metric.error
+        error = {way: row["error"] for (of, way), row in rows.items() if of == kind.kind}
+        assert error[SPLIT_MIX] < error["correlated dummies"] < error["same, three parties"]
+        assert error["same, three parties"] <= error["independent dummies"]
+        assert error["independent dummies"] < error["devices' dummies"]
+    assert rows["mean", "one report"]["error"] > 2 * rows["mean", "devices' dummies"]["error"]
+    for row in rows.values():
+        assert row["ranges"] == row["error"] / 400
+        assert row["bytes"] == 82 * row["messages"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -58,6 +86,9 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
         ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
         ("--counts 9 --reports 5", "--reports means nothing beside --counts"),
+        ("--bounds 0,9 --digits 2", "--digits means nothing beside --bounds"),
+        ("--bounds 9,0", "--bounds"),
+        ("--bounds 0,9 --counts 9", "--bounds means nothing beside --counts"),
         ("--counts 0", "--counts must be a number of at least 1"),
         ("--counts 9 --rows-per-user 1,0", "name whole numbers of at least 1"),
         ("--counts 9 --per-value x", "whole number"),
