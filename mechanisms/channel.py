@@ -279,6 +279,10 @@ class Mechanism(ABC):
         numerators, denominator = self.weights(cell)
         return np.asarray(numerators / float(denominator), np.float64)
 
+    def blanket(self) -> Floats:
+        """(reports,) the least probability of each report over all inputs, as of `channel`."""
+        return np.asarray(np.min([self.channel(cell) for cell in range(self.inputs)], axis=0))
+
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         """Two inputs' exact laws, reports that are equally likely under either put together.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.planner.design import Design
-from mechanisms.privacy.amplification import BatchAccounted, laws_of
+from mechanisms.privacy.amplification import BatchAccounted, upper_laws
 from mechanisms.privacy.blanket import upper_delta
 from mechanisms.privacy.divergence import Spectrum
 from mechanisms.privacy.loss import PrivacyLoss
@@ -95,7 +95,7 @@ def _of_batch(mechanism: Mechanism, n: int, epsilons: tuple[float, ...]) -> tupl
     """Upper bounds of the deltas of n shuffled reports."""
     if isinstance(mechanism, BatchAccounted):
         return tuple((e, mechanism.batch_delta(n, e)[1]) for e in epsilons)
-    laws = laws_of(mechanism)
+    laws = upper_laws(mechanism)
     return tuple((e, upper_delta(laws, n, e, _CELLS)) for e in epsilons)
 
 

@@ -106,6 +106,10 @@ class ScalarMean(Mechanism):
             most, least = np.maximum(most, weights), np.minimum(least, weights)
         return [int(x) for x in most], [int(x) for x in least], total
 
+    def blanket(self) -> Floats:
+        _, least, total = self.extremes
+        return np.array(least, object).astype(np.float64) / float(total)
+
     @property
     @abstractmethod
     def decoded(self) -> Floats:

@@ -9,7 +9,7 @@ cells 0 and N. The mean of the code is linear in the cell, so decoding is affine
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -114,6 +114,15 @@ class WindowLaw:
         start = cell + self.margin
         table[start : start + self.width] = self.inside
         return table
+
+    @property
+    def extremes(self) -> tuple[list[int], list[int]]:
+        """The largest and the least weight of each code over all cells."""
+        code = np.arange(self.codes) - self.margin
+        some = (code >= 0) & (code < self.cells + self.width)
+        all_ = (code >= self.cells) & (code < self.width)
+        most, least = ([self.inside if x else self.outside for x in near] for near in (some, all_))
+        return most, least
 
     def kinds(self, shift: int) -> Kinds:
         """How many codes have each pair of weights, given two cells `shift` apart."""
@@ -225,6 +234,10 @@ class Window(ScalarMean):
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         first, second = (int(cell) for cell in self._checked([one, other]))
         return self.law.kinds(abs(first - second)), (self.law.total,) * 2
+
+    @property
+    def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        return *self.law.extremes, self.law.total
 
     @property
     def representatives(self) -> Iterable[int]:

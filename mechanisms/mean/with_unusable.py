@@ -181,6 +181,13 @@ class WithUnusable(Mechanism):
         table = weights.astype(object) * (_WORD - law.chance)
         return np.append(table, total * law.chance), total * _WORD
 
+    def blanket(self) -> Floats:
+        _, least, total = self.mechanism.extremes
+        numbers = [weight * (_WORD - self.law.chance) for weight in least]
+        numbers.append(total * self.law.chance)
+        table = np.array(numbers, object).astype(np.float64) / float(total * _WORD)
+        return np.minimum(table, self.channel(self.unusable))
+
     def pairs(self) -> Iterable[tuple[int, int]]:
         """Those of numbers; and none against each number that no symmetry takes to another."""
         yield from self.mechanism.pairs()

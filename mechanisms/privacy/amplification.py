@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
@@ -60,6 +61,14 @@ def laws_of(mechanism: Mechanism) -> ShuffleLaws:
     Raises:
         ValueError: the channel is too large, and no epsilon bounds a report.
     """
+    laws = upper_laws(mechanism)
+    return replace(laws, attained=_attained(mechanism)) if _enumerated(mechanism) else laws
+
+
+# A search ends at a mechanism that it has tried, whose curve and batches are looked at next.
+@lru_cache(maxsize=64)
+def upper_laws(mechanism: Mechanism) -> ShuffleLaws:
+    """As `laws_of`, perhaps without batches that exist: for whoever asks for upper bounds alone."""
     laws = mechanism.shuffle_laws() if isinstance(mechanism, Shuffleable) else _tabulated(mechanism)
     return replace(laws, bits=_bits(mechanism))
 
@@ -75,12 +84,23 @@ def _bits(mechanism: Mechanism) -> OneBit | None:
     return OneBit(high=rows[-1], low=rows[0])
 
 
-def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
-    """The laws of a mechanism that does not state them, from its channel."""
-    epsilon = tight_epsilon(mechanism)
-    pairs = list(islice(mechanism.pairs(), _PAIRS + 1))
+def _pairs(mechanism: Mechanism) -> list[tuple[int, int]]:
+    """The pairs of inputs that stand for all; more than `_PAIRS` are as good as none."""
+    return list(islice(mechanism.pairs(), _PAIRS + 1))
+
+
+def _enumerated(mechanism: Mechanism) -> bool:
+    """Whether the laws of a mechanism are read off its channel, input by input."""
     several = mechanism.outcomes != mechanism.codes
-    if several or len(pairs) > _PAIRS or mechanism.inputs * mechanism.codes > _LARGEST_TABLE:
+    large = mechanism.inputs * mechanism.codes > _LARGEST_TABLE
+    known = isinstance(mechanism, Shuffleable) or several or large
+    return not known and len(_pairs(mechanism)) <= _PAIRS
+
+
+def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
+    """The laws of a mechanism that does not state them, from its channel; none that is attained."""
+    epsilon = tight_epsilon(mechanism)
+    if not _enumerated(mechanism):
         # About the largest power of e that a double holds; NaN and infinity fail here, too.
         if not epsilon <= 700:
             raise ValueError(
@@ -88,11 +108,19 @@ def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
                 "to tabulate, and no finite epsilon bounds one report"
             )
         return clone_laws(epsilon)
+    pairs, least = _pairs(mechanism), mechanism.blanket()
+    rows = {cell: mechanism.channel(cell) for pair in pairs for cell in pair}
+    dominating = [grouped(rows[i], rows[j], least, blanket=True) for i, j in pairs]
+    return ShuffleLaws(_distinct(dominating), (), epsilon)
+
+
+def _attained(mechanism: Mechanism) -> tuple[PairLaw, ...]:
+    """Batches that exist, of a mechanism whose channel is small enough to be enumerated."""
     table = np.stack([mechanism.channel(cell) for cell in range(mechanism.inputs)])
-    least = table.min(axis=0)
-    dominating = [grouped(table[i], table[j], least, blanket=True) for i, j in pairs]
-    attained = [grouped(table[i], table[j], table[_revealing(table, i, j)]) for i, j in pairs]
-    return ShuffleLaws(_distinct(dominating), _widest(attained), epsilon)
+    attained = [
+        grouped(table[i], table[j], table[_revealing(table, i, j)]) for i, j in _pairs(mechanism)
+    ]
+    return _widest(attained)
 
 
 def _revealing(table: Floats, one: int, other: int) -> int:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from mechanisms.channel import Mechanism, require_epsilon
-from mechanisms.privacy.amplification import BatchAccounted, laws_of
+from mechanisms.privacy.amplification import BatchAccounted, laws_of, upper_laws
 from mechanisms.privacy.blanket import COARSE, simple_delta, upper_delta
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.odds import odds, odds_budget, odds_epsilon
@@ -181,7 +181,7 @@ def _private_spend(
     """The most that reports may spend below a limit that is too much, from the private side."""
     epsilon, delta, n = batch
     exposed = limit
-    if not isinstance(one := family(guess), BatchAccounted) and laws_of(one).exactly(n):
+    if not isinstance(one := family(guess), BatchAccounted) and upper_laws(one).exactly(n):
         # A batch that exists says where to look, so that the worst is looked for once or twice.
         exposed = private_end(
             lambda local: simple_delta(laws_of(family(local)), n, epsilon),
@@ -198,4 +198,4 @@ def _most_delta(mechanism: Mechanism, n: int, epsilon: float) -> float:
     """No shuffled batch of n reports has a larger delta; batches that exist are not looked for."""
     if isinstance(mechanism, BatchAccounted):
         return mechanism.batch_delta(n, epsilon)[1]
-    return upper_delta(laws_of(mechanism), n, epsilon, COARSE)
+    return upper_delta(upper_laws(mechanism), n, epsilon, COARSE)

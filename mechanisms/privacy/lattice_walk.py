@@ -16,7 +16,7 @@ Rows of a walk differ in their first step only; row 0 is the walk of everybody e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
@@ -26,6 +26,7 @@ from mechanisms.channel import Floats
 
 _UNIT = 2.0**-53
 _TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of one size
+_TAIL = 1 << 8  # cells in which such a tail mostly ends
 _STEEP = 0.2  # theta times the step, beyond which splitting a cell would cost too much
 _SPARSE = 256  # a kernel with fewer nonzero cells is convolved term by term
 _MANY = 1 << 18  # noise of a block counts as often as there are blocks; beyond this, make none
@@ -33,8 +34,7 @@ _FARTHEST = 60.0  # standard deviations of the sum beyond which nothing is looke
 _NOISELESS = 1 << 11  # cells, while there are as many blocks as that
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """The tilted law of a sum of `users` steps.
 
     Attributes:
@@ -68,17 +68,17 @@ class Walk:
         users = self.users + other.users
         rows, noise, relative = self._followed(other.rows[:1], noiseless, other is self)
         if other is not self and len(rows) > 1:
-            alone = replace(self, rows=self.rows[:1])
+            alone = self._replace(rows=self.rows[:1])
             late, late_noise, late_relative = alone._followed(other.rows[1:], noiseless, False)
             share = self.users / users
             rows[1:] = share * rows[1:] + (1 - share) * late
             noise, relative = max(noise, late_noise), max(relative, late_relative) + 4 * _UNIT
         # Young's inequality: the error's Euclidean norm grows by no more than the other factor's
         # sum. The factor leaves room for the product of both errors.
-        noise += 1.001 * _largest_sum(other.rows) * self.noise
-        noise += 1.001 * _largest_sum(self.rows) * other.noise
-        return replace(
-            self,
+        for one, two in ((other, self), (self, other)):
+            if two.noise:
+                noise += 1.001 * _largest_sum(one.rows) * two.noise
+        return self._replace(
             rows=rows,
             start=self.start + other.start,
             users=users,
@@ -94,9 +94,9 @@ class Walk:
         support = np.flatnonzero(steps.any(axis=0))
         # Few terms are added up one by one: positive numbers only, hence no noise.
         if support.size <= _SPARSE:
-            rows = np.zeros((max(len(self.rows), len(steps)), length))
-            for index in support:
-                rows[:, index : index + self.rows.shape[1]] += steps[:, index, None] * self.rows
+            rows, width = np.zeros((max(len(self.rows), len(steps)), length)), self.rows.shape[1]
+            for index, chance in zip(support.tolist(), steps.T[support, :, None], strict=True):
+                rows[:, index : index + width] += chance * self.rows
             return rows, 0.0, (support.size + 4) * _UNIT
         if noiseless:
             pairs = ((row, step) for row in self.rows for step in steps)
@@ -107,8 +107,9 @@ class Walk:
         rows = np.maximum(fft.irfft(spectrum * factor, size)[:, :length], 0.0)  # as the truth is
         # Higham, "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2.
         transform = 8 * _UNIT * math.log2(size)
-        sums = max(_largest_sum(self.rows), _largest_sum(steps))
-        norm = math.sqrt(max(float(np.max(np.sum(x * x, axis=1))) for x in (self.rows, steps)))
+        factors = (self.rows,) if squared and len(self.rows) == 1 else (self.rows, steps)
+        sums = max(map(_largest_sum, factors))
+        norm = math.sqrt(max(_largest_sum(x * x) for x in factors))
         return rows, 4 * transform * sums * norm, 4 * _UNIT
 
     def trimmed(self, total: int) -> Walk:
@@ -118,28 +119,26 @@ class Walk:
         # As many blocks as it takes to make up all users use row 0; the one who differs is in one.
         weights[0] = blocks
         at_risk = weights @ self.rows
-        below, above = np.cumsum(at_risk), np.cumsum(at_risk[::-1])
-        low = int(np.searchsorted(below, _TRIMMED))
-        high = int(np.searchsorted(above, _TRIMMED))
+        (low, below), (high, above) = _tail(at_risk), _tail(at_risk[::-1])
         if low + high >= self.rows.shape[1]:
             return self
-        lost = (below[low - 1] if low else 0.0) + (above[high - 1] if high else 0.0)
+        lost = below + above
         # Cauchy-Schwarz: what is cut is a sum of cells, what is known of their noise is its norm.
         lost += math.sqrt(low + high) * self.noise * blocks
         kept = self.rows[:, low : self.rows.shape[1] - high]
-        return replace(self, rows=kept, start=self.start + low, cut=self.cut + float(lost))
+        return self._replace(rows=kept, start=self.start + low, cut=self.cut + float(lost))
 
     def coarsened(self) -> Walk:
         """On a lattice of twice the step: odd cells are halved between their even neighbours."""
-        rows = np.pad(self.rows, ((0, 0), (self.start % 2, 0)))
-        rows = np.pad(rows, ((0, 0), (0, 1 - rows.shape[1] % 2)))
+        before, (laws, cells) = self.start % 2, self.rows.shape
+        rows = np.zeros((laws, (before + cells) // 2 * 2 + 1))
+        rows[:, before : before + cells] = self.rows
         even, odd = rows[:, 0::2].copy(), rows[:, 1::2]
         # A cell's tilt is that of its place, so the halves take on the tilt of their neighbours.
         drift = self.tilt * self.step
         even[:, 1:] += odd * (0.5 * math.exp(drift))
         even[:, :-1] += odd * (0.5 * math.exp(-drift))
-        return replace(
-            self,
+        return self._replace(
             rows=even,
             start=self.start // 2,
             step=2 * self.step,
@@ -150,7 +149,19 @@ class Walk:
 
 def _largest_sum(rows: Floats) -> float:
     """The largest total of a row."""
-    return float(np.max(rows.sum(axis=1)))
+    return float(np.add.reduce(rows, axis=1).max())
+
+
+def _tail(masses: Floats) -> tuple[int, float]:
+    """How many of the first masses may be cut off, and their sum."""
+    looked = _TAIL  # of a few more masses than are cut; sums are dear where nobody asks for them
+    while True:
+        sums = masses[:looked].cumsum()
+        if looked >= masses.size or sums[-1] >= _TRIMMED:
+            break
+        looked *= 8
+    cut = int(sums.searchsorted(_TRIMMED))
+    return cut, float(sums[cut - 1]) if cut else 0.0
 
 
 def repeated(step: Walk, users: int, cells: int) -> Walk:
