@@ -175,18 +175,28 @@ def further(
     before, window = _alike_both(spent, window)
     once = Counter(window)
 
-    def fitting(times: int) -> bool:
+    def beyond(times: int) -> bool:
         more = Counter({loss: n * times for loss, n in once.items()})
-        return fits(before + more, budget)
+        return times > most or not fits(before + more, budget)
 
-    low, high = 0, 1
-    while high <= most and fitting(high):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fitting(middle) else (low, middle)
-    return low
+    from mechanisms.privacy.search import least_integer  # scipy's, as where shares are looked for
+
+    # To compose hundreds of releases takes long, so it is begun where normal losses would end.
+    guess = min(most, _normal(before, once, budget))
+    return least_integer(beyond, guess + 1) - 1
+
+
+def _normal(before: Losses, once: Losses, budget: Budget) -> int:
+    """How many more releases would fit if all losses were normal: a first guess."""
+    delta = budget.delta
+    each, spent = (total(x, delta).epsilon if x else 0.0 for x in (once, before))
+    if not (0 < delta < 1 and 0 < each < math.inf and spent < budget.epsilon):
+        return 0
+    from mechanisms.privacy.search import gaussian_mu
+
+    ends = (budget.epsilon, spent, each)
+    whole, gone, one = (gaussian_mu(epsilon, delta) ** 2 if epsilon else 0.0 for epsilon in ends)
+    return math.floor((whole - gone) / one)
 
 
 def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> float:

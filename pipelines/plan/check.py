@@ -15,7 +15,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.split import split
 from pipelines.plan.described import described
 from pipelines.plan.document import Plan
-from pipelines.plan.job import PlanJob, clients_job, unread_job, window_of
+from pipelines.plan.job import PlanJob, has_clients, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
@@ -24,15 +24,17 @@ from pipelines.views.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks
+_ASK = "where each user's own client draws the noise: `hushbeam check --clients` shows the design"
 _AGREED = ": clients, shuffler and collector must agree on it"
 
 
-def check(path: str, window: str | None = None) -> int:
+def check(path: str, window: str | None = None, clients: bool = False) -> int:
     """Show what a plan promises, costs and can know.
 
     Args:
         path: of the plan.
         window: whose fingerprint a program needs, if it does.
+        clients: whether to show as well what users' own clients run; programs are told in any case.
 
     Returns:
         The exit code; 1 where a run would be refused for its price.
@@ -46,11 +48,10 @@ def check(path: str, window: str | None = None) -> int:
     if answers.wanted():  # a device's, that has to run the very mechanisms
         answers.give(_told(job, window, refused))
         return WITHHELD if refused else DONE
-    divided, about_clients = _about_clients(job)
-    agreed = _AGREED * (divided is not job and divided.design == job.design)
+    agreed, about_clients = _about_clients(job, clients)
     for text in (
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
-        f"resolved to design {job.design.hex()}{agreed}",
+        f"resolved to design {job.design.hex()}{_AGREED * agreed}",
     ):
         screen.print(text, highlight=False, markup=False, soft_wrap=True)
     screen.print(_table(job))
@@ -133,16 +134,24 @@ def _parted(job: PlanJob) -> PlanJob | None:
         return None
 
 
-def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:
-    """The window as clients serve it, or as it is if they cannot; and what is other there."""
+def _about_clients(job: PlanJob, asked: bool) -> tuple[bool, list[str]]:
+    """Whether users' own clients run this very design, and what is other there.
+
+    Another design takes as long to be found as all of the rest, so it is if somebody asks.
+    """
+    if not has_clients(job):
+        slots = any(getattr(m.options, "dummies", None) == "devices" for m in job.metrics)
+        return False, (_about_slots(job) if asked else [_ASK]) * slots
+    if not job.counts_on_others:
+        return True, []
+    if not asked:
+        return False, [_ASK]
     try:
-        divided = clients_job(job)
+        divided = unread_job(job.plan, job.window, clients=True)
     except RequestError as error:
-        return job, [f"not where each user's own client draws the noise: {error}"]
-    if divided is None:
-        return job, _about_slots(job)
+        return False, [f"not where each user's own client draws the noise: {error}"]
     if divided.design == job.design:
-        return divided, []
+        return True, []
     lines = [
         f"where each user's own client draws the noise, resolved to design {divided.design.hex()}"
         f"{_AGREED}; there"
@@ -154,13 +163,11 @@ def _about_clients(job: PlanJob) -> tuple[PlanJob, list[str]]:
                 f"{metric.guarantees[1].epsilon:.4g}; {100 * metric.honest_share:.10g} % of the "
                 "users are counted on"
             )
-    return divided, lines
+    return False, lines
 
 
 def _about_slots(job: PlanJob) -> list[str]:
     """What is other in three parties where devices draw the dummies: reports are of one size."""
-    if not any(getattr(metric.options, "dummies", None) == "devices" for metric in job.metrics):
-        return []
     try:
         metrics = unread_job(job.plan, job.window, clients=True).metrics
     except RequestError as error:

@@ -83,6 +83,11 @@ def add_to(commands: Any) -> None:
     checker.add_argument(
         "--window", metavar="NAME", help="with --json, the window whose reports are to be made"
     )
+    checker.add_argument(
+        "--clients", action="store_true",
+        help="also what is other where each user's own client draws the noise: their design, which "
+        "clients, shuffler and collector must agree on; takes as long again",
+    )  # fmt: skip
     checker.set_defaults(command=check)
 
 
@@ -117,4 +122,4 @@ def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     if arguments.schema:
         return print_schema()
-    return validate(arguments.plan, arguments.window)
+    return validate(arguments.plan, arguments.window, arguments.clients)

@@ -75,6 +75,15 @@ class PlanJob:
         return accounts(self.metrics)
 
     @property
+    def counts_on_others(self) -> bool:
+        """Whether another share of the users is counted on than their own clients' plan would."""
+        asked = [self.plan.options(m, self.window, clients=True) for m in self.plan.metrics]
+        return any(
+            metric.honest_share not in (None, getattr(options, "honest_share", None))
+            for metric, options in zip(self.metrics, asked, strict=True)
+        )
+
+    @property
     def losses(self) -> tuple[Guarantee, ...]:
         """What each account's releases reveal."""
         return tuple(account.released for account in self.accounts)
@@ -238,17 +247,9 @@ def unread_job(plan: Plan, window: str, clients: bool = False) -> PlanJob:
     return PlanJob(plan, window, inputs.UNREAD, resolve(plan, window, inputs.UNREAD, clients))
 
 
-def clients_job(job: PlanJob) -> PlanJob | None:
-    """A window as users' own clients serve it, of whom not all are counted on; None if none can.
-
-    Args:
-        job: the window, prepared without a look at any file.
-
-    Raises:
-        RequestError: what so many of them hide does not do for a metric.
-    """
-    for metric in job.metrics:
-        # What divides a plan among parties: see `parties.split`.
-        if metric.undivided is not None or getattr(metric.options, "min_reports", None) is None:
-            return None
-    return unread_job(job.plan, job.window, clients=True)
+def has_clients(job: PlanJob) -> bool:
+    """Whether users' own clients can serve a window, going by the one job: see `parties.split`."""
+    return all(
+        metric.undivided is None and getattr(metric.options, "min_reports", None) is not None
+        for metric in job.metrics
+    )

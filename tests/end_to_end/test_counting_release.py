@@ -625,7 +625,7 @@ def test_devices_dummies_in_a_plan(run, log: str) -> None:
     assert said["guarantees"]["release"]["neighbours"] == "add or remove"
     parted = split(load("plan.yaml"), "d1")
     assert 600 in [metric.enrolled for metric in parted.metrics]
-    outcome = run(["check", "plan.yaml"])
+    outcome = run(["check", "plan.yaml", "--clients"])
     assert "in three parties, much: a user sends" in " ".join(outcome.out.split())
 
 

@@ -12,7 +12,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.split import split
 from pipelines.plan.design import design_of
 from pipelines.plan.document import Plan
-from pipelines.plan.job import clients_job, unread_job
+from pipelines.plan.job import has_clients, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.stream.windows import streamed
@@ -110,6 +110,10 @@ def test_a_check_shows_both_and_programs_read_what_clients_run(
     parted = split(load(written), "monday")
     assert main(["check", written]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert parted.job.design.hex() not in said
+    assert "`hushbeam check --clients` shows the design" in said
+    assert main(["check", written, "--clients"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
     assert parted.job.design.hex() in said
     assert unread_job(load(written), "monday").design.hex() in said
     for metric in parted.metrics:
@@ -129,8 +133,10 @@ def test_a_check_shows_one_design_where_clients_run_none_of_their_own(
 ) -> None:
     # Whose users send several messages is decoded by who has counted users: no clients alone.
     plan = changed(written, "mechanism: grr", "mechanism: puredump")
-    assert clients_job(unread_job(plan, "monday")) is None
+    assert not has_clients(unread_job(plan, "monday"))
     assert main(["check", written]) == 0
+    assert "--clients" not in capsys.readouterr().out
+    assert main(["check", written, "--clients"]) == 0
     said = capsys.readouterr().out
     assert "must agree" not in said
     assert f"resolved to design {unread_job(plan, 'WINDOW').design.hex()}" in said
