@@ -18,12 +18,14 @@ from mechanisms.privacy.divergence import require_batch, require_delta, require_
 from mechanisms.privacy.lattice_walk import centring_tilt, first_step, places, repeated
 from mechanisms.privacy.pair_law import LARGEST_LOSS, SLACK, PairLaw, ShuffleLaws
 from mechanisms.privacy.search import gaussian_epsilon, private_end
+from mechanisms.privacy.thinned_test import thinned_delta
 
 FINE = 1 << 15  # cells for one delta
 COARSE = 1 << 13  # cells for each step of a search for epsilon
 _CLOSE = 3e-4  # relative width at which a search for epsilon among one-bit reports stops
 _UNIT = 2.0**-53
 _LEAST = math.ulp(0.0)
+_LARGE = 1 << 25  # users, from which on a walk may be worth less than a test of two kinds
 _STEEPEST = 600.0  # theta times the range of losses: beyond, weights would underflow
 
 
@@ -82,7 +84,7 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
     """The advantage of a test that tells two shuffled batches apart, rounded down.
 
     The test adds up the losses, rounded to the lattice with dice, and answers "first" if the sum
-    is positive and never left the window.
+    is positive and never left the window. Of very many reports `thinned_delta` may say more.
 
     Args:
         law: the user who differs, and the others.
@@ -100,6 +102,12 @@ def attained_delta(law: PairLaw, n: int, epsilon: float, cells: int = FINE) -> f
     require_loss(epsilon)
     if epsilon > LARGEST_LOSS:
         return 0.0  # always valid; such a loss is no guarantee anyway
+    walked = _walked_delta(law, n, epsilon, cells)
+    return walked if n < _LARGE else max(walked, thinned_delta(law, n, epsilon))
+
+
+def _walked_delta(law: PairLaw, n: int, epsilon: float, cells: int) -> float:
+    """As `attained_delta`, by the walk alone."""
     # Rounded up: below, it multiplies the test's false alarms.
     odds = math.exp(epsilon) * (1 + 4 * _UNIT)
     loss, chance, _ = law.losses(epsilon)
