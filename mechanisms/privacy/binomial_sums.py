@@ -11,8 +11,8 @@ from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import DummyLaw, binomial
 
 _UNIT = 2.0**-53
-# Relative to the mode: what convolutions leave out. Transforms fill the ends with rounding errors of
-# about this size, whose ratios are all different and would be looked at one by one.
+# Relative to the mode: what convolutions leave out. Transforms fill the ends with rounding errors
+# of about this size, whose ratios are all different and would be looked at one by one.
 _FAINT = 16 * _UNIT
 
 
