@@ -16,14 +16,20 @@ from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
+from mechanisms.frequency.unary import symmetric
 from mechanisms.planner.search import designs, least_epsilon, least_reports, search
 from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
 
-CASES = [(10**6, 4.0, 100), (10**6, 8.0, 1000), (10**9, 8.0, 1000), (10**9, 12.0, 42_178)]
-
+CASES = [
+    (10**6, 4.0, 100),
+    (10**6, 8.0, 1000),
+    (10**9, 8.0, 1000),
+    (10**9, 12.0, 42_178),
+    (10**12, 8.0, 1000),
+]
 
 _RELEASE = PrivacyLoss.from_channel(LinearHash(1.0, 20, 20))
 
@@ -65,6 +71,7 @@ def _commands() -> Table:
         "compare all mechanisms": lambda: [d.release for d in designs(target)],
         "least epsilon for an error": lambda: least_epsilon(target, 1e-4).release,
         "fewest reports for an error": lambda: least_reports(target, 1e-4).release,
+        "sue, 10^10 users": lambda: shuffled_epsilon(symmetric(2.0, 100), 10**10, 1e-9),
         "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
     }
     for name, ask in questions.items():
