@@ -157,8 +157,20 @@ class TwoPoint(ScalarMean):
     source="Duchi, Jordan, Wainwright, JASA 2018",
     small=SMALL,
 )
+@register(
+    "1bitmean",
+    task="mean",
+    sends="one bit: `duchi` by another road, of numbers that are counters",
+    source="Ding, Kulkarni, Yekhanin, NIPS 2017",
+    small=SMALL[1:3],
+)
 def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
     """Duchi's mechanism in one dimension: B = (e^epsilon + 1) / (e^epsilon - 1).
+
+    1BitMean is the same channel for counters in [0, m], taken to [-1, 1]: its chance of a one is
+    linear from 1 / (e^epsilon + 1) to e^epsilon / (e^epsilon + 1). Its alpha-point rounding to
+    multiples of s = m / N, with an offset and a bit for each multiple that last for ever, is what
+    `mechanisms.memoised.MemoisedClient` does with N cells, and prices.
 
     Args:
         epsilon: privacy loss of one report, in nats.
@@ -171,7 +183,8 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
         ValueError: a parameter is out of range.
 
     Source: Duchi, Jordan, Wainwright, "Minimax optimal procedures for locally private
-        estimation", JASA 2018, section 4.2.1.
+        estimation", JASA 2018, section 4.2.1; Ding, Kulkarni, Yekhanin, "Collecting telemetry data
+        privately", NIPS 2017, whose mechanism for means is 1BitMean.
     """
     return TwoPoint(epsilon, cells)
 
