@@ -25,6 +25,7 @@ MODULES = (
     "mechanisms.frequency.projective_geometry",
     "mechanisms.frequency.unary",
     "mechanisms.frequency.subset_selection",
+    "mechanisms.frequency.bit_flips",
     "mechanisms.frequency.rappor",
     "mechanisms.frequency.random_projection",
     "mechanisms.frequency.count_sketch",

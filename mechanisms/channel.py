@@ -186,6 +186,16 @@ class Mechanism(ABC):
             ValueError: a cell is not an integer in range. The message never holds the cell.
         """
 
+    def remember(self, cells: ArrayLike, lasting: RandomSource, rng: RandomSource) -> Messages:
+        """The client whose noise is permanent: `perturb` of one cell, or of equal ones.
+
+        Args:
+            cells: as `perturb`.
+            lasting: one stream for all cells of a user, for what is drawn whatever the cell is.
+            rng: one stream for each cell of a user.
+        """
+        return self.perturb(cells, rng)
+
     @abstractmethod
     def weights(self, cell: int) -> tuple[NDArray[Any], int]:
         """The exact distribution over reports, given a cell.

@@ -175,7 +175,8 @@ class MemoisedClient:
     def _messages(self, cell: NDArray[Any]) -> Messages:
         """The messages of one cell, an array of length one."""
         name = np.ascontiguousarray(cell, "<i8").tobytes()
-        return self.mechanism.perturb(cell, PermanentRandom(self._key(_MESSAGE, name)))
+        lasting = PermanentRandom(self._key(_COORDINATES, b""))
+        return self.mechanism.remember(cell, lasting, PermanentRandom(self._key(_MESSAGE, name)))
 
     @cached_property
     def _law(self) -> bytes:
