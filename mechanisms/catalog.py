@@ -48,6 +48,7 @@ MODULES = (
     "mechanisms.vector.random_projection",
     "mechanisms.vector.privunit",
     "mechanisms.vector.mixed_choice",
+    "mechanisms.vector.privkv",
     "mechanisms.central.histogram",
 )
 
