@@ -19,6 +19,7 @@ _STUDIES = {
     "mean": "errors of means, and what one report gives away",
     "sum": "errors of sums, messages they take, and what liars do to them",
     "vector-mean": "errors of many means at once, predicted and measured",
+    "key-value": "errors of keys' frequencies and of the means of their numbers",
     "train": "how good private models get",
 }
 

@@ -19,7 +19,7 @@ from pipelines import cli
 from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES
-from pipelines.evaluate.studies import dp_sgd, mean, vector_mean
+from pipelines.evaluate.studies import dp_sgd, key_value, mean, vector_mean
 from pipelines.evaluate.systems import gradients, histograms, liars, means, number_sums, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
 from pipelines.options import flag
@@ -27,7 +27,8 @@ from pipelines.options import flag
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "train"]
+STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "key-value",
+           "train"]  # fmt: skip
 MODULES = [f"pipelines.evaluate.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, Command] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -45,6 +46,7 @@ NAMES = {
         *rows.REFERENCES,
         *filter(None, TREATMENTS),
     ],
+    "key-value": [*key_value.MECHANISMS, "privkv_published", "privkvm-C", "keys:N,D,S"],
     "train": [*gradients.SETS["all"], *dp_sgd.MODELS, *dssgd.RULES, *TABLES],
 }
 
@@ -169,6 +171,10 @@ BEGUN = {
         "--ns 30 300 --epsilons 1 2 --repetitions 2",
         ["--dimensions 7", "--ns 20", "--seed 1"],
     ),
+    "key-value": (
+        "--systems privkv privkvm-2 --data keys:500,3,1 --epsilons 1 4 --repetitions 2",
+        ["--seed 1"],
+    ),
     "train --study regression": (
         "--data census:400 --epsilons 1 4 --repetitions 2 --systems pm dct_published constant",
         ["--draws 2", "--own-schedules", "--clip 1", "--seed 1"],
@@ -220,6 +226,7 @@ GOOD = {
     "heavy-hitters": "--epsilons 1 --data zipf:1000,10",
     "mean": "--systems pm --epsilons 1 --data uniform:100 --ns 10",
     "vector-mean": "--systems multi_hm --epsilons 1 --data gauss:50,6,0.3,0.25 --ns 10",
+    "key-value": "--systems privkv --epsilons 1 --data keys:50,2,0",
     "train --study regression": "--epsilons 1 --data census:100",
     "train --study dp-sgd": "--epsilons 1 --data digits:100",
     "train --study dssgd": "--data digits:100",
@@ -250,6 +257,10 @@ GOOD = {
         ("heavy-hitters", "--max-length 1000", "--max-length must be a number of at most 256"),
         ("heavy-hitters", "--systems grr", "is not of the form NAME"),
         ("heavy-hitters", "--data nowhere.parquet:x", "there is no file"),
+        ("key-value", "--systems privkvm", "unknown system 'privkvm'"),
+        ("key-value", "--data keys:50,2,-1", "exponent"),
+        ("key-value", "--data keys:2,9,9", "nobody holds"),
+        ("key-value", "--data log.csv", "is not of the form"),
         ("mean", "--systems grr", "unknown system 'grr'"),
         ("mean", "--alphas 0", "--alphas must be positive"),
         ("mean", "--data normal:100,10", "is not of the form"),
