@@ -114,6 +114,32 @@ def test_commands_of_pages_can_be_typed(page) -> None:
         can_be_typed(command)
 
 
+def of_sources() -> list[str]:
+    """The commands of the table of all systems that the source papers name."""
+    page = (DOCS / "systems.md").read_text("utf-8")
+    (rows,) = re.findall(r"<!-- sources -->\n(.*?)\n\n", page, re.DOTALL)
+    return re.findall(r"`(hushbeam evaluate [^`]*)`", rows)
+
+
+def test_every_named_system_has_a_command_or_a_module() -> None:
+    assert len(of_sources()) >= 15
+    for command in of_sources():
+        can_be_typed(command)
+    page = (DOCS / "systems.md").read_text("utf-8")
+    modules = re.findall(r"`(mechanisms\.[a-z_.]+)`", page.partition("<!-- sources -->")[2])
+    assert len(modules) >= 5
+    for module in modules:
+        assert import_module(module).__doc__
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("command", of_sources())
+def test_every_named_system_runs(run, unseen, command) -> None:
+    outcome = run([*shlex.split(command)[1:], "--repetitions", "1", *ONE_JOB])
+    assert outcome.code == 0, outcome.err
+    assert Path("out/refused.json").read_text().strip() == "[]"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_figures_of_pages_exist_and_are_small(page) -> None:
     _, _, prefix, least = PAGES[page]
