@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mechanisms.learning.convolution import Convolution
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax
@@ -74,9 +75,14 @@ def _perceptron(inputs: int, classes: int) -> Objective:
     return Perceptron(inputs, (_HIDDEN,), classes)
 
 
+def _convolution(inputs: int, classes: int) -> Objective:
+    return Convolution(inputs, classes)
+
+
 MODELS = {
     "softmax": Model(_pixels, _softmax),
     "perceptron": Model(_pixels, _perceptron),
+    "convolution": Model(_pixels, _convolution),
     "edges": Model(_edges, _softmax),
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,9 @@ from pydantic import Field
 from rich.console import Console
 
 from mechanisms.channel import Floats
+from mechanisms.learning.convolution import Convolution
 from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.learning.objective import Objective
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
 from pipelines import answers
@@ -49,6 +51,7 @@ COLUMNS = pa.schema(
     [
         ("data", pa.string()),
         ("system", pa.string()),
+        ("model", pa.string()),  # that is trained
         ("participants", pa.int64()),
         ("theta_u", pa.float64()),  # null where nothing is uploaded
         ("epsilon_of_a_value", pa.float64()),  # of noisy: of each value that is uploaded
@@ -63,6 +66,13 @@ COLUMNS = pa.schema(
 )
 
 
+MODELS: dict[str, Callable[[int, int], Objective]] = {
+    "perceptron": lambda inputs, classes: Perceptron(inputs, (HIDDEN,), classes, activation="relu"),
+    "convolution": Convolution,
+}
+"""Name -> (inputs, classes) -> what all participants train."""
+
+
 class DssgdOptions(Options):
     """What a person wants compared."""
 
@@ -75,6 +85,7 @@ class DssgdOptions(Options):
     participants: Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], Ascending] = option(
         "how many", (30, 90), metavar="N", min_length=1
     )
+    model: Literal["perceptron", "convolution"] = option("that they train", "perceptron")
     epochs: Whole = option("of each participant", 10, metavar="N", ge=1, le=10_000)
     noise: Epsilon = option("epsilon of each value that noisy uploads", 1.0, metavar="E")
     deltas: Deltas = option("of what noisy spends in a run", (1e-5,), metavar="D", max_length=1)
@@ -86,7 +97,7 @@ def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
     # Brightness in [0, 1], and the constant 1.
     rows = np.concatenate([(population.rows[:, :-1] + 1) / 2, population.rows[:, -1:]], axis=1)
     labels = population.labels
-    model = Perceptron(rows.shape[1], (HIDDEN,), population.d, activation="relu")
+    model = MODELS[options.model](rows.shape[1], population.d)
     selection = RULES[line.rule](cell.epsilon, model.parameters, options.noise)
     protocol = "round-robin" if line.uploads else "alone"
     training = SelectiveSGD(LocalTraining(model), selection, protocol, options.epochs)
@@ -101,10 +112,10 @@ def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
         server = {"server": accuracy(curves.weights)} if line.uploads else {}
         return {"accuracy": float(last.mean()), "best": float(last.max()), **server}
 
-    known = {}
+    known: dict[str, Any] = {"model": options.model}
     if line.rule == NOISY:
         _, spent = selection.after(model.parameters, options.epochs, cell.delta)
-        known = {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
+        known |= {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
     return Simulation(known, release)
 
 

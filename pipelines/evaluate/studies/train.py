@@ -32,12 +32,13 @@ participants.
   mechanisms differ, and the same steps, unless --own-schedules plans each for its own noise.
 
 --study dp-sgd: accuracy on the last fifth of images against epsilon, at --deltas
-  systems: softmax, perceptron, edges (softmax of hand-made features); NAME-exact without noise
+  systems: softmax, perceptron, convolution (eight filters of 5 x 5 pixels, averages and softmax),
+           edges (softmax of hand-made features); NAME-exact without noise
   data:    digits:N, made; or FILE.parquet of mnist10k
 
 --study dssgd: accuracy against theta_u (--shares), for each number of --participants
   systems: largest, random, alone, centralised; noisy: random places with Laplace noise of --noise
-           epsilon for each value that is uploaded
+           epsilon for each value that is uploaded; --model perceptron or convolution
   data:    as for dp-sgd
 
 examples:

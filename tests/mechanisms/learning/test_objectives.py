@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from mechanisms.learning.convolution import Convolution
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import CrossEntropy, HingeLoss
@@ -24,13 +25,16 @@ OBJECTIVES = [
     Perceptron(6, (4, 3), classes=3, penalty=0.2),
     Perceptron(6, (5,), classes=2, activation="relu"),
     Perceptron(6, (), classes=2),
+    Convolution(26, 3, filters=2, kernel=2, stride=1, pooled=2, penalty=0.1),
+    Convolution(26, 2, filters=3, kernel=3, stride=2, pooled=1),
 ]
 
 
 def case(objective, n: int = 40, dtype=np.float64):
     """Weights, rows and targets for an objective."""
     rng = np.random.default_rng(1)
-    rows = np.column_stack([rng.uniform(-1, 1, (n, 5)), np.ones(n)]).astype(dtype)
+    numbers = rng.uniform(-1, 1, (n, objective.inputs - 1))
+    rows = np.column_stack([numbers, np.ones(n)]).astype(dtype)
     classes = objective.loss.classes
     targets = rng.uniform(-1, 1, n) if classes is None else rng.integers(0, classes, n)
     weights = objective.start(SeededRandom(1)) + rng.normal(0, 0.3, objective.parameters)

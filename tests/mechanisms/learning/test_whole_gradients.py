@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from mechanisms.learning.convolution import Convolution
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.whole_gradients import WholeGradients
@@ -18,12 +19,13 @@ MODELS = [
     (Softmax(inputs=9, classes=4), 4),
     (Perceptron(inputs=9, hidden=(7,), classes=4), 4),
     (Perceptron(inputs=9, hidden=(6, 5), classes=3, activation="relu"), 3),
+    (Convolution(inputs=26, classes=3, filters=4, kernel=3, stride=1), 3),
 ]
 
 
-def made(classes, n, seed=1, dtype=np.float32):
+def made(classes, n, seed=1, dtype=np.float32, inputs=9):
     rng = np.random.default_rng(seed)
-    rows = rng.uniform(-1, 1, (n, 9)).astype(dtype)
+    rows = rng.uniform(-1, 1, (n, inputs)).astype(dtype)
     rows[:, -1] = 1
     targets = rng.normal(size=n) if classes == 1 else rng.integers(classes, size=n)
     return rows, targets
@@ -43,7 +45,7 @@ def exact_length(total):
 @pytest.mark.parametrize(("clip", "bits"), [(0.1, 30), (1.0, 16), (3.7, 40), (100.0, 30)])
 def test_no_row_moves_the_sum_by_more_than_the_bound(objective, classes, clip, bits):
     gradients = WholeGradients(objective, clip, bits)
-    rows, targets = made(classes, 40)
+    rows, targets = made(classes, 40, inputs=objective.inputs)
     weights = some_weights(objective)
     for i in range(40):
         total = gradients.total(weights, rows[i : i + 1], targets[i : i + 1])
@@ -54,7 +56,7 @@ def test_no_row_moves_the_sum_by_more_than_the_bound(objective, classes, clip, b
 def test_a_rows_part_does_not_depend_on_the_rows_beside_it(objective, classes):
     """To the bit: the sum over any part of the rows, in any order and place, adds up."""
     gradients, weights = WholeGradients(objective, 0.5), some_weights(objective)
-    rows, targets = made(classes, 700)
+    rows, targets = made(classes, 700, inputs=objective.inputs)
     whole = gradients.total(weights, rows, targets)
     singles = [gradients.total(weights, rows[i : i + 1], targets[i : i + 1]) for i in range(700)]
     assert np.array_equal(whole, np.sum(singles, axis=0))
@@ -65,9 +67,11 @@ def test_a_rows_part_does_not_depend_on_the_rows_beside_it(objective, classes):
         assert np.array_equal(whole, sum(gradients.total(weights, *part) for part in parts))
 
 
-def test_a_wide_model_too():
+@pytest.mark.parametrize(
+    "objective", [Perceptron(inputs=785, hidden=(100,), classes=10), Convolution(785, classes=10)]
+)
+def test_a_wide_model_too(objective):
     """785 inputs and 100 units are what matrix products cut into tiles and share among threads."""
-    objective = Perceptron(inputs=785, hidden=(100,), classes=10)
     rng = np.random.default_rng(4)
     rows = rng.uniform(-1, 1, (300, 785)).astype(np.float32)
     targets = rng.integers(10, size=300)
@@ -83,7 +87,7 @@ def test_a_wide_model_too():
 @pytest.mark.parametrize(("objective", "classes"), MODELS)
 @pytest.mark.parametrize("clip", [0.2, 1000.0])
 def test_the_grid_loses_little_of_the_clipped_sum(objective, classes, clip):
-    rows, targets = made(classes, 200, dtype=np.float64)
+    rows, targets = made(classes, 200, dtype=np.float64, inputs=objective.inputs)
     weights = some_weights(objective)
     gradients = WholeGradients(objective, clip)
     found = gradients.total(weights, rows, targets) * gradients.unit
