@@ -36,3 +36,14 @@ def test_participants_gain_by_sharing(run) -> None:
     assert "centralised: accuracy 0." in outcome.out
     assert "which protects nobody" in outcome.out
     assert "alone 10" in Path("out/accuracy-by-share.svg").read_text()
+
+
+def test_participants_may_train_a_convolution(run) -> None:
+    words = [*DSSGD, "--model", "convolution", "--systems", "largest", "alone", "--shares", "1"]
+    more = ["--participants", "5", "--data", "digits:600", "--epochs", "4", "--repetitions", "1"]
+    assert run([*words, *more, "--output", "out"]).code == 0
+    rows = pq.read_table("out/results.parquet").to_pylist()
+    right = {row["system"]: row["accuracy"] for row in rows}
+    assert {row["model"] for row in rows} == {"convolution"}
+    # Of 120 held back, a standard error is below 0.05.
+    assert right["largest"] > max(right["alone"] + 0.2, 0.4)
