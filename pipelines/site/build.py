@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from pipelines import release
 from pipelines.errors import RequestError, reason
-from pipelines.export_command import harmless
 from pipelines.history import Published
 from pipelines.metrics import registry, schema
 from pipelines.site.series import History, gaps, histories, table_now
+from pipelines.table_files import harmless
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"

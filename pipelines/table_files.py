@@ -1,0 +1,112 @@
+"""Tables as files that others read: Parquet or CSV, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from pipelines.errors import RequestError, reason
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\.\.[+-]?[\d.]+(e[+-]?\d+)?)?", re.ASCII)
+
+
+def require_writable(output: str) -> None:
+    """Refuse a name that says no format, before anything is read.
+
+    Raises:
+        RequestError: it ends in none.
+    """
+    if os.path.splitext(output)[1] not in _WRITERS:
+        raise RequestError(f"--output: {output} ends in none of {', '.join(_WRITERS)}")
+
+
+def write(output: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    """Write tables as one.
+
+    Args:
+        output: a new file, local or in a store; its ending says the format.
+        schema: of all of them.
+        tables: one after another.
+
+    Returns:
+        How many rows it has.
+
+    Raises:
+        RequestError: it is there already, or cannot be written.
+    """
+    try:
+        return _written(output, schema, tables, _WRITERS[os.path.splitext(output)[1]])
+    except OSError as error:
+        raise RequestError(f"--output: {output} cannot be written: {reason(error)}") from None
+
+
+def _written(output: str, schema: pa.Schema, tables: Iterable[pa.Table], write: Any) -> int:
+    """A file that is whole or is not there; returns how many rows it has."""
+    from apache_beam.io.filesystems import FileSystems
+
+    if FileSystems.exists(output):
+        raise RequestError(f"--output: {output} is there already; name a new file")
+    if FileSystems.get_scheme(output) is not None:
+        with FileSystems.create(output) as stream:
+            return int(write(stream, schema, tables))
+    folder, name = os.path.split(os.path.abspath(output))
+    handle, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            rows = int(write(stream, schema, tables))
+        os.chmod(partial, 0o644)
+        os.link(partial, output)  # fails where another has written it meanwhile
+        return rows
+    finally:
+        os.unlink(partial)
+
+
+def _parquet(stream: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    import pyarrow.parquet as pq
+
+    rows = 0
+    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+            rows += len(table)
+    return rows
+
+
+def _csv(stream: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    from pyarrow import csv
+
+    rows = 0
+    with csv.CSVWriter(stream, schema) as writer:
+        for table in tables:
+            writer.write_table(harmless(table))
+            rows += len(table)
+    return rows
+
+
+def harmless(table: pa.Table) -> pa.Table:
+    """A table whose texts no spreadsheet takes for a formula: clients may have made them up.
+
+    >>> import pyarrow as pa
+    >>> harmless(pa.table({"value": ["=1+1", "-5", "Oslo"]}))["value"].to_pylist()
+    ["'=1+1", '-5', 'Oslo']
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            texts = [_harmless(text) for text in table.column(place).to_pylist()]
+            table = table.set_column(place, field, pa.array(texts, field.type))
+    return table
+
+
+def _harmless(text: str | None) -> str | None:
+    if text is None or not text.startswith(_FORMULAS):
+        return text
+    return text if _NUMBERS.fullmatch(text) else f"'{text}"
+
+
+_WRITERS = {".parquet": _parquet, ".csv": _csv}
