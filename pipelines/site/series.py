@@ -14,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.compare.differences import (
+    CENTRE,
+    NAMES,
+    Change,
+    Floats,
+    Reach,
+    Side,
+    change,
+    columns,
+)
 from pipelines.history import Published
 from pipelines.metrics import schema
-from pipelines.site.changes import Change, Floats, Reach, change
 
 MOST = 50  # labels of which a page holds every window; of all others it has the newest
 
@@ -133,9 +142,8 @@ class Series:
     @cached_property
     def _columns(self) -> dict[str, Floats]:
         """Column -> (labels, windows), NaN where there is nothing."""
-        names = (*schema.FIGURE.names[2:8], "centre")
         shape = (len(self.labels), self.last + 1)
-        found = {name: np.full(shape, np.nan) for name in names}
+        found = {name: np.full(shape, np.nan) for name in NAMES}
         places = {label: place for place, label in enumerate(self.labels)}
         wanted = pa.array([value for _, value in self.labels], pa.string())
         for window, table in self.tables.items():
@@ -146,36 +154,26 @@ class Series:
             ]
             at = np.array(rows, np.int64)
             kept = at >= 0
-            centre = "unbiased" if "unbiased" in some.column_names else "estimate"
-            for name in names:
-                column = some[centre if name == "centre" else name]
-                values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+            for name, values in columns(some).items():
                 found[name][at[kept], window] = values[kept]
         return found
 
     @cached_property
     def _reach(self) -> Reach:
         """How far off all of these may be."""
-        columns = self._columns
-        centre = columns["centre"]
-        alone, together = (
-            np.fmax(centre - columns[f"lower{end}"], columns[f"upper{end}"] - centre)
-            for end in ("", "_simultaneous")
-        )
-        figures = len(self.newest) if np.isfinite(together).any() else 1
-        return Reach(alone, together, 1 - self.confidence, figures)
+        return Reach.of(self._columns, self.confidence, len(self.newest))
 
     def drawn(self) -> dict[str, Any]:
         """What a page draws over time; bands cover all of it together."""
-        columns = self._columns
-        centre = columns["centre"]
+        known = self._columns
+        centre = known[CENTRE]
         half = self._reach.half(int(np.isfinite(self._reach.alone).sum()))
-        natural = [np.fmin(columns["lower"], centre), np.fmax(columns["upper"], centre)]
+        natural = [np.fmin(known["lower"], centre), np.fmax(known["upper"], centre)]
         # Where a share cannot be below 0, neither does its band begin there.
         floor = 0.0 if np.nanmin(natural[0], initial=0.0) >= 0 else -math.inf
         return {
             "labels": [[*label] for label in self.labels],
-            "estimate": _short(columns["estimate"], columns["standard_error"]),
+            "estimate": _short(known["estimate"], known["standard_error"]),
             "lower": _short(np.fmax(centre - half, floor), half),
             "upper": _short(centre + half, half),
         }
@@ -186,22 +184,21 @@ class Series:
         Args:
             windows: of the history.
         """
-        columns = self._columns
-        if not self.labels or not np.isfinite(columns["standard_error"]).any():
+        errors = self._columns["standard_error"]
+        if not self.labels or not np.isfinite(errors).any():
             return
         for said, place in _earlier(windows):
-            compared = int(
-                np.isfinite(columns["standard_error"][:, [place, self.last]]).all(1).sum()
-            )
+            compared = int(np.isfinite(errors[:, [place, self.last]]).all(1).sum())
             if not compared:
                 continue
-            made = change(*(self._at(window, compared) for window in (place, self.last)))
+            before, now = self._at(place, compared), self._at(self.last, compared)
+            made = change(before, now, (1 - self.confidence) / compared)
             yield {"since": said, "window": windows[place]["name"], **_rows(self.labels, made)}
 
-    def _at(self, window: int, compared: int) -> tuple[Floats, Floats, Floats]:
-        """Estimates of a window, standard errors, and half-lengths of so many intervals."""
-        columns, half = self._columns, self._reach.half(compared)
-        return columns["centre"][:, window], columns["standard_error"][:, window], half[:, window]
+    def _at(self, window: int, compared: int) -> Side:
+        """One window, among so many figures that are compared."""
+        known, half = self._columns, self._reach.compared(compared)
+        return Side(known[CENTRE][:, window], known["standard_error"][:, window], half[:, window])
 
 
 def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
@@ -221,11 +218,10 @@ def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
 
 def _rows(labels: Sequence[Label], made: Change) -> dict[str, Any]:
     """The differences that noise does not explain, clearest first; and how many were looked at."""
-    known = np.isfinite(made.half)
-    clear = np.flatnonzero(made.beyond & known)
-    order = clear[np.argsort(-np.abs(made.difference[clear]) / made.half[clear])]
+    order = made.order
+    order = order[made.beyond[order]]
     return {
-        "compared": int(known.sum()),
+        "compared": int(made.known.sum()),
         "labels": [[*labels[place]] for place in order],
         "difference": _short(made.difference[order], made.half[order]),
         "half": _short(made.half[order], made.half[order]),

@@ -1,0 +1,1 @@
+"""`hushbeam compare`: what differs beyond noise between two releases, or within one."""

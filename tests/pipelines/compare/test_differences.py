@@ -1,0 +1,142 @@
+"""Bands and differences hold for every law of noise that is published."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pipelines.compare.differences import Change, Reach, Side, change
+
+MISS = 0.05
+LABELS = 1000
+LAWS = {
+    "normal": stats.norm(scale=3),
+    "Laplace": stats.laplace(scale=2),
+    "binomial": stats.binom(10_000, 0.01),
+    "two-sided geometric": stats.dlaplace(0.7),
+}
+DRAWN = {
+    "normal": lambda rng, shape: rng.normal(scale=3, size=shape),
+    "Laplace": lambda rng, shape: rng.laplace(scale=2, size=shape),
+    "binomial": lambda rng, shape: rng.binomial(10_000, 0.01, shape).astype(float),
+    "two-sided geometric": lambda rng, shape: np.subtract(
+        *rng.geometric(1 - math.exp(-0.7), (2, *shape)).astype(float)
+    ),
+}
+every_law = pytest.mark.parametrize("name", LAWS)
+
+
+def half(law, tail: float) -> float:
+    """The half-length that misses with this probability."""
+    return max(law.isf(tail / 2) - law.mean(), law.mean() - law.ppf(tail / 2))
+
+
+@cache
+def reach_of(law, figures: int) -> Reach:
+    """What a release with so many figures says of noise."""
+    return Reach(*(np.full(figures, half(law, MISS / many)) for many in (1, figures)),
+                 miss=MISS, figures=figures)  # fmt: skip
+
+
+def side(law, centre: np.ndarray, comparisons: float = LABELS) -> Side:
+    reach = reach_of(law, centre.size)
+    known = {"centre": centre, "standard_error": np.full(centre.size, law.std())}
+    return Side.of(known, reach, comparisons)
+
+
+def compared(law, before: np.ndarray, now: np.ndarray, independent: bool = True) -> Change:
+    """A day beside another, each difference with an interval that covers with all others."""
+    each = LABELS if independent else 2 * LABELS
+    return change(side(law, before, each), side(law, now, each), MISS / LABELS, independent)
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+@pytest.mark.parametrize("figures", [1, 10, 1000])
+def test_bands_of_more_figures_are_never_too_short(law, figures: int) -> None:
+    reach = reach_of(law, figures)
+    for comparisons in (1, 3, figures, 10 * figures, 1000 * figures):
+        assert np.all(reach.half(comparisons) >= half(law, MISS / comparisons) - 1e-9)
+        assert np.all(reach.compared(comparisons) >= half(law, MISS / figures) - 1e-9)
+    if figures > 1:
+        assert reach.half(figures) == pytest.approx(reach.together)
+        assert reach.half(1) == pytest.approx(reach.alone)
+
+
+def test_bands_of_normal_noise_are_not_much_too_long() -> None:
+    law = LAWS["normal"]
+    assert np.all(reach_of(law, 1000).half(365_000) < 1.15 * half(law, MISS / 365_000))
+
+
+@every_law
+def test_equal_releases_show_a_change_as_rarely_as_is_said(name: str) -> None:
+    """False alarms of 1,000 values together: of 2,000 pairs at most 5 % and 6.2 standard errors,
+    beyond which they are found with a probability of 3e-10. Intervals half as long are never
+    enough: of those hardly a pair shows no change."""
+    law, pairs = LAWS[name], 2000
+    rng = np.random.default_rng(7)
+    found = halved = 0
+    for _ in range(pairs):
+        made = compared(law, *DRAWN[name](rng, (2, LABELS)))
+        found += bool(made.beyond.any())
+        halved += bool((made.clearness > 0.5).any())
+    assert found / pairs < MISS + 6.2 * (MISS * (1 - MISS) / pairs) ** 0.5
+    assert halved / pairs > 0.5
+
+
+@every_law
+def test_a_change_of_the_size_that_is_stated_is_found_nine_times_in_ten(name: str) -> None:
+    """Of 10,000, each among 1,000 values: fewer than 90 % and 6.2 standard errors with a
+    probability of 3e-10."""
+    law, draws = LAWS[name], 10_000
+    rng = np.random.default_rng(8)
+    made = compared(law, np.zeros(LABELS), np.zeros(LABELS))
+    size = float(made.detectable[0])
+    noise = np.subtract(*DRAWN[name](rng, (2, draws)))
+    if np.all(noise == np.round(noise)):
+        size = math.ceil(size)  # of whole numbers, differences are whole
+    assert np.mean(size + noise > made.half[0]) > 0.9 - 6.2 * (0.09 / draws) ** 0.5
+    # And it is no boast of weakness: half of it beyond the interval is found less often.
+    short = (size + made.half[0]) / 2
+    assert np.mean(short + noise > made.half[0]) < 0.9
+
+
+def test_noise_that_is_shared_is_no_difference() -> None:
+    """Of one release, noise of two groups may be opposite: half-lengths then add up."""
+    law, rng = LAWS["normal"], np.random.default_rng(9)
+    found = 0
+    for _ in range(1000):
+        noise = DRAWN["normal"](rng, (LABELS,))
+        found += bool(compared(law, -noise, noise, independent=False).beyond.any())
+    assert found / 1000 < MISS + 6.2 * (MISS * (1 - MISS) / 1000) ** 0.5
+    naive = sum(
+        bool(compared(law, -noise, noise).beyond.any())
+        for noise in DRAWN["normal"](rng, (100, LABELS))
+    )
+    assert naive > 90  # what independence would claim
+
+
+def test_a_change_of_two_half_lengths_is_seen_and_the_clearest_is_first() -> None:
+    error, reach = np.ones(4), np.full(4, 3.0)
+    now = np.array([0.0, 9.0, -12.0, np.nan])
+    made = change(Side(np.zeros(4), error, reach), Side(now, error, reach), MISS)
+    assert made.beyond.tolist() == [False, True, True, False]
+    assert made.half == pytest.approx(3 * 2**0.5)
+    assert made.order.tolist() == [2, 1, 0]
+
+
+def test_an_interval_that_ends_where_figures_do_is_taken_for_no_less_than_normal_noise() -> None:
+    """A mean whose noise is wider than its bounds: its interval says nothing of how far it is."""
+    cut = Side(np.array([5.0]), np.array([3.0]), np.array([0.1]))
+    made = change(cut, cut, MISS)
+    assert made.half == pytest.approx(1.96 * 3 * 2**0.5, rel=1e-3)
+
+
+def test_where_nothing_is_known_nothing_has_changed() -> None:
+    error, nothing = np.array([1.0]), np.array([np.nan])
+    made = change(Side(nothing, error, nothing), Side(np.array([5.0]), error, error), MISS)
+    assert not made.beyond.any()
+    assert not made.known.any()
