@@ -62,6 +62,11 @@ _OTHERS = {
     "site": _Command(
         "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
     ),
+    "compare": _Command(
+        "pipelines.compare.command",
+        "what differs beyond noise between releases, or in one",
+        _AFTERWARDS,
+    ),
     "export": _Command(
         "pipelines.export_command", "one table of many releases, in Parquet or CSV", _AFTERWARDS
     ),

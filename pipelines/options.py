@@ -28,6 +28,8 @@ class Description:
         metavar: what its value is called; by default the option's name.
         hint: what to mind on a command line alone.
         repeated: whether several values are several options, and not several words of one.
+        figure: whether it says what a figure is of, so that where it differs no figures can be
+            compared; by default, whether it stands under the command's subject.
     """
 
     text: str | Callable[[], str]
@@ -35,6 +37,12 @@ class Description:
     metavar: str | None = None
     hint: str = ""
     repeated: bool = False
+    figure: bool | None = None
+
+    @property
+    def of_figure(self) -> bool:
+        """`figure`, or its default."""
+        return self.group == SUBJECT if self.figure is None else self.figure
 
     def __str__(self) -> str:
         return self.text if isinstance(self.text, str) else self.text()
@@ -52,16 +60,17 @@ def option(
     metavar: str | None = None,
     hint: str = "",
     repeated: bool = False,
+    figure: bool | None = None,
     **limits: Any,
 ) -> Any:
     """A field of an options class.
 
     Args:
-        text: as all up to `repeated`, see `Description`.
+        text: as all up to `figure`, see `Description`.
         default: where nobody says anything; without one the option is required.
         limits: what pydantic's `Field` takes: gt, le, min_length and so on.
     """
-    described = Description(text, group, metavar, hint, repeated)
+    described = Description(text, group, metavar, hint, repeated, figure)
     return Field(default, json_schema_extra=described, **limits)
 
 

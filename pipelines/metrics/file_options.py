@@ -35,12 +35,12 @@ class FileOptions(BaseModel):
     derive: Pairs = option(
         "a column that is computed, such as 'hour=hour(started, \"Europe/Berlin\")'; docs/files.md "
         "lists what expressions can say",
-        (), group=_FILES, metavar="NAME=EXPRESSION", repeated=True,
+        (), group=_FILES, metavar="NAME=EXPRESSION", repeated=True, figure=True,
     )  # fmt: skip
     where: Texts = option(
         "what must hold of a row, such as \"country == 'DE' and seconds > 0\": a row of which it "
         "does not counts like one without a value, and of counters raises none",
-        (), group=_FILES, metavar="EXPRESSION", repeated=True,
+        (), group=_FILES, metavar="EXPRESSION", repeated=True, figure=True,
     )  # fmt: skip
 
     @property

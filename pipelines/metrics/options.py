@@ -75,7 +75,7 @@ class ReleaseOptions(FileOptions):
     input: tuple[str, ...] = option(
         "files or globs, local or gs://: Parquet, ORC, Arrow, Avro, CSV or JSON lines, by their "
         "names' endings; the last two also packed (.gz, .zst, .bz2)",
-        metavar="FILE", min_length=1,
+        metavar="FILE", min_length=1, figure=False,
     )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
@@ -176,7 +176,7 @@ class BoundedOptions(ReleaseOptions):
         "square root of k, or with k where k is small: take what most users have. It stays 1 where "
         "several rows of a user would raise some counter twice (numbers by bins, strings by "
         "beginnings, rows of many numbers): there one row counts, drawn uniformly",
-        1, group=PROMISE, metavar="K",
+        1, group=PROMISE, metavar="K", figure=True,
     )  # fmt: skip
     enrolled: Count | None = option(
         "of devices' dummies: how many devices are enrolled. Each of them sends in every window, "
@@ -188,7 +188,7 @@ class BoundedOptions(ReleaseOptions):
         "of counters: about how many users, or rows, take part, as far as that is public "
         "knowledge: cautions are about so many, and numbers are rounded finely enough for them "
         "(default: 1,000,000, or all that are enrolled)",
-        None, metavar="N",
+        None, metavar="N", figure=False,
     )  # fmt: skip
 
     @property
@@ -222,7 +222,7 @@ class MetricOptions(ReleaseOptions):
         "other, so that nobody learns whose it was, and the share of such values is estimated. "
         "fill=VALUE: this value, public knowledge, stands in its place, for columns that should "
         "never miss one. count: such rows are left out and counted exactly, which nothing protects",
-        "hide", group=PROMISE, metavar="hide|fill=VALUE|count",
+        "hide", group=PROMISE, metavar="hide|fill=VALUE|count", figure=True,
         pattern=r"^(hide|count|fill=.+)$",
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from pipelines.views import facts, selected
 _TOGETHER, _ALONE = "estimate, interval of all together", "estimate, interval of each alone"
 
 _WIDE = 48  # characters of a label
-_OTHER = "(any other, or none)"
+OTHER = "(any other, or none)"
 
 
 class Largest(NamedTuple):
@@ -55,7 +55,7 @@ def largest(table: pa.Table, most: int) -> Largest:
         table: with a row or more.
         most: at most so many.
     """
-    other = _OTHER if len(table) > 1 else "all"
+    other = OTHER if len(table) > 1 else "all"
     order = pc.sort_indices(table["estimate"], sort_keys=[("", "descending")])
     rows = table.take(order.slice(0, most)).to_pylist()
     percent = 100 if rows[0]["figure"] == "share" else 1

@@ -124,7 +124,7 @@ examples, with the files of the repository:
     per_value: Count = option(
         "b, how many rows of one value count of a user: 1 counts users, more count events; where a "
         "user has more rows, how many users have is estimated. Noise grows with b",
-        1, group=PROMISE, metavar="B", le=1 << 20,
+        1, group=PROMISE, metavar="B", figure=True, le=1 << 20,
     )  # fmt: skip
     output: str = published("count.parquet")
 

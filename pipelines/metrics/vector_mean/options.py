@@ -51,7 +51,7 @@ examples:
         "with --dummies: how many binary digits of each number are sent, a message each; fewer "
         "round more (default: as many as keep rounding below a third of the noise's variance, for "
         "as many as --expected says); `hushbeam plan --averages D` compares",
-        None, metavar="T", le=16,
+        None, metavar="T", figure=False, le=16,
     )  # fmt: skip
     output: str = published("vector-mean.parquet")
     shrink: Literal["none", "zero", "grand-mean", "prior"] = option(
