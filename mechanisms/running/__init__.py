@@ -1,0 +1,1 @@
+"""Totals that grow day by day, at one price for a horizon declared beforehand."""
