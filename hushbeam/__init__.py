@@ -1,8 +1,8 @@
 """Telemetry you can publish: hushbeam's front door in Python; see docs/python.md.
 
-Each kind of metric is a function of its name, whichever distribution brings it; `Plan`, `Ledger`
-and `Release` are for what stands in files. Everything is imported when it is asked for: Beam takes
-a second.
+Each kind of metric is a function of its name, whichever distribution brings it; `Plan`, `Ledger`,
+`Release` and `RunningTotals` are for what stands in files. Everything is imported when it is asked
+for: Beam takes a second.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hushbeam.ledgers import Ledger as Ledger
     from hushbeam.plans import Plan as Plan
     from hushbeam.releases import Release as Release
+    from hushbeam.totals import RunningTotals as RunningTotals
     from pipelines.errors import FailedError as FailedError
     from pipelines.errors import RequestError as RequestError
     from pipelines.errors import WithheldError as WithheldError
@@ -27,6 +28,7 @@ _LISTED = {
     "Plan": "hushbeam.plans",
     "Ledger": "hushbeam.ledgers",
     "Release": "hushbeam.releases",
+    "RunningTotals": "hushbeam.totals",
     "RequestError": "pipelines.errors",
 }
 _ERRORS = {"WithheldError": "pipelines.errors", "FailedError": "pipelines.errors"}

@@ -125,7 +125,7 @@ class RunningTotals:
     >>> first, state = running.draw(state, rng)
     >>> second, state = running.draw(state, rng)
     >>> (100 + first).tolist(), (120 + second).tolist(), state.day
-    ([106], [114], 2)
+    ([99], [124], 2)
     """
 
     factors: Factors

@@ -1,0 +1,129 @@
+"""Running totals, from Python: total so far and rolling windows at one price for a horizon."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hushbeam.calls import called
+from pipelines.errors import RequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mechanisms.channel import Guarantee
+
+
+class RunningTotals:
+    """Totals that grow window by window, published with noise, at one price for all windows.
+
+    Who calls has exact numbers, and is trusted with them; what `total` and `rolling` return may be
+    published, the folder may not: it is what hides the numbers.
+
+    Attributes:
+        folder: local and secret: whoever has it knows more than the totals tell. A copy of it that
+            is older must never be taken up again: a window would be drawn twice.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        epsilon: float,
+        delta: float,
+        horizon: int,
+        names: Sequence[str] = ("all",),
+        norm: float = 1.0,
+        changed: int = 1,
+        windows: int = 1,
+        unit: str = "row",
+    ) -> None:
+        """Begin running totals, or go on with those that stand in the folder.
+
+        Args:
+            folder: where noise is kept.
+            epsilon: the privacy loss of all windows together, in nats.
+            delta: the probability that it may fail.
+            horizon: how many windows there are at the most.
+            names: of the totals.
+            norm: of what a unit adds in a window (Euclidean, over all totals).
+            changed: how many totals a unit adds to in a window.
+            windows: to how many windows a unit adds; that it does is for the caller to see to.
+            unit: what is protected, as the guarantee says it.
+
+        Raises:
+            RequestError: a number is out of range, or other totals stand in the folder.
+        """
+        self.folder = os.fspath(folder)
+        with called():
+            from mechanisms.randomness import SecureRandom
+            from mechanisms.running.totals import Contribution, least
+            from pipelines.running_totals import begun
+
+            try:
+                contribution = Contribution(norm, changed, windows)
+                design = least(epsilon, delta, horizon, contribution, len(names))
+            except ValueError as error:
+                raise RequestError(str(error)) from None
+            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+            asked |= {"contribution": asdict(contribution), "unit": unit}
+            self._kept = begun(self.folder, asked, design, names, SecureRandom())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds of all windows together."""
+        asked = self._kept.asked
+        return self._kept.design.guarantee(asked["epsilon"], asked["unit"])
+
+    def add(self, window: str, numbers: Mapping[str, Any] | int) -> pa.Table:
+        """Add a window; as often as need be with the same numbers, until there is another.
+
+        Args:
+            window: its name.
+            numbers: name -> what it adds to the total, exactly; a number where there is one total.
+
+        Returns:
+            As `total`.
+
+        Raises:
+            RequestError: it was drawn before with other numbers, or the horizon is over.
+        """
+        with called():
+            from mechanisms.randomness import SecureRandom
+            from pipelines.running_totals import add
+
+            each = numbers if isinstance(numbers, Mapping) else {self._kept.names[0]: numbers}
+            self._kept = add(self.folder, window, each, SecureRandom())
+        return self.total()
+
+    def total(self, confidence: float = 0.95) -> pa.Table:
+        """The totals after each window: estimate, standard_error, and an interval for each alone.
+
+        Args:
+            confidence: of the intervals.
+        """
+        return self._table(None, confidence)
+
+    def rolling(self, windows: int, confidence: float = 0.95) -> pa.Table:
+        """The same of the last windows, at each that has as many.
+
+        Args:
+            windows: how many.
+            confidence: of the intervals.
+
+        Raises:
+            RequestError: it is not a number of windows.
+        """
+        if not windows >= 1:
+            raise RequestError(f"windows must be at least 1, not {windows}")
+        return self._table(windows, confidence)
+
+    def _table(self, last: int | None, confidence: float) -> pa.Table:
+        from pipelines.running_totals import table
+
+        return table(self._kept, last, confidence)
+
+    def __repr__(self) -> str:
+        done, horizon = len(self._kept.windows), self._kept.design.factors.horizon
+        return f"<hushbeam.RunningTotals: {done:,} of {horizon:,} windows>"

@@ -1,0 +1,194 @@
+"""Running totals that are kept in a folder, through kills, restarts and races."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushbeam
+from mechanisms.randomness import SeededRandom
+from pipelines import running_totals
+
+TERMS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 30}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "totals"
+
+
+def estimates(totals: hushbeam.RunningTotals) -> list[int]:
+    found: list[int] = totals.total()["estimate"].to_pylist()
+    return found
+
+
+def test_totals_grow_within_their_errors_and_windows_roll() -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS)
+    for day in range(30):
+        table = totals.add(f"day {day}", 1000)
+    rows = table.to_pylist()
+    assert [row["window"] for row in rows] == [f"day {day}" for day in range(30)]
+    off = [row["estimate"] - 1000 * (day + 1) for day, row in enumerate(rows)]
+    # Beyond 7 standard errors with a probability below 1e-10.
+    assert all(abs(x) < 7 * row["standard_error"] for x, row in zip(off, rows, strict=True))
+    assert any(off)
+    week = totals.rolling(7).to_pylist()
+    assert len(week) == 24
+    assert week[-1]["estimate"] == rows[-1]["estimate"] - rows[-8]["estimate"]
+    # A week is off by less than two totals that know nothing of each other.
+    assert week[-1]["standard_error"] < 0.8 * 2**0.5 * rows[-1]["standard_error"]
+    assert totals.guarantee.delta <= 1e-6
+    assert repr(totals) == "<hushbeam.RunningTotals: 30 of 30 windows>"
+    with pytest.raises(hushbeam.RequestError, match="all 30 days of the horizon were drawn"):
+        totals.add("day 30", 1000)
+
+
+def test_errors_are_what_is_said_of_them() -> None:
+    """Of 2,000 totals side by side: within 6.5 standard errors of a standard deviation, which it
+    leaves with a probability below 1e-10."""
+    names = [f"v{place}" for place in range(2000)]
+    totals = hushbeam.RunningTotals("totals", **TERMS, names=names)
+    for day in range(5):
+        totals.add(str(day), dict.fromkeys(names, 50))
+    for table, true in ((totals.total(), 250), (totals.rolling(3), 150)):
+        last = table.slice(len(table) - 2000).to_pandas()
+        error = last.standard_error.iloc[0]
+        assert np.std(last.estimate - true) == pytest.approx(error, rel=6.5 / 4000**0.5)
+        assert abs(np.mean(last.estimate - true)) < 6.5 * error / 2000**0.5
+
+
+def test_what_is_asked_again_is_drawn_once() -> None:
+    first = estimates_of("a", 10)
+    assert estimates_of("a", 10) == first
+    second = estimates_of("b", 5)
+    assert second[0] == first[0]
+    for window, number in (("a", 10), ("b", 6)):
+        with pytest.raises(hushbeam.RequestError, match=f"window {window} was drawn before"):
+            estimates_of(window, number)
+    assert estimates_of("b", 5) == second
+
+
+def estimates_of(window: str, number: int) -> list[int]:
+    """As a job does that begins anew each day."""
+    totals = hushbeam.RunningTotals("totals", **TERMS)
+    totals.add(window, number)
+    return estimates(totals)
+
+
+@pytest.mark.parametrize("where", ["before it is kept", "after it is kept"])
+def test_a_job_that_is_killed_has_shown_nothing_that_is_drawn_twice(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimates_of("a", 10)
+    before, replaced = Path("totals/secret.json").read_bytes(), os.replace
+
+    def killed(*paths: Any) -> None:
+        if where == "after it is kept":
+            replaced(*paths)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.running_totals.os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        estimates_of("b", 20)
+    monkeypatch.setattr("pipelines.running_totals.os.replace", replaced)
+    kept = Path("totals/secret.json").read_bytes()
+    drawn = [row[0] for row in json.loads(kept)["totals"]]
+    assert (kept == before) == (where == "before it is kept")
+    after = estimates_of("b", 20)
+    assert after[: len(drawn)] == drawn
+    assert {path.name for path in Path("totals").iterdir()} == {"secret.json", "lock"}
+
+
+def test_of_many_jobs_at_once_one_draws() -> None:
+    hushbeam.RunningTotals("totals", **TERMS)
+
+    def add(number: int) -> list[int] | None:
+        try:
+            kept = running_totals.add("totals", "a", {"all": number}, SeededRandom(number))
+        except hushbeam.RequestError:
+            return None
+        return [total for (total,) in kept.totals]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(add, [1, 2, 3, 4] * 8)]
+    shown = {tuple(totals) for totals in found if totals is not None}
+    assert len(shown) == 1
+    assert sum(totals is not None for totals in found) == 8
+
+
+def test_the_folder_is_secret_and_holds_no_number_as_it_is() -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS, names=["x", "y"])
+    totals.add("a", {"x": 123456789, "y": 0})
+    assert stat.S_IMODE(os.stat("totals").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat("totals/secret.json").st_mode) == 0o600
+    kept = json.loads(Path("totals/secret.json").read_text())
+    # It does hold what the numbers follow from, with the totals: so it is secret.
+    assert kept["totals"][0][0] - json.loads(kept["state"])["before"][0] == 123456789
+    del kept["totals"]  # what was published may be the number itself, if noise is 0 for once
+    assert "123456789" not in json.dumps(kept)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [
+        ({"x": 1}, "there are 2 totals, and a number must come for each"),
+        ({"x": 1, "y": 2, "z": 3}, "there are 2 totals"),
+        ({"x": 1, "y": 2.5}, "what is added to 'y' must be a whole number"),
+        ({"x": 1, "y": True}, "what is added to 'y' must be a whole number"),
+        ({"x": 1 << 49, "y": 1}, "what is added to 'x' must be a whole number within 2\\^48"),
+    ],
+)
+def test_numbers_that_are_none_are_refused_by_name_and_nothing_is_drawn(
+    numbers: dict[str, Any], why: str
+) -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS, names=["x", "y"])
+    before = Path("totals/secret.json").read_bytes()
+    with pytest.raises(hushbeam.RequestError, match=why) as refused:
+        totals.add("a", numbers)
+    assert str(1 << 49) not in str(refused.value)
+    assert "2.5" not in str(refused.value)
+    assert Path("totals/secret.json").read_bytes() == before
+    totals.add("a", {"x": np.int64(3), "y": 4})
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": 2.0}, {"horizon": 31}, {"names": ["x"]}, {"windows": 2}]
+)
+def test_terms_do_not_change(change: dict[str, Any]) -> None:
+    hushbeam.RunningTotals("totals", **TERMS)
+    with pytest.raises(hushbeam.RequestError, match="begun with other terms"):
+        hushbeam.RunningTotals("totals", **TERMS | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"horizon": 0}, "horizon must be 1 .. 20,000 days"),
+        ({"windows": 31}, "days must lie in 1 .. 30"),
+        ({"changed": 2}, "a unit cannot change 2 of 1 totals"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused_and_leave_nothing(
+    change: dict[str, Any], why: str, folder: Path
+) -> None:
+    with pytest.raises(hushbeam.RequestError, match=why):
+        hushbeam.RunningTotals("totals", **TERMS | change)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"version": 2}'])
+def test_what_is_none_is_not_taken_for_a_folder_of_totals(text: str) -> None:
+    Path("totals").mkdir()
+    Path("totals/secret.json").write_text(text)
+    with pytest.raises(hushbeam.RequestError, match=r"secret\.json cannot be read"):
+        hushbeam.RunningTotals("totals", **TERMS)
+    assert Path("totals/secret.json").read_text() == text
