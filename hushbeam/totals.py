@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from hushbeam.calls import called
+from hushbeam.calls import called, warn
 from pipelines.errors import RequestError
 
 if TYPE_CHECKING:
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 class RunningTotals:
     """Totals that grow window by window, published with noise, at one price for all windows.
 
-    Who calls has exact numbers, and is trusted with them; what `total` and `rolling` return may be
-    published, the folder may not: it is what hides the numbers.
+    Who calls has exact numbers, and is trusted with them. The folder is a release, and may be
+    published; the secret may not.
 
     Attributes:
-        folder: local and secret: whoever has it knows more than the totals tell. A copy of it that
-            is older must never be taken up again: a window would be drawn twice.
+        folder: of the release.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        output: str | os.PathLike[str],
         epsilon: float,
         delta: float,
         horizon: int,
@@ -37,12 +36,15 @@ class RunningTotals:
         norm: float = 1.0,
         changed: int = 1,
         windows: int = 1,
-        unit: str = "row",
+        unit: Literal["row", "user"] = "row",
+        secret: str | os.PathLike[str] | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        population: str | None = None,
     ) -> None:
         """Begin running totals, or go on with those that stand in the folder.
 
         Args:
-            folder: where noise is kept.
+            output: a new folder, local, or that of running totals with the same terms.
             epsilon: the privacy loss of all windows together, in nats.
             delta: the probability that it may fail.
             horizon: how many windows there are at the most.
@@ -50,25 +52,37 @@ class RunningTotals:
             norm: of what a unit adds in a window (Euclidean, over all totals).
             changed: how many totals a unit adds to in a window.
             windows: to how many windows a unit adds; that it does is for the caller to see to.
-            unit: what is protected, as the guarantee says it.
+            unit: what is protected.
+            secret: the file in which noise is kept, by default in a folder of this account's. An
+                older copy must never take its place: a window would be drawn twice.
+            ledger: which pays, once, for all windows.
+            population: whose budget that is.
 
         Raises:
             RequestError: a number is out of range, or other totals stand in the folder.
+            WithheldError: too little budget is left.
         """
-        self.folder = os.fspath(folder)
-        with called():
+        self.folder = os.fspath(output)
+        with called() as cautions:
             from mechanisms.randomness import SecureRandom
             from mechanisms.running.totals import Contribution, least
-            from pipelines.running_totals import begun
+            from pipelines.paying import Payment
+            from pipelines.running.kept import Place
+            from pipelines.running.totals import begun
 
             try:
                 contribution = Contribution(norm, changed, windows)
                 design = least(epsilon, delta, horizon, contribution, len(names))
             except ValueError as error:
                 raise RequestError(str(error)) from None
+            if (ledger is None) != (population is None):
+                raise RequestError("ledger and population go together")
+            pays = None if ledger is None else Payment(os.fspath(ledger), str(population))
             asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
             asked |= {"contribution": asdict(contribution), "unit": unit}
-            self._kept = begun(self.folder, asked, design, names, SecureRandom())
+            self._place = Place.of(self.folder, None if secret is None else os.fspath(secret))
+            self._kept = begun(self._place, asked, design, names, pays, SecureRandom())
+        warn(cautions, 2)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -91,10 +105,10 @@ class RunningTotals:
         """
         with called():
             from mechanisms.randomness import SecureRandom
-            from pipelines.running_totals import add
+            from pipelines.running.totals import add
 
             each = numbers if isinstance(numbers, Mapping) else {self._kept.names[0]: numbers}
-            self._kept = add(self.folder, window, each, SecureRandom())
+            self._kept = add(self._place, window, each, SecureRandom())
         return self.total()
 
     def total(self, confidence: float = 0.95) -> pa.Table:
@@ -120,7 +134,7 @@ class RunningTotals:
         return self._table(windows, confidence)
 
     def _table(self, last: int | None, confidence: float) -> pa.Table:
-        from pipelines.running_totals import table
+        from pipelines.running.totals import table
 
         return table(self._kept, last, confidence)
 

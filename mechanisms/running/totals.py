@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from mechanisms.channel import Guarantee
-from mechanisms.privacy.search import gaussian_delta, gaussian_mu
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
 from mechanisms.randomness import RandomSource
 from mechanisms.running.factors import BITS, Factors, buffered
 from mechanisms.sampling.rounded_normal import LARGEST_SIGMA, RoundedNormal, unseen
@@ -185,6 +186,13 @@ class RunningTotals:
         # A difference of two tails, each known to some 1e-14 of itself.
         tails = float(ndtr(self.mu / 2 - epsilon / self.mu))
         return min(gaussian_delta(self.mu, epsilon) + 1e-12 * tails + reserve, 1.0)
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        """What all days together reveal, at every epsilon."""
+        epsilons = np.linspace(0.0, max(gaussian_epsilon(self.mu, 1e-15), 1e-3), 256)
+        deltas = [self.delta(epsilon) for epsilon in epsilons.tolist()]
+        return PrivacyLoss.from_profile(epsilons, np.minimum.accumulate(deltas))
 
     def guarantee(self, epsilon: float, unit: str) -> Guarantee:
         """What holds of all releases of the horizon together.

@@ -14,9 +14,11 @@ import pytest
 
 import hushbeam
 from mechanisms.randomness import SeededRandom
-from pipelines import running_totals
+from pipelines import cli
+from pipelines.running import totals as running
+from pipelines.running.kept import Place
 
-TERMS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 30}
+TERMS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "horizon": 30, "secret": "kept/secret"}
 
 
 @pytest.fixture(autouse=True)
@@ -88,23 +90,24 @@ def test_a_job_that_is_killed_has_shown_nothing_that_is_drawn_twice(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimates_of("a", 10)
-    before, replaced = Path("totals/secret.json").read_bytes(), os.replace
+    before, replaced = Path("kept/secret").read_bytes(), os.replace
 
     def killed(*paths: Any) -> None:
         if where == "after it is kept":
             replaced(*paths)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.running_totals.os.replace", killed)
+    monkeypatch.setattr("pipelines.running.kept.os.replace", killed)
     with pytest.raises(KeyboardInterrupt):
         estimates_of("b", 20)
-    monkeypatch.setattr("pipelines.running_totals.os.replace", replaced)
-    kept = Path("totals/secret.json").read_bytes()
+    monkeypatch.setattr("pipelines.running.kept.os.replace", replaced)
+    kept = Path("kept/secret").read_bytes()
     drawn = [row[0] for row in json.loads(kept)["totals"]]
     assert (kept == before) == (where == "before it is kept")
     after = estimates_of("b", 20)
     assert after[: len(drawn)] == drawn
-    assert {path.name for path in Path("totals").iterdir()} == {"secret.json", "lock"}
+    assert {path.name for path in Path("kept").iterdir()} == {"secret", "secret.lock"}
+    assert {path.name for path in Path("totals").iterdir()} == {"statement.json", "totals.parquet"}
 
 
 def test_of_many_jobs_at_once_one_draws() -> None:
@@ -112,7 +115,9 @@ def test_of_many_jobs_at_once_one_draws() -> None:
 
     def add(number: int) -> list[int] | None:
         try:
-            kept = running_totals.add("totals", "a", {"all": number}, SeededRandom(number))
+            kept = running.add(
+                Place.of("totals", "kept/secret"), "a", {"all": number}, SeededRandom(number)
+            )
         except hushbeam.RequestError:
             return None
         return [total for (total,) in kept.totals]
@@ -127,9 +132,9 @@ def test_of_many_jobs_at_once_one_draws() -> None:
 def test_the_folder_is_secret_and_holds_no_number_as_it_is() -> None:
     totals = hushbeam.RunningTotals("totals", **TERMS, names=["x", "y"])
     totals.add("a", {"x": 123456789, "y": 0})
-    assert stat.S_IMODE(os.stat("totals").st_mode) == 0o700
-    assert stat.S_IMODE(os.stat("totals/secret.json").st_mode) == 0o600
-    kept = json.loads(Path("totals/secret.json").read_text())
+    assert stat.S_IMODE(os.stat("kept").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat("kept/secret").st_mode) == 0o600
+    kept = json.loads(Path("kept/secret").read_text())
     # It does hold what the numbers follow from, with the totals: so it is secret.
     assert kept["totals"][0][0] - json.loads(kept["state"])["before"][0] == 123456789
     del kept["totals"]  # what was published may be the number itself, if noise is 0 for once
@@ -150,12 +155,12 @@ def test_numbers_that_are_none_are_refused_by_name_and_nothing_is_drawn(
     numbers: dict[str, Any], why: str
 ) -> None:
     totals = hushbeam.RunningTotals("totals", **TERMS, names=["x", "y"])
-    before = Path("totals/secret.json").read_bytes()
+    before = Path("kept/secret").read_bytes()
     with pytest.raises(hushbeam.RequestError, match=why) as refused:
         totals.add("a", numbers)
     assert str(1 << 49) not in str(refused.value)
     assert "2.5" not in str(refused.value)
-    assert Path("totals/secret.json").read_bytes() == before
+    assert Path("kept/secret").read_bytes() == before
     totals.add("a", {"x": np.int64(3), "y": 4})
 
 
@@ -187,8 +192,102 @@ def test_terms_that_cannot_be_are_refused_and_leave_nothing(
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"version": 2}'])
 def test_what_is_none_is_not_taken_for_a_folder_of_totals(text: str) -> None:
-    Path("totals").mkdir()
-    Path("totals/secret.json").write_text(text)
-    with pytest.raises(hushbeam.RequestError, match=r"secret\.json cannot be read"):
+    Path("kept").mkdir()
+    Path("kept/secret").write_text(text)
+    with pytest.raises(hushbeam.RequestError, match="secret cannot be read"):
         hushbeam.RunningTotals("totals", **TERMS)
-    assert Path("totals/secret.json").read_text() == text
+    assert Path("kept/secret").read_text() == text
+
+
+def test_the_folder_is_a_release_that_says_what_holds_of_all_windows() -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS)
+    totals.add("a", 10)
+    release = hushbeam.Release("totals")
+    assert release.table.equals(totals.total())
+    said = release.statement
+    assert said["guarantees"]["release"]["delta"] == totals.guarantee.delta
+    assert said["guarantees"]["local"]["epsilon"] is None
+    assert any("30 windows together, at one price" in line for line in said["in_words"])
+    assert str(Path.cwd()) not in json.dumps(said)
+
+
+def test_an_older_secret_is_refused_for_it_would_draw_a_window_twice() -> None:
+    estimates_of("a", 10)
+    older = Path("kept/secret").read_bytes()
+    estimates_of("b", 20)
+    Path("kept/secret").write_bytes(older)
+    with pytest.raises(hushbeam.RequestError, match="windows that it does not know"):
+        estimates_of("b", 20)
+    assert Path("kept/secret").read_bytes() == older
+
+
+@pytest.mark.parametrize("gone", ["kept", "totals"])
+def test_where_a_part_is_gone_nothing_is_begun_anew(gone: str) -> None:
+    estimates_of("a", 10)
+    Path(gone).rename("elsewhere")
+    with pytest.raises(hushbeam.RequestError, match=r"their secret is not at|must both be there"):
+        estimates_of("b", 20)
+    if gone == "totals":
+        assert not Path("totals").exists()
+
+
+@pytest.mark.parametrize("secret", ["totals/secret", "gs://bucket/secret"])
+def test_a_secret_does_not_stand_where_it_would_be_published(secret: str) -> None:
+    with pytest.raises(hushbeam.RequestError, match=r"must not stand in|kept on a disk"):
+        hushbeam.RunningTotals("totals", **TERMS | {"secret": secret})
+    assert not Path("totals").exists()
+
+
+def test_by_default_the_secret_is_this_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    terms = {name: value for name, value in TERMS.items() if name != "secret"}
+    for name in ("one", "other"):
+        hushbeam.RunningTotals(name, **terms).add("a", 1)
+    files = [*Path("state/hushbeam/running-totals").glob("*.json")]
+    assert len(files) == 2
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+
+
+def test_a_ledger_is_charged_once_for_the_whole_horizon() -> None:
+    begin = "ledger init --ledger book.sqlite --population riders --unit row --budget 1.2,1e-5"
+    assert cli.main(begin.split()) == 0
+    pays = TERMS | {"ledger": "book.sqlite", "population": "riders"}
+    for day in range(3):
+        hushbeam.RunningTotals("totals", **pays).add(str(day), 5)
+    (entry,) = hushbeam.Ledger("book.sqlite").show()
+    assert entry["state"] == "committed"
+    (account,) = hushbeam.Ledger("book.sqlite").explain()
+    assert account["releases"] == {"committed": 1}
+    # At the budget's delta, which is ten times the totals', a smaller epsilon.
+    assert 0.5 < account["total"]["epsilon"] <= 1.0
+    assert hushbeam.Release("totals").statement["ledger"]["population"] == "riders"
+    with pytest.raises(hushbeam.WithheldError):
+        hushbeam.RunningTotals("more", **pays | {"secret": "kept/more"})
+    assert not Path("more").exists()
+    with pytest.raises(hushbeam.RequestError, match="go together"):
+        hushbeam.RunningTotals("other", **TERMS, ledger="book.sqlite")
+
+
+@pytest.mark.parametrize("step", ["publish", "commit"])
+def test_a_beginning_that_is_killed_is_gone_on_with_at_no_further_price(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = "ledger init --ledger book.sqlite --population riders --unit row --budget 1.5,1e-5"
+    assert cli.main(begin.split()) == 0
+    pays = TERMS | {"ledger": "book.sqlite", "population": "riders"}
+    target = {
+        "publish": "pipelines.release.publish",
+        "commit": "pipelines.ledger.reservation.Reservation.commit",
+    }[step]
+
+    def killed(*words: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(target, killed)
+        with pytest.raises(KeyboardInterrupt):
+            hushbeam.RunningTotals("totals", **pays)
+    hushbeam.RunningTotals("totals", **pays).add("a", 1)
+    states = [entry["state"] for entry in hushbeam.Ledger("book.sqlite").show()]
+    assert states.count("committed") == 1
+    assert {*states} <= {"committed", "returned"}

@@ -1,0 +1,158 @@
+"""What running totals are drawn from: a secret file, of one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mechanisms.running.factors import Factors
+from mechanisms.running.totals import Contribution, RunningTotals, State
+from pipelines.errors import RequestError, reason
+from pipelines.paths import flush, make_folders, share
+from pipelines.secrets import state_folder
+
+KIND = "running-totals"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stands in the folder.
+
+    Attributes:
+        asked: what the totals were begun with; the same whenever they are opened.
+        design: what is drawn.
+        names: of the totals.
+        key: of digests.
+        windows: that were drawn, in their order.
+        totals: (windows, names) as they were published.
+        last: the digest of the last window's numbers.
+        state: of the noise.
+    """
+
+    asked: Mapping[str, Any]
+    design: RunningTotals
+    names: tuple[str, ...]
+    key: str
+    windows: tuple[str, ...]
+    totals: tuple[tuple[int, ...], ...]
+    last: str
+    state: State
+
+    def digest(self, window: str, numbers: Sequence[int]) -> str:
+        """What tells numbers of a window from others, to who has the key."""
+        said = json.dumps([window, [*numbers]]).encode()
+        return hmac.new(bytes.fromhex(self.key), said, hashlib.sha256).hexdigest()
+
+    def written(self) -> bytes:
+        """As a file."""
+        said = {name: getattr(self, name) for name in ("names", "key", "windows", "totals", "last")}
+        design = {"factors": asdict(self.design.factors), "sigma": self.design.sigma}
+        said |= {"asked": self.asked, "design": design, "state": self.state.written().decode()}
+        return json.dumps({"version": _VERSION, **said}).encode()
+
+    @classmethod
+    def read(cls, data: bytes) -> Kept:
+        """What was written.
+
+        Raises:
+            ValueError: it was not, or by another version.
+        """
+        try:
+            said = json.loads(data)
+            if said["version"] != _VERSION:
+                raise ValueError("another version has written it")
+            factors, asked = said["design"]["factors"], said["asked"]
+            factors = Factors(
+                factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
+            )
+            names = tuple(said["names"])
+            unit = Contribution(**asked["contribution"])
+            design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
+            totals = tuple(tuple(map(int, row)) for row in said["totals"])
+            state = State.read(said["state"].encode())
+        except (KeyError, TypeError) as error:
+            raise ValueError("these are no running totals") from error
+        return cls(
+            asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where running totals are.
+
+    Attributes:
+        output: the folder of their release, local.
+        secret: the file of what is drawn, local; not inside that folder.
+    """
+
+    output: str
+    secret: str
+
+    @classmethod
+    def of(cls, output: str, secret: str | None) -> Place:
+        """Both; the secret by default where this account keeps what it keeps.
+
+        Raises:
+            RequestError: one of them is no local place, or the secret would be published.
+        """
+        if "://" in f"{output}{secret or ''}":
+            raise RequestError("running totals are kept on a disk: name a local folder")
+        folder = os.path.abspath(output)
+        if secret is None:
+            own = hashlib.sha256(folder.encode()).hexdigest()[:16]
+            secret = os.path.join(state_folder("secret"), KIND, f"{own}.json")
+        file = os.path.abspath(secret)
+        if os.path.commonpath([file, folder]) == folder:
+            raise RequestError("secret: it must not stand in the folder that is published")
+        return cls(folder, file)
+
+
+@contextlib.contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """One process at a time."""
+    try:
+        for folder in make_folders(os.path.dirname(place.secret), 0o700)[1:]:
+            flush(folder)
+        with open(f"{place.secret}.lock", "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise RequestError(f"{place.secret} cannot be used: {reason(error)}") from None
+
+
+def read(place: Place) -> Kept | None:
+    """What is drawn from; None if nothing is."""
+    path = Path(place.secret)
+    try:
+        return Kept.read(path.read_bytes()) if path.exists() else None
+    except ValueError as error:
+        raise RequestError(f"{path} cannot be read: {error}") from None
+
+
+def write(path: str, data: bytes, secret: bool = False) -> None:
+    """Write all of it or nothing, so that it outlives a power cut."""
+    folder, name = os.path.split(path)
+    number, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)  # mode 0600
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(number)
+        if not secret:
+            share(partial)
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+    flush(folder)

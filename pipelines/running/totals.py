@@ -1,0 +1,218 @@
+"""Running totals that are kept: paid once, each window drawn once, through kills and restarts.
+
+Their folder is a release like any other, with the totals of all windows so far. What is drawn from
+day to day stands in a secret file elsewhere: with it and the totals, more is known than was paid
+for. It holds noise, the totals, and, under a key of its own, a digest of the last window's numbers,
+which tells a window that was drawn and not shown from one that is asked for with other numbers.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import pyarrow as pa
+
+from mechanisms.channel import Guarantee
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.randomness import RandomSource
+from mechanisms.running.totals import RunningTotals
+from pipelines import release
+from pipelines.errors import RequestError
+from pipelines.metrics.statement import head, parquet, versions
+from pipelines.paying import Payment, Price, paid
+from pipelines.running.kept import KIND, Kept, Place, locked, read, write
+
+TABLE = "totals.parquet"
+_KEY = 4  # words
+_LARGEST = 1 << 48  # that is added in a window: totals of 20,000 then fit into 64 bits
+
+
+def begun(
+    place: Place, asked: Mapping[str, Any], design: RunningTotals, names: Sequence[str],
+    payment: Payment | None, rng: RandomSource,
+) -> Kept:  # fmt: skip
+    """Running totals that stand somewhere; begun there, and paid for, if nothing does.
+
+    Args:
+        place: where.
+        asked: what they were begun with, or are.
+        design: of new ones.
+        names: of the totals.
+        payment: the ledger that pays for the whole horizon, and whose budget; None for none.
+        rng: of this process.
+
+    Raises:
+        RequestError: others stand there, or a part is missing, or it cannot be used.
+        WithheldError: too little budget is left.
+    """
+    with locked(place):
+        kept = read(place)
+        if kept is None or not (kept.windows or release.holds_release(place.output)):
+            key = rng.words(_KEY).tobytes().hex()
+            kept = kept or Kept(asked, design, tuple(names), key, (), (), "", design.begin())
+            _require_same(place, kept, asked, names)
+            _begin(place, kept, payment)
+    _require_same(place, kept, asked, names)
+    return kept
+
+
+def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
+    """Pay for the whole horizon, and publish totals of no window yet."""
+    guarantee = kept.design.guarantee(kept.asked["epsilon"], kept.asked["unit"])
+
+    def price() -> Price:
+        return Price(KIND, guarantee, kept.design.profile, place.output, None)
+
+    lost = (
+        f"{place.output}: running totals were begun there, and their secret is not at "
+        f"{place.secret}: bring it back; without it nothing can be added, so name a new folder, "
+        "and pay for it"
+    )
+    if release.holds_release(place.output):
+        raise RequestError(lost)
+    release.require_vacant(place.output)
+    with paid(payment, price) as right:
+        if right.published:
+            raise RequestError(lost)
+        # First what is drawn from: without it a folder would only look like running totals.
+        write(place.secret, kept.written(), secret=True)
+        said = _statement(kept, guarantee) | right.stamp
+        release.publish(place.output, {TABLE: parquet(table(kept, None, 0.95))}, said)
+        right.conclude(True)
+
+
+def _statement(kept: Kept, guarantee: Guarantee) -> dict[str, Any]:
+    """What the release says of all its windows, before there is one."""
+    design, asked = kept.design, kept.asked
+    unit, days = asked["unit"], design.contribution.days
+    horizon = design.factors.horizon
+    words = [
+        f"All of it holds of {horizon:,} windows together, at one price, if a {unit} adds to "
+        f"{days:,} of them at the most, and no more in a window than was declared.",
+        "Noise of one window is not independent of that of the next: a secret file holds what it "
+        "follows from. Whoever has that file and these totals knows more than is said here.",
+    ]
+    first = f"Protected is all that any one {unit} adds to the totals: whether it is there or not."
+    nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
+    error = [design.standard_error(day) for day in (0, horizon - 1)]
+    return {
+        **head(KIND, (guarantee, nobody), first, words, 0),
+        "neighbours": f"all that a {unit} adds is there or not",
+        "published_exactly": "the names of windows, and how many there are",
+        "asked": asked,
+        "mechanism": {
+            "name": KIND, "sigma": design.sigma, "buffers": len(design.factors.decays),
+            "source": "buffered linear Toeplitz factors of the running sum, near its square root: "
+            "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, FOCS 2024",
+        },
+        "error": {"first": error[0], "last": error[1], "covers": "all noise, and roundings of it"},
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def _require_same(place: Place, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
+    if (kept.asked, kept.names) != (asked, tuple(names)):
+        raise RequestError(
+            f"{place.output} holds running totals that were begun with other terms; they cannot "
+            "change: name a new folder, and pay for it"
+        )
+
+
+def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource) -> Kept:
+    """Add a window's numbers to the totals, and publish them with noise.
+
+    What is drawn stands on the disk before anybody sees it. The same window with the same numbers
+    may be asked for again, until another is: nothing more is drawn.
+
+    Args:
+        place: of running totals.
+        window: its name.
+        numbers: name -> what it adds, exactly.
+        rng: of this process.
+
+    Returns:
+        What stands there now.
+
+    Raises:
+        RequestError: the window is not a new one, the horizon is over, a number is missing, or the
+            secret is older than the totals.
+    """
+    with locked(place):
+        kept = read(place)
+        if kept is None or not release.holds_release(place.output):
+            raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
+        shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
+        if shown != [*kept.windows[: len(shown)]]:
+            raise RequestError(
+                f"{place.secret} is older than {place.output}, which has windows that it does not "
+                "know: drawn again they would tell more than was paid for; bring the newest back"
+            )
+        ordered = _ordered(kept.names, numbers)
+        drawn = _drawn(kept, window, ordered, rng)
+        if drawn is not kept:
+            write(place.secret, drawn.written(), secret=True)
+        write(os.path.join(place.output, TABLE), parquet(table(drawn, None, 0.95)))
+        return drawn
+
+
+def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kept:
+    """With one more window; the same where it is the last one again."""
+    digest = kept.digest(window, ordered)
+    if window in kept.windows:
+        if window == kept.windows[-1] and hmac.compare_digest(digest, kept.last):
+            return kept
+        raise RequestError(
+            f"window {window} was drawn before, and its totals stand: drawn again, or for other "
+            "numbers, it would tell more than was paid for"
+        )
+    try:
+        noise, state = kept.design.draw(kept.state, rng)
+    except ValueError as error:
+        raise RequestError(f"window {window}: {error}") from None
+    before = kept.totals[-1] if kept.totals else (0,) * len(kept.names)
+    now = zip(before, ordered, noise.tolist(), strict=True)
+    totals = (*kept.totals, tuple(total + number + drawn for total, number, drawn in now))
+    return replace(kept, windows=(*kept.windows, window), totals=totals, last=digest, state=state)
+
+
+def table(kept: Kept, last: int | None, confidence: float) -> pa.Table:
+    """Totals after each window, with their errors.
+
+    Args:
+        kept: what stands in the folder.
+        last: of so many windows each, where there are as many; of all so far where it is None.
+        confidence: of intervals, each of which holds alone.
+    """
+    rows = []
+    for day, (window, totals) in enumerate(zip(kept.windows, kept.totals, strict=True)):
+        if last is not None and day + 1 < last:
+            continue
+        before = kept.totals[day - last] if last is not None and day >= last else None
+        error = kept.design.standard_error(day, last)
+        half = normal_quantile(confidence) * error
+        for place, (name, total) in enumerate(zip(kept.names, totals, strict=True)):
+            found = total - (before[place] if before else 0)
+            rows.append({
+                "window": window, "value": name, "estimate": found, "standard_error": error,
+                "lower": found - half, "upper": found + half,
+            })  # fmt: skip
+    kinds = [("window", pa.string()), ("value", pa.string()), ("estimate", pa.int64())]
+    kinds += [(name, pa.float64()) for name in ("standard_error", "lower", "upper")]
+    return pa.Table.from_pylist(rows, pa.schema(kinds))
+
+
+def _ordered(names: Sequence[str], numbers: Mapping[str, Any]) -> list[int]:
+    """Whole numbers in the order of the totals; what is wrong is said by name, never by number."""
+    if {*names} != {*numbers}:
+        raise RequestError(f"there are {len(names):,} totals, and a number must come for each")
+    for name in names:
+        number = numbers[name]
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if not (whole and -_LARGEST <= number <= _LARGEST):
+            raise RequestError(f"what is added to {name!r} must be a whole number within 2^48 of 0")
+    return [int(numbers[name]) for name in names]
