@@ -41,6 +41,11 @@ _OTHERS = {
     "train": _Command(
         "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
     ),
+    "total": _Command(
+        "pipelines.running.command",
+        "a count that grows day by day, at one price for all days",
+        _RELEASE,
+    ),
     "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
     "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),

@@ -56,7 +56,9 @@ class Kept:
     def written(self) -> bytes:
         """As a file."""
         said = {name: getattr(self, name) for name in ("names", "key", "windows", "totals", "last")}
-        design = {"factors": asdict(self.design.factors), "sigma": self.design.sigma}
+        drawn = self.design
+        design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
+        design |= {"contribution": asdict(drawn.contribution)}
         said |= {"asked": self.asked, "design": design, "state": self.state.written().decode()}
         return json.dumps({"version": _VERSION, **said}).encode()
 
@@ -76,7 +78,7 @@ class Kept:
                 factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
             )
             names = tuple(said["names"])
-            unit = Contribution(**asked["contribution"])
+            unit = Contribution(**said["design"]["contribution"])
             design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
             state = State.read(said["state"].encode())

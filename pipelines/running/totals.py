@@ -28,6 +28,10 @@ from pipelines.paying import Payment, Price, paid
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
 
 TABLE = "totals.parquet"
+_AGAIN = (
+    "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
+    "tell more than was paid for"
+)
 _KEY = 4  # words
 _LARGEST = 1 << 48  # that is added in a window: totals of 20,000 then fit into 64 bits
 
@@ -50,6 +54,8 @@ def begun(
         RequestError: others stand there, or a part is missing, or it cannot be used.
         WithheldError: too little budget is left.
     """
+    if len({*names}) < len(names):
+        raise RequestError("two totals have the same name: each needs one of its own")
     with locked(place):
         kept = read(place)
         if kept is None or not (kept.windows or release.holds_release(place.output)):
@@ -57,7 +63,8 @@ def begun(
             kept = kept or Kept(asked, design, tuple(names), key, (), (), "", design.begin())
             _require_same(place, kept, asked, names)
             _begin(place, kept, payment)
-    _require_same(place, kept, asked, names)
+        _require_same(place, kept, asked, names)
+        _catch_up(place, kept)
     return kept
 
 
@@ -144,20 +151,43 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
     """
     with locked(place):
         kept = read(place)
-        if kept is None or not release.holds_release(place.output):
+        if kept is None:
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
-        shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
-        if shown != [*kept.windows[: len(shown)]]:
-            raise RequestError(
-                f"{place.secret} is older than {place.output}, which has windows that it does not "
-                "know: drawn again they would tell more than was paid for; bring the newest back"
-            )
+        _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
         drawn = _drawn(kept, window, ordered, rng)
         if drawn is not kept:
             write(place.secret, drawn.written(), secret=True)
-        write(os.path.join(place.output, TABLE), parquet(table(drawn, None, 0.95)))
+            _catch_up(place, drawn)
         return drawn
+
+
+def _catch_up(place: Place, kept: Kept) -> None:
+    """Publish what is drawn and is not shown yet: by a job, say, that was killed in between.
+
+    Raises:
+        RequestError: what is shown is not there, or is newer.
+    """
+    if not release.holds_release(place.output):
+        raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
+    shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
+    if shown != [*kept.windows[: len(shown)]]:
+        raise RequestError(
+            f"{place.secret} is older than {place.output}, which has windows that it does not "
+            "know: drawn again they would tell more than was paid for; bring the newest back"
+        )
+    if len(shown) < len(kept.windows):
+        write(os.path.join(place.output, TABLE), parquet(table(kept, None, 0.95)))
+
+
+def again(kept: Kept, window: str) -> None:
+    """Refuse a window that was followed by others, before its numbers are looked at.
+
+    Raises:
+        RequestError: it was.
+    """
+    if window in kept.windows[:-1]:
+        raise RequestError(_AGAIN.format(window))
 
 
 def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kept:
@@ -166,10 +196,7 @@ def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Ke
     if window in kept.windows:
         if window == kept.windows[-1] and hmac.compare_digest(digest, kept.last):
             return kept
-        raise RequestError(
-            f"window {window} was drawn before, and its totals stand: drawn again, or for other "
-            "numbers, it would tell more than was paid for"
-        )
+        raise RequestError(_AGAIN.format(window))
     try:
         noise, state = kept.design.draw(kept.state, rng)
     except ValueError as error:

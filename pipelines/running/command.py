@@ -1,0 +1,167 @@
+"""`hushbeam total` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from pipelines.arguments import add_command, typed
+from pipelines.errors import DONE, RequestError
+from pipelines.paying import Payment, payment
+from pipelines.requests import request
+from pipelines.running.options import TotalOptions
+
+if TYPE_CHECKING:
+    from pipelines.metrics.counting.count import CountMetric
+    from pipelines.running.kept import Kept
+
+NAME = "total"
+_LOCAL = ("FnApiRunner", "DirectRunner")
+_SHOWN = 10  # windows on the screen
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    add_command(commands, NAME, TotalOptions, run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Add one window to running totals, and show them.
+
+    Raises:
+        RequestError: the request or its input is wrong, or the window is not a new one.
+        WithheldError: too little budget is left to begin.
+        FailedError: the job ended without totals.
+    """
+    options = request(TotalOptions, typed(arguments))
+    return _total(options, beam_arguments, payment(arguments))
+
+
+def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | None) -> int:
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from mechanisms.randomness import SecureRandom
+    from pipelines import answers
+    from pipelines.inputs import Source, open_telemetry
+    from pipelines.metrics.counting.count import CountMetric
+    from pipelines.run import beam_options, run_beam
+    from pipelines.running.job import REFUSED, AddWindow
+    from pipelines.running.kept import Place
+    from pipelines.running.totals import again, begun, table
+    from pipelines.views.console import Screen
+
+    for_beam = beam_options(beam_arguments)
+    runner = for_beam.view_as(StandardOptions).runner.rpartition(".")[2]
+    if runner not in _LOCAL:
+        raise RequestError(
+            f"--runner: {runner} would carry exact counts, and its workers have no secret: running "
+            "totals are counted on this machine"
+        )
+    FileSystems.set_options(for_beam)
+    if options.user_column is None and options.user_windows > 1:
+        raise RequestError("--user-windows: a row is in one window; name the --user-column")
+    place = Place.of(options.output, options.secret)
+    telemetry = open_telemetry(options.input, True, options.reading)
+    metric = CountMetric.resolve(options.counted_as, Source(telemetry=telemetry))
+    names = _names(metric)
+    asked, rng = _asked(options, metric), SecureRandom()
+    kept = begun(place, asked, _design(options, len(names)), names, pays, rng)
+    again(kept, options.window)
+    _caution(metric, kept, options)
+    screen = Screen()
+    counted = run_beam(AddWindow(metric, place, options.window, names), for_beam, screen, None)
+    kept = begun(place, asked, kept.design, names, pays, rng)
+    if (counted or {}).get(REFUSED) or options.window not in kept.windows:
+        raise RequestError(
+            f"window {options.window} was not added: it was drawn before, with other rows, or the "
+            "horizon is over, or the secret is older than the totals; what was published stands"
+        )
+    answers.tell(
+        release=options.output, window=options.window, windows=len(kept.windows),
+        guarantee=kept.design.guarantee(options.epsilon, options.unit).as_dict(),
+        rows=table(kept, None, options.confidence).to_pylist()[-len(names) :],
+    )  # fmt: skip
+    _show(kept, options, screen)
+    return DONE
+
+
+def _asked(options: TotalOptions, metric: CountMetric) -> dict[str, Any]:
+    """The terms, which are the same for all windows; a statement shows them, and no path."""
+    left = {"input", "output", "window", "secret", "last", "confidence", *options.unsaid}
+    declared = {name: metric.request[name] for name in options.files}
+    said = options.model_dump(mode="json", exclude=left)
+    return {**said, **declared, "unit": options.unit}
+
+
+def _design(options: TotalOptions, totals: int) -> Any:
+    """The noise for what a unit adds in a window."""
+    from mechanisms.running.totals import Contribution, least
+
+    changed = min(options.rows_per_user, totals)
+    norm = options.per_value * math.sqrt(changed)
+    unit = Contribution(norm, changed, options.user_windows)
+    try:
+        return least(options.epsilon, options.delta, options.horizon, unit, totals)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
+def _caution(metric: CountMetric, kept: Kept, options: TotalOptions) -> None:
+    """Say where noise that is drawn anew in each window would come to less."""
+    import warnings
+
+    from mechanisms.privacy.search import gaussian_mu
+    from pipelines.errors import Caution
+
+    horizon, often = options.horizon, options.user_windows
+    ours = kept.design.standard_error(horizon - 1)
+    anew = (
+        kept.design.contribution.norm
+        * math.sqrt(often)
+        / gaussian_mu(options.epsilon, options.delta)
+    )
+    anew = (metric.error if often == 1 else anew) * math.sqrt(horizon)
+    if not anew >= ours:
+        warnings.warn(
+            f"the last total would be off by {ours:.3g}, and what `hushbeam count` says of each "
+            f"window, added up, by {anew:.3g}: this is for longer horizons, or users who come more "
+            "rarely",
+            Caution, stacklevel=2,
+        )  # fmt: skip
+
+
+def _names(metric: CountMetric) -> tuple[str, ...]:
+    """What each total is of; all rows of other values share the last."""
+    from pipelines.metrics.counting.view import OTHER_LABEL
+
+    columns = [labels.to_pylist() for labels in metric.labels().values()]
+    rows = zip(*columns, strict=True) if columns else [("all",)]
+    return tuple(
+        OTHER_LABEL if None in row else " · ".join(str(part) for part in row) for row in rows
+    )
+
+
+def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
+    """The newest totals of the first names, and what holds."""
+    from pipelines.running.totals import table
+    from pipelines.views.console import numbers_table
+    from pipelines.views.digits import digits
+    from pipelines.views.wording import one_line
+
+    for last in dict.fromkeys((None, options.last)):
+        if last is not None and last > len(kept.windows):
+            continue
+        rows = table(kept, last, options.confidence).to_pylist()
+        title = "total so far" if last is None else f"of the last {last:,} windows"
+        shown = numbers_table(("window", "of"), ("estimate", "standard error"), title)
+        for row in rows[-_SHOWN:]:
+            error = row["standard_error"]
+            shown.add_row(
+                row["window"], row["value"], digits(row["estimate"], error), f"{error:.3g}"
+            )
+        screen.print(shown)
+    screen.print(one_line(kept.design.guarantee(options.epsilon, options.unit)), highlight=False)
+    line = f"all totals: {options.output}/totals.parquet"
+    screen.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,89 @@
+"""What a person asks of running totals of a log."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, ClassVar
+
+from pipelines.metrics.counting.options import DELTA, CountOptions
+from pipelines.metrics.options import ReleaseOptions
+from pipelines.options import PROMISE, RESULT, option
+from pipelines.requests import Count, Delta, Epsilon
+
+_HORIZON = "which windows there are"
+
+
+def _counted(name: str) -> Any:
+    """An option of counts, which means the same here."""
+    return copy(CountOptions.model_fields[name])
+
+
+class TotalOptions(ReleaseOptions):
+    """What is counted in each window, and for how many of them it is paid."""
+
+    subject: ClassVar[str] = "what is counted"
+    withheld: ClassVar[str] = "too little budget"
+    files: ClassVar[tuple[str, ...]] = CountOptions.files
+    brief: ClassVar[str] = "a count that grows day by day, at one price for all days"
+    description: ClassVar[str] = (
+        "Totals so far, and over the last windows, of a count that grows window by window: all of "
+        "them at one price, which is declared beforehand. The job adds noise that it remembers in "
+        "a secret file; each window is drawn once."
+    )
+    examples: ClassVar[str] = """\
+example, with the files of the repository (the next day names its own --window and --input):
+  hushbeam total --input examples/flights.parquet --window 2026-11-20 --horizon 365 \\
+      --epsilon 1 --output departures
+docs/running-totals.md says what it errs by, and how to keep the secret.
+"""
+
+    column: str | None = _counted("column")
+    domain: str | None = _counted("domain")
+    by: str | None = _counted("by")
+    by_domain: str | None = _counted("by_domain")
+    window: str = option(
+        "the name of the one that is added now: each once, in their order", group=_HORIZON,
+        min_length=1, metavar="NAME",
+    )  # fmt: skip
+    horizon: Count = option(
+        "how many windows there will be at the most: noise of a total grows with its logarithm",
+        group=_HORIZON, metavar="N", le=20_000,
+    )  # fmt: skip
+    user_column: str | None = option(
+        "protect users, not rows: all rows of a user in --user-windows of the windows",
+        None, group=PROMISE, metavar="COLUMN",
+    )  # fmt: skip
+    epsilon: Epsilon = option(
+        "the privacy loss of all windows together; 1 is a common choice, less is safer",
+        group=PROMISE,
+    )
+    delta: Delta = option("the probability that epsilon may fail", DELTA, group=PROMISE, gt=0)
+    user_windows: Count = option(
+        "in how many windows of the horizon a user has rows, at the most. Nothing cuts what a user "
+        "adds in further ones: the promise is about users who do not",
+        1, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    rows_per_user: Count = _counted("rows_per_user")
+    per_value: Count = _counted("per_value")
+    secret: str | None = option(
+        "the local file in which noise is remembered, outside of --output (default: one in this "
+        "account's folder, ~/.local/state/hushbeam)",
+        None, group=RESULT, metavar="FILE",
+    )  # fmt: skip
+    last: Count | None = option(
+        "show the sum of so many last windows, too", None, group=RESULT, metavar="N"
+    )
+    output: str = option(
+        "a local folder, new or with earlier windows: totals.parquet, statement.json",
+        group=RESULT, metavar="FOLDER", min_length=1,
+    )  # fmt: skip
+
+    @property
+    def counted_as(self) -> CountOptions:
+        """The count of one window that this is the total of."""
+        return CountOptions(
+            **{
+                name: getattr(self, name)
+                for name in {*type(self).model_fields} & {*CountOptions.model_fields}
+            }
+        )

@@ -1,0 +1,169 @@
+"""`hushbeam total`: windows of a log, counted exactly in one job, published with noise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.sampling.rounded_normal import RoundedNormal
+from tests.end_to_end.examples import DOMAIN
+from tests.fakes import canaries
+
+BY_VALUE = ["--column", "value", "--domain", DOMAIN]
+BY_USER = ["--user-column", "user"]
+
+
+@pytest.fixture
+def asked(run, log: str, workspace: Path):
+    """Runs a window, and returns what a program reads."""
+    Path(DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
+
+    def asked(window: str, *more: str, output: str = "out", code: int = 0) -> dict[str, Any]:
+        words = ["total", "--input", log, "--window", window, "--horizon", "30", "--epsilon", "4",
+                 "--output", output, "--secret", f"secrets/{output}", *more, "--json"]  # fmt: skip
+        outcome = run(words)
+        assert outcome.code == code, outcome.said
+        assert not canaries.found(outcome.said, declared=False)
+        answer: dict[str, Any] = json.loads(outcome.out)
+        return answer
+
+    return asked
+
+
+@pytest.fixture
+def noiseless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that is 0, so that what is counted can be seen."""
+    zeros = staticmethod(lambda size, rng: np.zeros(size, np.int64))
+    monkeypatch.setattr(RoundedNormal, "draw", zeros)
+
+
+def estimates(answer: dict[str, Any]) -> dict[str, int]:
+    return {row["value"]: row["estimate"] for row in answer["rows"]}
+
+
+@pytest.mark.usefixtures("noiseless")
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([], {"all": canaries.ROWS}),
+        (["--where", "number > 0"], {"all": sum(k % 7 > 3 for k in range(canaries.ROWS))}),
+        (BY_USER, {"all": (canaries.ROWS - canaries.NULL_USERS) // 4}),
+        ([*BY_USER, "--per-value", "3"], {"all": 3 * (canaries.ROWS - canaries.NULL_USERS) // 4}),
+    ],
+)
+def test_each_window_adds_what_a_count_counts(asked, more: list[str], expected) -> None:
+    assert estimates(asked("a", *more)) == expected
+    assert estimates(asked("b", *more)) == {name: 2 * n for name, n in expected.items()}
+
+
+@pytest.mark.usefixtures("noiseless")
+def test_values_have_totals_of_their_own_and_all_others_one(asked) -> None:
+    values = canaries.table()["value"].to_pylist()
+    expected = {name: values.count(name) for name in canaries.DECLARED}
+    expected["(any other, or none)"] = canaries.ROWS - sum(expected.values())
+    assert estimates(asked("a", *BY_VALUE)) == expected
+    users = estimates(asked("a", *BY_VALUE, *BY_USER, "--rows-per-user", "5", output="users"))
+    assert max(users.values()) <= 500 == canaries.ROWS // 4
+
+
+def test_totals_are_as_near_as_is_said_and_a_window_is_drawn_once(asked) -> None:
+    """Beyond 7 standard errors with a probability below 1e-10."""
+    for day, window in enumerate("abc"):
+        answer = asked(window)
+        (row,) = answer["rows"]
+        assert abs(row["estimate"] - (day + 1) * canaries.ROWS) < 7 * row["standard_error"]
+    assert asked("c")["rows"] == answer["rows"]
+    table = pq.read_table("out/totals.parquet")
+    assert table["window"].to_pylist() == [*"abc"]
+    assert table["estimate"].to_pylist()[-1] == row["estimate"]
+
+
+def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
+    asked("a", *BY_VALUE, *BY_USER)
+    for path in workspace.rglob("*"):
+        if path.is_file() and path.suffix != ".parquet" and path.name != DOMAIN:
+            assert not canaries.found(path.read_text(), declared=False)
+    said = Path("out/statement.json").read_text()
+    assert str(workspace) not in said
+    assert DOMAIN not in said
+    assert json.loads(said)["asked"]["domain"] == "4 declared values"
+
+
+@pytest.mark.parametrize(
+    ("window", "more", "why"),
+    [
+        ("a", [], "window a was drawn before, and its totals stand"),
+        ("c", ["--epsilon", "5"], "begun with other terms"),
+        ("c", BY_VALUE, "begun with other terms"),
+        ("c", ["--user-windows", "2"], "--user-windows: a row is in one window"),
+        ("c", ["--runner", "PrismRunner"], "--runner: PrismRunner would carry exact counts"),
+        ("c", ["--horizon", "20001"], "--horizon must be a number of at most 20,000"),
+    ],
+)
+def test_what_would_tell_more_than_was_paid_for_is_refused(
+    asked, run, log: str, window: str, more: list[str], why: str
+) -> None:
+    asked("a")
+    asked("b")
+    before = Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()
+    words = {"--input": log, "--window": window, "--horizon": "30", "--epsilon": "4",
+             "--output": "out", "--secret": "secrets/out"}  # fmt: skip
+    words |= dict(zip(more[::2], more[1::2], strict=True))
+    outcome = run(["total", *(word for pair in words.items() for word in pair)])
+    assert outcome.code == 2, outcome.said
+    assert why in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert (Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()) == before
+
+
+def test_the_last_window_with_other_rows_is_refused(asked, run, log: str, tmp_path: Path) -> None:
+    asked("a")
+    other = canaries.write(tmp_path / "other", canaries.table().slice(5))
+    outcome = run(["total", "--input", other, "--window", "a", "--horizon", "30", "--epsilon", "4",
+                   "--output", "out", "--secret", "secrets/out"])  # fmt: skip
+    assert outcome.code == 2
+    assert "window a was not added: it was drawn before, with other rows" in outcome.err
+
+
+def test_what_was_drawn_and_not_shown_is_shown_by_the_next_run(asked) -> None:
+    asked("a")
+    shown = Path("out/totals.parquet").read_bytes()
+    asked("b")
+    Path("out/totals.parquet").write_bytes(shown)  # as if the job had been killed in between
+    asked("c")
+    assert pq.read_table("out/totals.parquet")["window"].to_pylist() == [*"abc"]
+
+
+def test_a_ledger_pays_once(asked, run) -> None:
+    begin = "ledger init --ledger book.sqlite --population p --unit row --budget 5,1e-5"
+    assert run(begin.split()).code == 0
+    pays = ["--ledger", "book.sqlite", "--population", "p"]
+    for window in "ab":
+        asked(window, *pays)
+    entries = json.loads(run(["ledger", "show", "--ledger", "book.sqlite", "--json"]).out)
+    assert [entry["state"] for entry in entries] == ["committed"]
+    assert asked("a", *pays, output="more", code=1)["error"].startswith("withheld")
+    assert not Path("more").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--horizon", "365"], False),
+        (["--horizon", "7"], True),
+        (["--horizon", "100", *BY_USER, "--user-windows", "3"], False),
+        (["--horizon", "100", *BY_USER, "--user-windows", "100"], True),
+    ],
+)
+def test_it_is_said_where_counts_of_each_window_would_err_less(
+    run, log: str, more: list[str], said: bool
+) -> None:
+    outcome = run(["total", "--input", log, "--window", "a", "--epsilon", "1", "--output", "out",
+                   "--secret", "secret", *more])  # fmt: skip
+    assert outcome.code == 0
+    assert ("`hushbeam count` says of each window" in outcome.err) == said
