@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -32,6 +32,8 @@ LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
 
+DAY = "{day}"  # in a path: of files of which each holds a day
+
 
 @dataclass(frozen=True)
 class Telemetry:
@@ -43,12 +45,14 @@ class Telemetry:
         schemas: the columns of each file, and those that are derived of them; those that a job
             asks for are checked in all.
         reading: of text.
+        missing: of several days that were looked for, those without a file.
     """
 
     files: tuple[str, ...]
     rows: int
     schemas: tuple[pa.Schema, ...]
     reading: Reading = PLAIN
+    missing: tuple[str, ...] = ()
 
     @property
     def unread(self) -> bool:
@@ -152,12 +156,13 @@ class Source(NamedTuple):
     telemetry: Telemetry | None = None
     seed: int | None = None
 
-    def open(self, request: Request, empty: bool = False) -> Telemetry:
+    def open(self, request: Request, empty: bool = False, days: Sequence[str] = ()) -> Telemetry:
         """The files of a request, after a look at where its release is to go.
 
         Args:
             request: what is asked.
             empty: whether there may be no row in them.
+            days: as of `open_days`, if it is about several.
 
         Raises:
             RequestError: the output is taken, there is no input, or no telling users apart; or an
@@ -166,7 +171,11 @@ class Source(NamedTuple):
         telemetry = self.telemetry
         if telemetry is None:
             release.require_vacant(request.output)
-            telemetry = open_telemetry(request.input, empty, request.reading)
+            telemetry = (
+                open_days(request.input, days, request.reading)
+                if days
+                else open_telemetry(request.input, empty, request.reading)
+            )
         if request.user_column is not None:
             check_user_column(telemetry, request.user_column)
         view = request.view
@@ -207,6 +216,41 @@ def open_telemetry(
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
     return Telemetry(files, rows, tuple(look.schema for look in looks), reading)
+
+
+def open_days(
+    patterns: tuple[str, ...], days: Sequence[str], reading: Reading = PLAIN
+) -> Telemetry:
+    """The files of several days, and which days have none: a gap, and no day without rows.
+
+    Args:
+        patterns: as of `open_telemetry`; {day} stands for a day. Those without it hold all days.
+        days: names of days, the newest first.
+        reading: of text.
+
+    Raises:
+        RequestError: the newest day has none, or as `open_telemetry`.
+    """
+    dated = [pattern for pattern in patterns if DAY in pattern]
+    found = {day: [one for p in dated if _stands(one := p.replace(DAY, day))] for day in days}
+    missing = tuple(day for day in days if dated and not found[day])
+    if days[0] in missing:
+        raise RequestError(
+            f"--input: no file matches {dated[0].replace(DAY, days[0])}: what is not there yet is "
+            "no day on which nobody was active; run it when it is (a day without rows has a file "
+            "without rows)"
+        )
+    whole = (pattern for pattern in patterns if pattern not in dated)
+    telemetry = open_telemetry((*whole, *(one for day in days for one in found[day])), True, reading)
+    return replace(telemetry, missing=missing)
+
+
+def _stands(pattern: str) -> bool:
+    """Whether there are files of a pattern."""
+    try:
+        return bool(matched(pattern))
+    except NoFilesError:
+        return False
 
 
 class NoFilesError(RequestError):

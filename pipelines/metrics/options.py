@@ -57,6 +57,8 @@ class ReleaseOptions(FileOptions):
         local_delta: whether a report that nobody shuffles may have a delta.
         files: the options that name files of declared values; where several, each behind COLUMN=.
             A range of integers may stand in the place of any.
+        looks_back: whether a release takes rows of earlier windows, too; it then has an option
+            `day`, which a plan fills with the window's name, and says with `days` which.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -71,6 +73,7 @@ class ReleaseOptions(FileOptions):
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
+    looks_back: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
         "files or globs, local or gs://: Parquet, ORC, Arrow, Avro, CSV or JSON lines, by their "

@@ -29,6 +29,7 @@ _OURS = {
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
     "count": "pipelines.metrics.counting.options:CountOptions",
     "sum": "pipelines.metrics.counting.options:SumOptions",
+    "active-users": "pipelines.metrics.active_users.options:ActiveUsersOptions",
 }
 
 

@@ -76,7 +76,7 @@ class Clip:
         )  # fmt: skip
 
 
-class _Levelled(ABC):
+class Levelled(ABC):
     """A report in levels."""
 
     @property
@@ -92,7 +92,7 @@ class _Levelled(ABC):
 
 
 @dataclass(frozen=True)
-class Reporting(_Levelled):
+class Reporting(Levelled):
     """A unit's rows to its report; nothing but roundings and choices among its groups is drawn.
 
     Attributes:
@@ -213,7 +213,7 @@ def _units(
 
 
 @dataclass(frozen=True)
-class PathReporting(_Levelled):
+class PathReporting(Levelled):
     """A unit's rows to the path of one of its bins, that of a row which is drawn uniformly.
 
     Attributes:
@@ -269,7 +269,7 @@ class PathReporting(_Levelled):
 
 
 @dataclass(frozen=True)
-class RowReporting(_Levelled):
+class RowReporting(Levelled):
     """A unit's row to its report.
 
     Attributes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
@@ -58,6 +58,12 @@ class Errors(NamedTuple):
             _law(design, columns, taken), math.sqrt(columns * design.column_variance), **more
         )
 
+    @classmethod
+    def of_level(cls, design: NoisyCounters, place: int, columns: int, **more: Any) -> Errors:
+        """Those of sums of so many counters of one level."""
+        sigma = math.sqrt(columns * design.variances[place])
+        return cls(_law_of_level(design, place, columns), sigma, **more)
+
     @property
     def standard_error(self) -> float:
         """Of the figure."""
@@ -88,6 +94,17 @@ def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None
         return design.error_law(columns, taken)
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=64)
+def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoise | None:
+    """Of the noise of so many counters of a level; as `_law`."""
+    one = design.level_law(place)
+    try:
+        law = weighted_sum([(0, one.pmf, 1)] * columns)
+    except ValueError:
+        return None
+    return IntegerNoise(columns * one.first, law.pmf)
 
 
 def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:
