@@ -18,6 +18,7 @@ from mechanisms.nearest import meant
 from mechanisms.randomness import SecureRandom
 from pipelines import release
 from pipelines.errors import Caution, RequestError, because, reason
+from pipelines.paths import DAY
 from pipelines.reading import wrong
 from pipelines.stores import require_reachable
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
@@ -31,8 +32,6 @@ from transforms.telemetry import ReadTelemetry
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
-
-DAY = "{day}"  # in a path: of files of which each holds a day
 
 
 @dataclass(frozen=True)

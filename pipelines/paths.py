@@ -10,6 +10,9 @@ import os
 import posixpath
 import re
 
+DAY = "{day}"
+"""In a path, what stands for a day: of files of which each holds one."""
+
 
 def folder_of(path: str) -> str:
     """The folder that a file is in: absolute, or of an object store.

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
@@ -105,6 +106,8 @@ def _value(written: Any, kind: pa.DataType) -> Any:
         return None
     if pa.types.is_string(kind):
         return str(written)
+    if pa.types.is_date(kind):
+        return _day(str(written))
     # 3.0 is an integer that somebody wrote as a number; 3.5 is not to be cut to one.
     if pa.types.is_integer(kind) and type(written) is float and not written.is_integer():
         return None
@@ -113,3 +116,11 @@ def _value(written: Any, kind: pa.DataType) -> Any:
     except (ValueError, OverflowError):
         return None
     return number if pa.types.is_floating(kind) or -(1 << 63) <= number < 1 << 63 else None
+
+
+def _day(written: str) -> date | None:
+    """A day as in 2026-11-20."""
+    try:
+        return date.fromisoformat(written)
+    except ValueError:
+        return None

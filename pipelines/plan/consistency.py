@@ -90,6 +90,39 @@ def require_consistent(plan: Keys, window: str) -> None:
     _require_shares(plan)
 
 
+def require_looking_back(plan: Keys, back: Sequence[bool], window: str) -> None:
+    """Refuse keys that do not go with metrics that take rows of earlier windows, too.
+
+    Args:
+        plan: as it was written.
+        back: of each metric, whether it does.
+        window: what stands for the window in it.
+
+    Raises:
+        PydanticCustomError: with the place of one of them.
+    """
+    if not all(back):
+        raise about(
+            "takes the rows of its own window, and others here those of earlier ones, too: give "
+            "them a plan each, of one population",
+            "metrics", back.index(False), "kind",
+        )  # fmt: skip
+    if plan.unit != "user":
+        raise about(
+            "a user's days count in many windows, and all of them are paid for: say user, with a "
+            "user_column",
+            "unit",
+        )
+    if plan.stream is not None:
+        raise about(
+            "a stream keeps no rows, and these metrics look at those of earlier days: "
+            "`hushbeam run` releases a day",
+            "stream",
+        )
+    if window not in plan.output:
+        raise about(f"each day has a release of its own: name a folder with {window}", "output")
+
+
 def _require_noise(plan: Keys) -> None:
     """Refuse permanent noise without what its price depends on."""
     permanent = plan.noise == "permanent"

@@ -25,8 +25,8 @@ from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.options import undashed
-from pipelines.paths import beside, require_found
-from pipelines.plan.consistency import about, require_consistent
+from pipelines.paths import DAY, beside, require_found
+from pipelines.plan.consistency import about, require_consistent, require_looking_back
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
@@ -44,7 +44,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
     {
         "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
-        "header",
+        "header", "day",
     }
 )  # fmt: skip
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
@@ -260,6 +260,8 @@ class Plan(_Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Plan:
         require_consistent(self, WINDOW)
+        if self.looks_back:
+            require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
         if self.neighbours == "add or remove" != self.promised:
             text = "some of the metrics publish how many take part: say replace"
             raise about(text, "neighbours")
@@ -393,6 +395,27 @@ class Plan(_Part):
         """Whether input or output depend on a window."""
         return WINDOW in self.output or any(WINDOW in pattern for pattern in self.input)
 
+    @property
+    def dated(self) -> tuple[str, ...]:
+        """The input, with a day in the place of the window: of metrics that look back."""
+        return tuple(pattern.replace(WINDOW, DAY) for pattern in self.input)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a window's release takes rows of earlier windows, too."""
+        return any(map(_looks_back, self.metrics))
+
+    def days(self, window: str) -> tuple[str, ...]:
+        """The days whose files a window takes, its own first; none where it takes its own alone.
+
+        Raises:
+            RequestError: metrics look back, and the window is no day.
+        """
+        if not self.looks_back:
+            return ()
+        asked: list[Any] = [self.options(metric, window) for metric in self.metrics]
+        return max((one.days for one in asked), key=len)
+
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""
         named = str(metric.options.get("model", self.model))
@@ -467,13 +490,15 @@ class Plan(_Part):
             | metric.options
             | self._of_rows(metric)
             | {
-                "input": tuple(pattern.replace(WINDOW, window) for pattern in self.input),
+                "input": tuple(p.replace(WINDOW, window) for p in self.input),
                 "output": f"{self.output.replace(WINDOW, window)}/{metric.name}",
                 "user_column": self.user_column,
                 "epsilon": _grown(self.epsilon * share, scale),
                 "delta": None if self.delta is None or unused else self.delta * share,
             }
         )
+        if kind.looks_back:
+            words |= {"day": window, "input": self.dated}
         return kind(**{name: value for name, value in words.items() if value is not None})
 
 
@@ -495,6 +520,11 @@ def _joined(*parts: Any) -> Any:
 def _hides(metric: MetricRequest) -> bool:
     """Whether nobody learns from a metric how many take part."""
     return registry.options(metric.kind).hides_who(metric.options.get("dummies"))
+
+
+def _looks_back(metric: MetricRequest) -> bool:
+    """Whether a metric takes rows of earlier windows, too."""
+    return registry.options(metric.kind).looks_back
 
 
 def _grown(epsilon: float, scale: float) -> float:

@@ -26,6 +26,7 @@ from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import WITHHELD
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _WHOLE = "all"  # the one window of a plan that names none
 
 
@@ -189,6 +190,8 @@ def window_of(plan: Plan, name: str | None) -> str:
             f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
             "letters, digits and . _ : + - only"
         )
+    if plan.looks_back and not _DAY.fullmatch(name):
+        raise RequestError("--window: the metrics look back from a day: name it, as in 2026-11-20")
     return name
 
 
@@ -225,15 +228,26 @@ def open_job(plan: Plan, window: str) -> PlanJob:
             "a run over a log draws fresh one: `hushbeam client --user-secret`, `shuffle`, "
             "`collect`; or say fresh"
         )
-    patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     try:
-        hidden = plan.promised == "add or remove"
-        telemetry = inputs.open_telemetry(patterns, hidden, plan.reading)
+        telemetry = _opened(plan, window)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
     with plan.located():
         telemetry.seen(plan.view)
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
+
+
+def _opened(plan: Plan, window: str) -> inputs.Telemetry:
+    """The files of a window, and of the days before it that its metrics look at.
+
+    Raises:
+        RequestError: there are none, or they cannot be read.
+    """
+    if days := plan.days(window):
+        return inputs.open_days(plan.dated, days, plan.reading)
+    patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
+    hidden = plan.promised == "add or remove"
+    return inputs.open_telemetry(patterns, hidden, plan.reading)
 
 
 def unread_job(plan: Plan, window: str, clients: bool = False) -> PlanJob:

@@ -25,6 +25,7 @@ from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.schema import read_own
+from pipelines.paths import DAY
 from pipelines.views.pictures import bars
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
@@ -85,6 +86,10 @@ class ActiveUsers(Counting):
         return self.reporting.activity
 
     # The clients.
+
+    @property
+    def specification(self) -> None:
+        return None  # no client in another language keeps days
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
@@ -213,7 +218,7 @@ class ActiveUsers(Counting):
             "left_out": names,
         }
         # Files that are looked for by their day: that one is not there is told.
-        dated = any(inputs.DAY in pattern for pattern in self.options.input)
+        dated = any(DAY in pattern for pattern in self.options.input)
         exactly = {"published_exactly": "which days have files"} if dated else {}
         return super().statement(estimate, tallies) | exactly | {"days": days}
 
