@@ -240,7 +240,9 @@ def open_days(
             "without rows)"
         )
     whole = (pattern for pattern in patterns if pattern not in dated)
-    telemetry = open_telemetry((*whole, *(one for day in days for one in found[day])), True, reading)
+    telemetry = open_telemetry(
+        (*whole, *(one for day in days for one in found[day])), True, reading
+    )
     return replace(telemetry, missing=missing)
 
 

@@ -160,12 +160,12 @@ class Activity:
 
     def _at(self, periods: Bitmaps, k: int) -> NDArray[np.bool_]:
         """(n,) whether users were active k periods ago."""
-        return (periods >> np.uint64(k * self.period)) & np.uint64(1) != 0
+        return np.asarray((periods & np.uint64(1 << k * self.period)) != 0)
 
     def _quiet(self, periods: Bitmaps, first: int) -> NDArray[np.bool_]:
         """(n,) whether they were in none of so many periods, the first of them so long ago."""
         mask = sum(1 << k * self.period for k in range(first, first + self.before))
-        return (periods & np.uint64(mask)) == 0
+        return np.asarray((periods & np.uint64(mask)) == 0)
 
 
 def bitmaps(users: NDArray[np.int64], ages: NDArray[np.int64], n: int) -> Bitmaps:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Neighbours
+from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
@@ -28,6 +29,7 @@ _ENCODER = Amounts(groups=2, most=3)
 _SIGNED = SignedDigits(groups=1, most=3, least=-2)
 _ENDS = Ends(groups=1, most=3)
 _TREE = Tree.uniform(4, 2)
+_DAYS = Activity(before=2, kept=1, spans=(1, 3))
 _ROWS = RowCounters(numbers=1, steps=3, sizes=(2,))
 _DELTA = 0.05
 _NOTHING, _MOST, _OTHER = (-1, 0), (0, 3), (1, 3)  # (group, amount) of one user
@@ -197,6 +199,19 @@ def counters_beside() -> Trial:
 
     design = _shared(_ENCODER, beside=[Level(1, 1)])
     return shuffler_trial(design, [([_MOST], [])], marked)
+
+
+@register_trial("counters-days")
+def counters_days() -> Trial:
+    """Since when users are active, from bitmaps of their days; a user is there or is not."""
+    return shuffler_trial(_shared(_DAYS), [([0b101], []), ([0b1], [])], _DAYS.encode)
+
+
+@register_trial("counters-days-replaced")
+def counters_days_replaced() -> Trial:
+    """The same; the days of a user become others."""
+    design = Counters.meeting(_DAYS.levels, "replace", 1.0, _DELTA)
+    return shuffler_trial(design, [([0b11], [0b10])], _DAYS.encode)
 
 
 def _slotted(neighbours: Neighbours) -> SlottedDevices:

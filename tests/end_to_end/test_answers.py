@@ -50,6 +50,8 @@ COUNTING = {
     "count": [["count", "--input", "LOG", "--epsilon", "8", "--output", "out"]],
     "sum": [["sum", "--input", "LOG", "--column", "number", "--bounds=-3,3", "--whole-numbers",
              "--epsilon", "8", "--output", "out"]],
+    "active-users": [["active-users", "--input", "LOG", "--user-column", "user", "--time", "moment",
+                      "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip
 CHEAP: dict[str, list[list[str]]] = {
     "init": [["init", "LOG"]],

@@ -97,6 +97,7 @@ ASKED["distribution"] = {
 ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
+ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
 STRINGS = {
     "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
     "max_length": 20, "dummies": "shuffler", "expected": 500,
@@ -275,7 +276,7 @@ def test_two_logs_that_differ_by_one_who_takes_part_look_alike(case: str, run, l
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
-    same |= {"standard_error"} if kind in {"count", "sum"} else set()
+    same |= {"standard_error"} if kind in {"count", "sum", "active-users"} else set()
     names = [name for name in tables[0].column_names if name in same]
     assert tables[0].select(names) == tables[1].select(names)
 
@@ -316,7 +317,7 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
     assert one == other > 0
 
 
-@pytest.mark.parametrize("kind", ["count", "sum"])
+@pytest.mark.parametrize("kind", ["count", "sum", "active-users"])
 def test_no_option_promises_what_a_device_does_not_do(kind: str) -> None:
     options = registry.options(kind)
     assert not {"epsilon_local", "min_reports", "model"} & options.model_fields.keys()
@@ -554,7 +555,9 @@ def test_files_that_change_are_told_of_without_a_number(
 
 
 def test_counting_metrics_answer_to_one_interface() -> None:
-    assert all(issubclass(registry.find(kind), Counting) for kind in ("count", "sum"))
+    assert all(
+        issubclass(registry.find(kind), Counting) for kind in ("count", "sum", "active-users")
+    )
 
 
 # ---- in plans ------------------------------------------------------------------------------------

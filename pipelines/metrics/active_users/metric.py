@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -140,7 +139,8 @@ class ActiveUsers(Counting):
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         totals = self.totals(self.design.centred(estimate.counts))
-        confidence, rows = self.options.confidence, []
+        confidence = self.options.confidence
+        rows: list[dict[str, Any]] = []
         # Sums of the same counters are not independent: together their risks add up.
         together = 1 - (1 - confidence) / totals.size
         for one, total in zip(self.shown, totals, strict=True):
@@ -255,8 +255,8 @@ class ActiveUsers(Counting):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         table = tables[TABLE]
-        labels = [" · ".join(row) for row in zip(*(table[c].to_pylist() for c in ("group", "value")),
-                                                 strict=True)]  # fmt: skip
+        names = (table[name].to_pylist() for name in ("group", "value"))
+        labels = [" · ".join(row) for row in zip(*names, strict=True)]
         ends = [table[f"{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
         confidence = self.options.confidence
         legend = f"estimate, {100 * confidence:g} % interval of all together"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent
@@ -64,6 +65,11 @@ def cut_numbers() -> set[tuple[int, ...]]:
     return raised(CUT, [*NUMBER.encode(np.zeros_like(have), have), cut])
 
 
+def days(activity: Activity) -> set[tuple[int, ...]]:
+    """Every history, and nobody's."""
+    return raised(activity.levels, activity.encode(np.arange(1 << activity.days)))
+
+
 def rows(encoder: RowCounters) -> set[tuple[int, ...]]:
     """Every row of one number and one category, and nobody's."""
     numbers = np.array([-1.0, 1.0, np.nan] * 2)[:, None]
@@ -71,7 +77,8 @@ def rows(encoder: RowCounters) -> set[tuple[int, ...]]:
     return raised(encoder.levels, [np.vstack([own, -np.ones_like(own[:1])]) for own in sets])
 
 
-ROW = RowCounters(1, 1, (1,))
+ROW, DAYS = RowCounters(1, 1, (1,)), Activity(1, 2, 0, (1, 2))
+COHORTS = Activity(1, 2, 1, (1,))
 ENCODERS = [
     ("count", Amounts(1).levels, amounts(Amounts(1)), LAPLACE),
     ("values", Amounts(3, 2).levels, amounts(Amounts(3, 2)), GAUSSIAN),
@@ -81,6 +88,8 @@ ENCODERS = [
     ("signed", SIGNED.levels, amounts(SIGNED), Independent((SMALL, SMALL))),
     ("tree", TREE.levels, paths(TREE), Independent((SMALL, SMALL))),
     ("row", ROW.levels, rows(ROW), Independent((SMALL, SMALL, SMALL))),
+    ("active", DAYS.levels, days(DAYS), LAPLACE),
+    ("cohorts", COHORTS.levels, days(COHORTS), Independent((SMALL, WIDE))),
     ("sum", NUMBER.levels, amounts(NUMBER), Correlated((1, 2), Laplace(9, 0.4), SMALL)),
     ("sums", EVENTS.levels, amounts(EVENTS), Correlated((1, 1), Laplace(3, 0.6), SMALL)),
     ("signed digits", DIGITS.levels, amounts(DIGITS), Correlated((1, -1), WIDE, SMALL)),
