@@ -298,7 +298,7 @@ const hushbeam = (() => {
       const section = el("section");
       section.append(el("h2", {}, data.tables.length > 1 ? table.name.replace(".parquet", "") : `Window ${last.name}`));
       const picture = el("div");
-      pictured(picture, data.kind, table, { el, svg, number, rows, colour });
+      pictured(picture, data.kind, table, { el, svg, number, rows, colour, windows: data.windows });
       section.append(picture);
       place.append(section);
       if (table.drawn && data.windows.length > 1) {
