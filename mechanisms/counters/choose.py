@@ -38,6 +38,7 @@ def least_error(
     share: float = SHARE,
     most_masked: int = MOST_DUMMIES,
     slotted: bool = False,
+    releases: int = 1,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -51,6 +52,7 @@ def least_error(
         share: of the budget, for them: as in `least_noise` and `least_device_noise`.
         most_masked: how many dummies of the shuffler there may be where they are correlated.
         slotted: whether all reports are to be of one size, those of devices that draw, too.
+        releases: as in `least_noise`; devices' noise is what errs least in one.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -70,7 +72,7 @@ def least_error(
     def of_shuffler() -> Counters:
         return Counters.meeting(
             levels, neighbours, epsilon, delta, beside,
-            correlated=correlated, share=share, most_masked=most_masked,
+            correlated=correlated, share=share, most_masked=most_masked, releases=releases,
         )  # fmt: skip
 
     def of_devices() -> DeviceCounters:

@@ -64,6 +64,10 @@ class Charge(NamedTuple):
         """How many of them may differ between neighbours."""
         return changes(self.slots, self.counters, neighbours)
 
+    def repeated(self, releases: int) -> Charge:
+        """The same of so many releases, of which a user is in all."""
+        return self._replace(slots=releases * self.slots, counters=releases * self.counters)
+
     @property
     def mirrored(self) -> bool:
         """Whether raising a counter and lowering one show the same."""
@@ -126,20 +130,30 @@ class Price:
         Args:
             delta: in (0, 1).
         """
-        require_delta(delta)
-        if not self.upper(_LARGEST_EPSILON) <= delta:
+        met = self.met(delta)
+        if met == math.inf:
             shown = self.delta(_LARGEST_EPSILON)[0] > delta
             return (_LARGEST_EPSILON if shown else 0.0), math.inf
-        spread = sum(c.changes(self.neighbours) * _chi_square(c.law) for c in self.charges)
-        guess = min(max(gaussian_epsilon(math.sqrt(spread), delta), 1e-6), _LARGEST_EPSILON / 2)
-        met, missed = private_end(self.upper, delta, _LARGEST_EPSILON, 0.0, guess, _TOLERANCE)
-        del missed
 
         def least(epsilon: float) -> float:
             return self.delta(epsilon)[0]
 
         near = met * (1 - 1e-3)
         return min(private_end(least, delta, met, 0.0, near, _TOLERANCE)[1], met), met
+
+    def met(self, delta: float, tolerance: float = _TOLERANCE) -> float:
+        """The upper end of `epsilon`, at half its cost; infinite if there is none.
+
+        Args:
+            delta: in (0, 1).
+            tolerance: how far above the least it may be, relative.
+        """
+        require_delta(delta)
+        if not self.upper(_LARGEST_EPSILON) <= delta:
+            return math.inf
+        spread = sum(c.changes(self.neighbours) * _chi_square(c.law) for c in self.charges)
+        guess = min(max(gaussian_epsilon(math.sqrt(spread), delta), 1e-6), _LARGEST_EPSILON / 2)
+        return private_end(self.upper, delta, _LARGEST_EPSILON, 0.0, guess, tolerance)[0]
 
     def profile(
         self, epsilon: float, added: Callable[[float], float] = lambda epsilon: 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ _FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of se
 # composed. And of ends.
 _SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 _SPARED_ENDS = (1e-6, 0.01, 0.1)
+_LARGEST_DELTA = 0.1
+_ROUGH = 3e-3  # relative, of an epsilon by which laws are compared
 SHARE = 0.01  # of epsilon and delta: for what stands beside a statistic
 
 
@@ -55,6 +57,7 @@ def least_noise(
     beside: Sequence[Level] = (),
     share: float = SHARE,
     most_masked: int = MOST_DUMMIES,
+    releases: int = 1,
 ) -> Dummies:
     """The dummies with the least variance of a weighted sum of one counter of each level.
 
@@ -69,6 +72,9 @@ def least_noise(
         share: of epsilon and of delta, for the noise of `beside`; the sum's is solved so that both
             together meet the target.
         most_masked: how many dummies there may be where they are correlated.
+        releases: of how many such releases about one user the price is to count; the target is
+            that of one. The least error of one is often Laplace noise, and at the same price of
+            many Gaussian noise errs less.
 
     Returns:
         The dummies, of the levels and of those beside them: the target was met when it was
@@ -103,7 +109,7 @@ def least_noise(
     numbers = [family.likely.number(shape) + besides for family in made]
     least = _least(
         [family for family, n in zip(made, numbers, strict=True) if n <= most_dummies],
-        [level.weight for level in levels],
+        partial(target.error, releases=releases),
     )
     if least is None:
         raise ValueError(
@@ -125,18 +131,18 @@ class _Family(NamedTuple):
     certified: Callable[[], Dummies | None]
 
 
-def _least(families: Sequence[_Family], weights: Sequence[float]) -> Dummies | None:
-    """The certified dummies with the least variance of a weighted sum.
+def _least(families: Sequence[_Family], error: Callable[[Dummies], float]) -> Dummies | None:
+    """The certified dummies with the least error.
 
     To certify takes tables of whole numbers and fine lattices: it is not done for those that would
     err more anyway.
     """
-    likely = [family.likely.variance(weights, rough=True) for family in families]
+    likely = [error(family.likely) for family in families]
     best, least = None, math.inf
-    for variance, place in sorted((variance, i) for i, variance in enumerate(likely)):
-        if variance < least and (made := families[place].certified()) is not None:
-            error = made.variance(weights, rough=True)
-            best, least = (made, error) if error < least else (best, least)
+    for expected, place in sorted((expected, i) for i, expected in enumerate(likely)):
+        if expected < least and (made := families[place].certified()) is not None:
+            found = error(made)
+            best, least = (made, found) if found < least else (best, least)
     return best
 
 
@@ -155,6 +161,18 @@ class _Target:
     def times(self) -> list[int]:
         """How many counters of each level may change."""
         return [changes(lv.slots, lv.counters, self.neighbours) for lv in self.levels]
+
+    def error(self, dummies: Dummies, releases: int) -> float:
+        """The variance of the weighted sum, at the same price of so many releases together."""
+        variance = dummies.variance([level.weight for level in self.levels], rough=True)
+        if releases == 1:
+            return variance
+        charges = dummies.charges(self.levels, self.neighbours, ShufflerNoise.nearly)
+        several = [one.repeated(releases) for one in (*charges, *self.beside)]
+        price = Price(several, self.neighbours, COARSE)
+        # The standard deviation goes with one over epsilon, or nearly so.
+        together = price.met(min(releases * self.delta, _LARGEST_DELTA), _ROUGH)
+        return variance * together**2
 
     def gaussian(self) -> _Family | None:
         """Variances in proportion to sqrt(changes) / weight."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "vector-mean": "--number real=0,300 --number number=-3,3 --category value=values.txt",
     "count": "--column value --domain values.txt",
     "sum": "--column real --bounds 0,300",
+    "active-users": "--user-column user --time moment --day 2026-11-21",
     "train": "--number number=-3,3 --target real=0,300 --dummies shuffler",
 }
 MORE = {"distribution": "--dummies shuffler", "vector-mean": "--dummies shuffler"}

@@ -13,6 +13,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.counters.activity import HISTORIES, Activity, Figure
+from mechanisms.counters.choose import NoisyCounters
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
@@ -72,12 +73,11 @@ class ActiveUsers(Counting):
         reporting = ActivityReporting(activity)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, reporting=reporting,
-            design=meeting(options, reporting.levels, ()),
+            design=_designed(options, reporting),
         )  # fmt: skip
 
     def redesigned(self) -> Self:
-        design = meeting(self.options, self.reporting.levels, (), self.sealed)
-        return replace(self, design=design)
+        return replace(self, design=_designed(self.options, self.reporting, self.sealed))
 
     @property
     def activity(self) -> Activity:
@@ -268,3 +268,10 @@ class ActiveUsers(Counting):
     def show(self, screen: Console) -> None:
         for name in self.figures:
             view.show(screen, read_own(self.options.output, name), self.options.confidence)
+
+
+def _designed(
+    options: ActiveUsersOptions, reporting: ActivityReporting, sealed: bool = False
+) -> NoisyCounters:
+    """The counters that err least; arguments as of `meeting`."""
+    return meeting(options, reporting.levels, (), sealed, releases=options.releases)

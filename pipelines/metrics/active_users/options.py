@@ -10,7 +10,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountingOptions
 from pipelines.metrics.options import published
 from pipelines.options import PROMISE, option
-from pipelines.requests import Whole
+from pipelines.requests import Count, Whole
 
 TABLE, STICKINESS = "active-users.parquet", "stickiness.parquet"
 
@@ -66,6 +66,12 @@ examples:
         "for how many periods those who were new are followed, at the most --before; 0 for none "
         "(default: as many)",
         None, metavar="K", ge=0, le=63,
+    )  # fmt: skip
+    releases: Count = option(
+        "R, over how many releases of a user a budget is to last: noise is then of the law that "
+        "errs least at the price of so many together (28 for every day of a month), and the "
+        "promise of each is still --epsilon. With 1, of the law that errs least in one",
+        1, group=PROMISE, metavar="R", le=1000,
     )  # fmt: skip
     begins: str | None = option(
         "the first day of the service, public knowledge: days before it are no gap, for nobody can "
