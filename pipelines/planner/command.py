@@ -44,6 +44,7 @@ examples:
   hushbeam plan --epsilon 1 --counts 915                              counts of users and events
   hushbeam plan --epsilon 1 --bounds 0,3600 --reports 1e6             a sum and a mean
   hushbeam plan --epsilon 1 --averages 400 --reports 1e6              average rows over counters
+  hushbeam plan --epsilon 1 --releases 4,28                           active users, day after day
 
 Errors of a histogram are standard errors of a value's share of the reports: 1e-4 is a hundredth of
 a percent. Those of rows are mean squared errors of a coordinate that is scaled to [-1, 1].

@@ -1,4 +1,4 @@
-"""`hushbeam plan --counts`, `--bounds`, `--averages`: how exact counters are, at what cost."""
+"""`hushbeam plan --counts`, `--bounds`, `--averages`, `--releases`: what counters cost."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA, MOST_MASKED, TRUSTED
 from pipelines.options import flag
+from pipelines.planner import activity
 from pipelines.requests import Neighbours, Whole, request
 
 SENT = 82
@@ -91,9 +92,16 @@ class NumbersRequest(NoiseRequest):
     reports: Whole = Field(1_000_000, ge=1, le=1 << 40)
 
 
+class ReleasesRequest(NoiseRequest):
+    """What a person asks a plan of active users for."""
+
+    releases: Several
+
+
 # What is asked for, by the option that says so.
 _KINDS: Mapping[str, type[NoiseRequest]] = {
-    "counts": CountersRequest, "bounds": NumbersRequest, "averages": AveragesRequest
+    "counts": CountersRequest, "bounds": NumbersRequest, "averages": AveragesRequest,
+    "releases": ReleasesRequest,
 }  # fmt: skip
 _SHARED = {"epsilon", "delta", "reports"}
 OWN = tuple(sorted({name for kind in _KINDS.values() for name in kind.model_fields} - _SHARED))
@@ -126,6 +134,13 @@ def add_to(parser: Any) -> None:
         help="how many numbers a row has: shows what `hushbeam vector-mean --dummies shuffler` "
         "costs and errs by, for several --digits and as many users as --reports says (10^6)",
     )  # fmt: skip
+    days = parser.add_argument_group("active users, day after day")
+    days.add_argument(
+        "--releases", metavar="R,R,...",
+        help="how many releases of `hushbeam active-users` are to come to --epsilon and --delta "
+        "together, for a user who is in all of them (28 is a month): shows what each may cost, and "
+        "how far off it is",
+    )  # fmt: skip
     rows.add_argument(
         "--digits", metavar="T,T,...", help="binary digits of a number (default: 1,2,3,4,5,6)"
     )
@@ -141,8 +156,8 @@ def asked(typed: Mapping[str, Any]) -> bool:
         return True
     for name in OWN:
         if typed[name] is not None:
-            needed = "--averages" if name == "digits" else "--counts"
-            raise RequestError(f"{flag(name)} needs {needed}: it is for noisy counters")
+            needed = next(kind for kind, one in _KINDS.items() if name in one.model_fields)
+            raise RequestError(f"{flag(name)} needs {flag(needed)}: it is for noisy counters")
     return False
 
 
@@ -158,7 +173,7 @@ def run(typed: Mapping[str, Any]) -> int:
         if name not in fields and given is not None and (name, given) != ("model", "shuffle"):
             raise RequestError(f"{flag(name)} means nothing beside {flag(kind)}")
     tables: Mapping[str, Callable[[Any], Table]] = {
-        "counts": _table, "bounds": _ways, "averages": _rows
+        "counts": _table, "bounds": _ways, "averages": _rows, "releases": _days
     }  # fmt: skip
     Console().print(tables[kind](request(_KINDS[kind], {name: typed[name] for name in fields})))
     return DONE
@@ -268,3 +283,8 @@ def _cell(options: CountersRequest, k: int, b: int) -> str:
     error, size = design.column_variance**0.5, SENT * int(design.layout.types.size)
     answers.add("rows", {**place, "error": error, "bytes": size})
     return f"{error:,.4g}\n{size:,} B"
+
+
+def _days(options: ReleasesRequest) -> Table:
+    """A row for each number of releases."""
+    return activity.table(options.releases, options.neighbours, options.epsilon, options.delta)

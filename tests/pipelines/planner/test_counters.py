@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mechanisms.counters.activity import Activity
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
+from pipelines.ledger.accounting import total
+from pipelines.ledger.entries import Loss
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.metrics.counting.mean import CountedMean
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
@@ -79,12 +82,28 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
         assert row["bytes"] == 82 * row["messages"]
 
 
+def test_releases_of_active_users_come_to_no_more_than_was_asked(run) -> None:
+    """By the ledger's own sum, of the counters that a plan would make; and to little less."""
+    outcome = run(["plan", "--epsilon", "1", "--releases", "1,28", "--json"])
+    assert outcome.code == 0, outcome.said
+    for row in json.loads(outcome.out)["rows"]:
+        levels, several = Activity().levels, row["releases"]
+        target = "add or remove", row["epsilon"], row["delta"]
+        design = Counters.meeting(levels, *target, releases=several)
+        assert row["new"] == pytest.approx(design.variances[0] ** 0.5)
+        assert row["month"] == pytest.approx((5 * design.variances[0]) ** 0.5)
+        loss = Loss.of(design.guarantee, design.profile())
+        assert 0.97 < total([loss] * several, 1e-6).epsilon <= 1
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ("--averages 9 --digits 17", "a number has at most 16 digits"),
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
         ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
+        ("--counts 9 --releases 3", "--releases means nothing beside --counts"),
+        ("--releases 0", "name whole numbers of at least 1"),
         ("--counts 9 --reports 5", "--reports means nothing beside --counts"),
         ("--bounds 0,9 --digits 2", "--digits means nothing beside --bounds"),
         ("--bounds 9,0", "--bounds"),
