@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
@@ -22,6 +23,7 @@ from pipelines.plan.loading import load
 from tests.mechanisms.counters.test_activity import figures
 from tests.oracles.releases import Release
 
+ROOT = Path(__file__).parents[2]
 FIRST = date(2026, 9, 1)
 ASKED = "kind: active-users, time: time, before: 3, retention: 2"
 ACTIVITY = Activity(1, 3, 2)
@@ -253,6 +255,15 @@ def test_a_plan_that_cannot_be_served_is_refused(old, new, complaint, run, works
     outcome = run(["run", "plan.yaml", "--window", day(0)])
     assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
     assert not Path("releases").exists()
+
+
+def test_the_plan_of_the_page_covers_a_month(run, workspace: Path) -> None:
+    page = (ROOT / "docs" / "active-users.md").read_text("utf-8")
+    (plan,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.M)
+    Path("plan.yaml").write_text(plan)
+    outcome = run(["check", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    assert "covers 28 windows, as the ledger composes them" in " ".join(outcome.out.split())
 
 
 def test_a_window_is_a_day(refused, workspace: Path) -> None:
