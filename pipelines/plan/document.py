@@ -413,8 +413,12 @@ class Plan(_Part):
         """
         if not self.looks_back:
             return ()
-        asked: list[Any] = [self.options(metric, window) for metric in self.metrics]
-        return max((one.days for one in asked), key=len)
+        found: list[tuple[str, ...]] = []
+        for place, metric in enumerate(self.metrics):
+            asked: Any = self.options(metric, window)
+            with self.located("metrics", place):
+                found.append(asked.days)
+        return max(found, key=len)
 
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -190,7 +190,7 @@ def window_of(plan: Plan, name: str | None) -> str:
             f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
             "letters, digits and . _ : + - only"
         )
-    if plan.looks_back and not _DAY.fullmatch(name):
+    if plan.looks_back and not (_DAY.fullmatch(name) and span_of(name)):
         raise RequestError("--window: the metrics look back from a day: name it, as in 2026-11-20")
     return name
 
@@ -228,8 +228,9 @@ def open_job(plan: Plan, window: str) -> PlanJob:
             "a run over a log draws fresh one: `hushbeam client --user-secret`, `shuffle`, "
             "`collect`; or say fresh"
         )
+    days = plan.days(window)
     try:
-        telemetry = _opened(plan, window)
+        telemetry = _opened(plan, window, days)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
     with plan.located():
@@ -237,13 +238,13 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
 
 
-def _opened(plan: Plan, window: str) -> inputs.Telemetry:
-    """The files of a window, and of the days before it that its metrics look at.
+def _opened(plan: Plan, window: str, days: Sequence[str]) -> inputs.Telemetry:
+    """The files of a window, or of the days that its metrics look at, if they look at several.
 
     Raises:
         RequestError: there are none, or they cannot be read.
     """
-    if days := plan.days(window):
+    if days:
         return inputs.open_days(plan.dated, days, plan.reading)
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     hidden = plan.promised == "add or remove"

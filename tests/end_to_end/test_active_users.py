@@ -170,6 +170,30 @@ def test_days_before_the_service_began_are_no_gap(run, refused, workspace: Path)
     refused(asked(3, "none", "--begins", day(4)), "--begins: is after --day")
 
 
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ("--day=2026-9-1", "--day: a day is needed, as in 2026-11-20"),
+        ("--begins=1.9.2026", "--begins: a day is needed"),
+        ("--before=1", "--before must be a number of at least 2"),
+        ("--period=week --before=8 --retention=8", "64 days at the most, and this takes 119"),
+        ("--retention=5", "a cohort is known for as many periods as are looked at, 3, and not 5"),
+        ("--rows-per-user=2", "--rows-per-user: a user has 1 different values"),
+        ("--time=user", "--time: 'user' holds string; moments or dates are needed"),
+        ("--releases=9 --dummies=devices --enrolled=99", "--releases: devices' noise has no"),
+        ("--user-column=", "--user-column is missing"),
+    ],
+)
+def test_a_request_that_cannot_be_served_is_refused(more, complaint, refused, workspace) -> None:
+    write(0, {1})
+    changed = {word.partition("=")[0]: word for word in more.split()}
+    words, kept = iter(asked(0, "out")), ["active-users"]
+    next(words)
+    for flag, value in zip(words, words, strict=True):
+        kept += [] if flag in changed else [flag, value]
+    refused([*kept, *(word for word in changed.values() if word[-1] != "=")], complaint)
+
+
 def test_a_day_without_rows_has_figures_like_any_other(run, workspace: Path) -> None:
     log = [*people(3), set()]
     for k, users in enumerate(log):
@@ -269,7 +293,7 @@ def test_the_plan_of_the_page_covers_a_month(run, workspace: Path) -> None:
 def test_a_window_is_a_day(refused, workspace: Path) -> None:
     Path("plan.yaml").write_text(PLAN)
     for window in ("2026-11", "monday", "2026-11-20T13", "2026-13-01"):
-        refused(["run", "plan.yaml", "--window", window], "window")
+        refused(["run", "plan.yaml", "--window", window], "the metrics look back from a day")
 
 
 # ---- three parties -------------------------------------------------------------------------------

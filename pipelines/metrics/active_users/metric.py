@@ -61,6 +61,8 @@ class ActiveUsers(Counting):
         if options.user_column is None:
             raise RequestError("--user-column is missing: name the column that tells users apart")
         require_bounded(options, 1)
+        if options.releases > 1 and options.dummies == "devices":
+            raise RequestError("--releases: devices' noise has no choice of laws: leave it out")
         activity = options.activity
         alone = source.telemetry is None
         telemetry = source.open(options, empty=True, days=options.days if alone else ())
