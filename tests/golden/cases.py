@@ -184,6 +184,9 @@ CASES: tuple[Case, ...] = (
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
         "--groups groups.txt --expected 1000 --epsilon 1",)),
+    Case("active-users", (
+        f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
+        "--begins 2024-04-20 --epsilon 1",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-sums", (

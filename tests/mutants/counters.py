@@ -15,9 +15,38 @@ _DRAWING = "tests/pipelines/test_parties_drawing.py"
 _SHARES = "tests/mechanisms/counters/test_split_mix.py"
 _AMOUNTS = "tests/mechanisms/counters/test_amounts.py"
 _RELEASE = "tests/end_to_end/test_counting_release.py"
+_ACTIVE = "tests/end_to_end/test_active_users.py"
+_DAYS = "tests/mechanisms/counters/test_activity.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
 
 MUTANTS = (
+    Mutant(
+        "active-users-gap-is-a-day-without-users",
+        "Figures that need a day without a file are published as if nobody had been active.",
+        "pipelines/metrics/active_users/metric.py",
+        "if not one.ages & missing)",
+        "if not missing & {0})",
+        (_ACTIVE,),
+        known_by="gap",
+    ),
+    Mutant(
+        "active-users-new-after-too-few-days",
+        "Who is new is told from one period too few.",
+        "mechanisms/counters/activity.py",
+        "for k in range(first, first + self.before))",
+        "for k in range(first, first + self.before - 1))",
+        (_DAYS,),
+        known_by="definitions",
+    ),
+    Mutant(
+        "active-users-month-priced-as-a-day",
+        "The price of many releases of a user is that of one.",
+        "mechanisms/counters/price.py",
+        "self._replace(slots=releases * self.slots, counters=releases * self.counters)",
+        "self",
+        (_DAYS,),
+        known_by="ledger_composes",
+    ),
     Mutant(
         "counters-mu-off-by-one",
         "The shuffler adds one dummy more to a counter than the collector takes away.",

@@ -26,6 +26,7 @@ from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.schema import read_own
 from pipelines.paths import DAY
+from pipelines.views.digits import digits
 from pipelines.views.pictures import bars
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
@@ -265,6 +266,7 @@ class ActiveUsers(Counting):
         drawn = bars(labels, table["estimate"].to_numpy(), ends, legend)
         said = "Users by when they were active"
         figure = view.framed(drawn, said, len(table), confidence)
+        figure += "".join(map(_sentence, tables[STICKINESS].to_pylist() if self._pairs else ()))
         return view.page(self.options.brief, table, statement, figure)
 
     def show(self, screen: Console) -> None:
@@ -277,3 +279,13 @@ def _designed(
 ) -> NoisyCounters:
     """The counters that err least; arguments as of `meeting`."""
     return meeting(options, reporting.levels, (), sealed, releases=options.releases)
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    """A share of the active users, as a paragraph."""
+    error = 100 * row["standard_error"]
+    share, low, high = (
+        digits(100 * row[name], error)
+        for name in ("estimate", "lower_simultaneous", "upper_simultaneous")
+    )
+    return f"<p>Active users of {row['value']}: {share} % ({low} to {high}).</p>\n"
