@@ -235,6 +235,15 @@ def test_a_plan_takes_each_day_with_those_before_it(run, workspace: Path) -> Non
     assert Path("releases", day(4), "statement.json").read_bytes() == before
     outcome = run(["ledger", "show", "--ledger", "ledger.sqlite"])
     assert outcome.out.count("committed") == 4
+    # Retention is read across the days of a site: all figures of a day in a window's column.
+    assert run(["site", "releases", "--output", "site"]).code == 0
+    page = Path("site/activity/active.html").read_text("utf-8")
+    assert 'hushbeam.pictures["active-users"]' in page
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    (table, _) = json.loads(text)["tables"]
+    kept = ["active in the last day", "new 1 day ago"]
+    row = table["drawn"]["estimate"][table["drawn"]["labels"].index(kept)]
+    assert [value is None for value in row] == [False, False, True, False]
 
 
 @pytest.mark.verify

@@ -220,10 +220,13 @@ class ActiveUsers(Counting):
             "missing": list(self.telemetry.missing),
             "left_out": names,
         }
-        # Files that are looked for by their day: that one is not there is told.
-        dated = any(DAY in pattern for pattern in self.options.input)
-        exactly = {"published_exactly": "which days have files"} if dated else {}
+        exactly = {"published_exactly": "which days have files"} if self._dated else {}
         return super().statement(estimate, tallies) | exactly | {"days": days}
+
+    @property
+    def _dated(self) -> bool:
+        """Whether files are looked for by their day, so that it is told which have none."""
+        return any(DAY in pattern for pattern in self.options.input)
 
     @property
     def words(self) -> list[str]:
@@ -242,6 +245,8 @@ class ActiveUsers(Counting):
             "is of one release. Days on which a device was not heard of are days on which it was "
             "not active."
         )
+        if self._dated:
+            yield "Which days have files is public, and told: that is no figure of anybody's."
 
     def _gaps(self) -> Iterator[str]:
         missing = self.telemetry.missing
@@ -249,7 +254,7 @@ class ActiveUsers(Counting):
             days = ", ".join(missing[:7]) + f" and {len(missing) - 7} more" * (len(missing) > 7)
             yield (
                 f"No file of these days was there: {days}. That is a gap and no day without "
-                "activity, so what would need them is left out; which days have files is public."
+                "activity, so what would need them is left out."
             )
 
     @property
