@@ -40,6 +40,9 @@ const hushbeam = (() => {
   const label = ([group, value]) =>
     [group, value].filter((part) => part !== null && part !== undefined).join(" · ") || "(all)";
 
+  /* Of several tables of a page each has a name of its own, as readers for the blind tell parts apart. */
+  const named = (table) => table.name.replace(".parquet", "");
+
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 5 });
 
   const OTHER = "(any other)";
@@ -201,7 +204,7 @@ const hushbeam = (() => {
         el("td", { class: found.difference[i] > 0 ? "up" : "down" },
           (found.difference[i] > 0 ? "+" : "−") + number(Math.abs(found.difference[i]), found.half[i] / 2, table.figure)),
         el("td", {}, "± " + number(found.half[i], found.half[i] / 2, table.figure))));
-      place.append(scrolling(`${words}: what has changed`, ["", "difference", "interval"], body),
+      place.append(scrolling(`${words}: what has changed in ${named(table)}`, ["", "difference", "interval"], body),
         el("p", { class: "note" }, `Intervals cover all ${found.compared} differences together; the others are within noise.`));
     }
   }
@@ -240,7 +243,7 @@ const hushbeam = (() => {
     const head = ["", table.figure, errors && "± s.e.", intervals && "interval of all together"].filter((one) => one !== false).map((one) => one
       ? el("th", { scope: "col" }, one) : el("td", {}));
     if (found.length > 10) place.append(box);
-    place.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All figures" },
+    place.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All figures, ${named(table)}` },
       el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, head)), body)), count, more);
     fill();
   }
@@ -296,7 +299,7 @@ const hushbeam = (() => {
         el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."));
     for (const table of data.tables) {
       const section = el("section");
-      section.append(el("h2", {}, data.tables.length > 1 ? table.name.replace(".parquet", "") : `Window ${last.name}`));
+      section.append(el("h2", {}, data.tables.length > 1 ? named(table) : `Window ${last.name}`));
       const picture = el("div");
       pictured(picture, data.kind, table, { el, svg, number, rows, colour, windows: data.windows });
       section.append(picture);
