@@ -1,0 +1,147 @@
+"""A column of a cross-tab: its values, and the coarser groups that they belong to.
+
+Each level of groups divides the one above it; level 0 is all values together. Where groups have
+unequally many parts, each part is given an equal share of its group: that is how a coarse count is
+spread when nothing finer is known, and what makes the levels of several columns orthogonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mechanisms.channel import Floats
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column.
+
+    Attributes:
+        sizes: how many groups each level has, the coarsest first; the values are the last.
+        parents: of each level but the first, the group of the level above for each of its groups.
+
+    >>> cities = Axis((2, 3), ((0, 0, 1),))
+    >>> cities.depth, cities.places(1).tolist(), cities.shares(2).tolist()
+    (2, [0, 0, 1], [0.25, 0.25, 0.5])
+    """
+
+    sizes: tuple[int, ...]
+    parents: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.sizes and min(self.sizes) >= 1 and len(self.parents) == len(self.sizes) - 1):
+            raise ValueError("a column has levels of at least one group, each with its parents")
+        for above, size, parents in zip(self.sizes, self.sizes[1:], self.parents, strict=False):
+            if not (len(parents) == size and {*parents} == {*range(above)}):
+                raise ValueError("each group must have one parent, and each parent a group")
+
+    @property
+    def depth(self) -> int:
+        """The level of the values."""
+        return len(self.sizes)
+
+    def size(self, level: int) -> int:
+        """How many groups a level has."""
+        return self.sizes[level - 1] if level else 1
+
+    def places(self, level: int, of: int | None = None) -> NDArray[np.int64]:
+        """The group of a level to which each group of a finer one belongs; of the values."""
+        fine = self.depth if of is None else of
+        if level == 0:
+            return np.zeros(self.size(fine), np.int64)
+        found = np.arange(self.size(fine))
+        for parents in reversed(self.parents[level - 1 : max(fine - 1, 0)]):
+            found = np.asarray(parents, np.int64)[found]
+        return found
+
+    @cached_property
+    def _shares(self) -> list[Floats]:
+        """Of all, what falls to each group of each level."""
+        found = [np.ones(1)]
+        for level in range(1, self.depth + 1):
+            above = self.places(level - 1, level)
+            found.append(found[-1][above] / np.bincount(above)[above])
+        return found
+
+    def shares(self, level: int) -> Floats:
+        """(groups,) of all, what falls to each group of a level if nothing is known."""
+        return self._shares[level]
+
+    def summed(self, array: NDArray[Any], along: int, fine: int, level: int) -> NDArray[Any]:
+        """Counts of a level's groups added up to those of a coarser one, which stay exact.
+
+        Args:
+            array: of which one dimension has the groups of the level `fine`.
+            along: that dimension.
+            fine, level: levels.
+        """
+        if fine == level:
+            return array
+        if level == 0:
+            return np.asarray(array.sum(axis=along, keepdims=True))
+        places = self.places(level, fine)
+        ones = np.ones(places.size, array.dtype), (places, np.arange(places.size))
+        adding = sparse.csr_array(ones, shape=(self.size(level), places.size))
+        moved = np.moveaxis(array, along, 0)
+        added = adding @ moved.reshape(places.size, -1)
+        return np.moveaxis(added.reshape(-1, *moved.shape[1:]), 0, along)
+
+    def spread(self, array: Floats, along: int, level: int, fine: int) -> Floats:
+        """Counts of a level's groups divided among those of a finer one, by their shares."""
+        if fine == level:
+            return array
+        places = self.places(level, fine)
+        shares = self.shares(fine) / self.shares(level)[places]
+        shape = [1] * array.ndim
+        shape[along] = shares.size
+        return np.asarray(np.take(array, places, axis=along) * shares.reshape(shape))
+
+    def detail(self, array: Floats, along: int, level: int) -> Floats:
+        """What counts of a level say beyond those of the level above."""
+        if level == 0:
+            return array
+        above = self.summed(array, along, level, level - 1)
+        return np.asarray(array - self.spread(above, along, level - 1, level))
+
+    def overlap(self, at: int, table: int, one: int, other: int) -> Floats:
+        """What the details of two levels share, as one table tells them.
+
+        Args:
+            at: the level of what is estimated.
+            table: that of the counters which tell it.
+            one, other: those of the details, neither finer than `at` nor than `table`.
+
+        Returns:
+            (groups of `at`,) the sum over the counters of the products of the two coefficients with
+            which each of them enters the group's estimate.
+        """
+        found = np.zeros(self.size(at))
+        for low, sign in ((one, 1), (one - 1, -1)):
+            for high, other_sign in ((other, 1), (other - 1, -1)):
+                if low >= 0 and high >= 0:
+                    found += sign * other_sign * self._common(at, table, low, high)
+        return found
+
+    def _common(self, at: int, table: int, one: int, other: int) -> Floats:
+        """The same of all that two levels say."""
+        ends = [self.places(level, at) for level in (one, other)]
+        shares = [self.shares(level)[end] for level, end in zip((one, other), ends, strict=True)]
+        finer, end = max((one, ends[0]), (other, ends[1]), key=lambda each: each[0])
+        counters = np.bincount(self.places(finer, table), minlength=self.size(finer))
+        return np.asarray(self.shares(at) ** 2 / (shares[0] * shares[1]) * counters[end])
+
+
+def flat(sizes: Sequence[int]) -> tuple[Axis, ...]:
+    """Columns without coarser groups.
+
+    Args:
+        sizes: how many values each has.
+    """
+    return tuple(Axis((size,)) for size in sizes)

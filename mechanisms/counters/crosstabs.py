@@ -1,0 +1,363 @@
+"""Cross-tabs as counters: tables of one or two columns that add up, each told by all of them.
+
+A table is a sum of details: the total, what each column says beyond it, and what two columns say
+beyond both. Any table that holds a detail's columns tells it, so it is estimated by all of them,
+each weighed by its precision; and tables are put together from details, so they agree. Where groups
+have equally many parts (columns without coarser groups always have) this is the weighted least
+squares estimate over all tables at once: the projections on details are orthogonal, and a table's
+normal matrix is their sum. Elsewhere it is one that agrees and is unbiased, a little above the
+least.
+
+Which tables have counters, and how noise is shared among them, is chosen for the tables that are
+asked for: the sum of their cells' mean variances is convex in the precisions.
+
+Source: for details as what tables of noisy counts are put together from, Xiao, He, Zhang, Kifer, "An
+    optimal and scalable matrix mechanism for noisy marginals under convex loss functions", NeurIPS
+    2023, there with noise drawn for details, here for whole tables, whose cells users raise. For
+    the shares, Silvey, Titterington, Torsney, "An algorithm for optimal designs on a finite design
+    space", J. Stat. Plan. Inference 1978.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.counters.axes import Axis
+from mechanisms.counters.levels import Level, Slots
+from mechanisms.postprocess.whole_tables import crossed, divided
+
+Table = tuple[tuple[int, int], ...]
+"""(column, level) of each of its columns, none to two, in the order of the columns."""
+
+QUANTUM = 2.0**-20
+"""Of a unit: what estimates are whole multiples of, so that sums of doubles are exact."""
+
+MOST_TABLES = 256
+_ROUNDS = 2000
+_CLOSE = 1e-6  # relative, of the mean variance: when shares are good enough
+_NONE = 2e-3  # of the largest share, below which a table has no counters
+
+
+def pairs(columns: int) -> tuple[Table, ...]:
+    """All tables of one and of two columns, of columns without coarser groups.
+
+    >>> pairs(2)
+    (((0, 1),), ((1, 1),), ((0, 1), (1, 1)))
+    """
+    return tuple(
+        tuple((column, 1) for column in chosen)
+        for k in (1, 2)
+        for chosen in combinations(range(columns), k)
+    )
+
+
+@dataclass(frozen=True)
+class CrossTabs:
+    """Tables that are asked for, and the counters that tell them.
+
+    Attributes:
+        axes: the columns.
+        asked: the tables that are published, and the total, which always is.
+
+    >>> from mechanisms.counters.axes import flat
+    >>> tabs = CrossTabs(flat([3, 4]), pairs(2))
+    >>> [level.counters for level in tabs.levels], [round(level.weight, 1) for level in tabs.levels]
+    ([3, 4, 12], [0.7, 0.7, 1.0])
+    """
+
+    axes: tuple[Axis, ...]
+    asked: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.asked and len({*self.asked}) == len(self.asked)):
+            raise ValueError("name at least one table, and each of them once")
+        if len(self.asked) > MOST_TABLES:
+            raise ValueError(f"{len(self.asked)} tables are more than {MOST_TABLES}")
+        for table in self.asked:
+            columns = [column for column, _ in table]
+            if not (1 <= len(columns) <= 2 and columns == sorted({*columns})):
+                raise ValueError("a table is of one column, or of two, in their order")
+            if not all(c < len(self.axes) and 1 <= lv <= self.axes[c].depth for c, lv in table):
+                raise ValueError("a table is of a column or a level that there is not")
+
+    # ---- the counters ------------------------------------------------------------------------
+
+    def shape(self, table: Table) -> tuple[int, ...]:
+        """How many groups each of its columns has."""
+        return tuple(self.axes[column].size(level) for column, level in table)
+
+    def cells(self, table: Table) -> int:
+        """How many cells a table has."""
+        return math.prod(self.shape(table))
+
+    @property
+    def measured(self) -> tuple[Table, ...]:
+        """The tables that have counters."""
+        return tuple(self._shares)
+
+    @cached_property
+    def _shares(self) -> dict[Table, float]:
+        """Of the precision that can be had, the best share of each table that is worth having."""
+        shares = self._best(self._candidates)
+        most = max(shares.values())
+        shares = self._best([table for table, share in shares.items() if share > _NONE * most])
+        most = max(shares.values())
+        # Rounded: two machines that compute the same design must agree to the last digit.
+        return {table: max(round(share / most, 3), 1e-3) for table, share in shares.items()}
+
+    @property
+    def _candidates(self) -> list[Table]:
+        """What may have counters: what is asked, and what that adds up to."""
+        parts = ((table, *((each,) for each in table)) for table in self.asked)
+        return list(dict.fromkeys(table for each in parts for table in each))
+
+    @cached_property
+    def finest(self) -> dict[tuple[int, ...], Table]:
+        """Of none, one and two columns the coarsest table that tells all that are asked for."""
+        depth: dict[tuple[int, ...], dict[int, int]] = {(): {}}
+        for table in self.asked:
+            for part in (*((each,) for each in table), table):
+                own = depth.setdefault(_columns(part), {})
+                own |= {column: max(own.get(column, 0), level) for column, level in part}
+        ordered = sorted(depth.items(), key=lambda each: len(each[0]))
+        return {columns: tuple(sorted(own.items())) for columns, own in ordered}
+
+    def _best(self, tables: Sequence[Table]) -> dict[Table, float]:
+        """Shares of precision that make the mean variances of what is asked least together."""
+        details = sorted({detail for table in tables for detail in self._details(table)})
+        own = np.array([[self._holds(t, d) / self.cells(t) for d in details] for t in tables])
+        worth = np.zeros(len(details))
+        for table in self.asked:
+            for i, detail in enumerate(details):
+                if self._holds(table, detail):
+                    worth[i] += self._dimension(detail) / self.cells(table) ** 2
+        shares, before = np.full(len(tables), 1 / len(tables)), math.inf
+        for _ in range(_ROUNDS):
+            precision = shares @ own
+            variance = float((worth / precision).sum())
+            if before - variance < _CLOSE * variance:
+                break
+            before = variance
+            shares *= np.sqrt(own @ (worth / precision**2))
+            shares /= shares.sum()
+        return dict(zip(tables, shares.tolist(), strict=True))
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The footprint: a unit raises one cell of each table; noise goes with one over weights."""
+        return tuple(Level(1, self.cells(table), share) for table, share in self._shares.items())
+
+    def encode(self, values: NDArray[np.integer]) -> list[Slots]:
+        """The counters that units raise.
+
+        Args:
+            values: (n, columns) the place of each value.
+
+        Returns:
+            For each table that has counters (n, 1) places.
+
+        Raises:
+            ValueError: a place is out of range. The message never holds it.
+        """
+        depths = np.array([axis.sizes[-1] for axis in self.axes])
+        if not ((values >= 0) & (values < depths)).all():
+            raise ValueError("a column has no value of that place")
+        found = []
+        for table in self.measured:
+            places = np.zeros(len(values), np.int64)
+            for column, level in table:
+                axis, own = self.axes[column], values[:, column]
+                groups = own if level == axis.depth else axis.places(level)[own]
+                places = places * axis.size(level) + groups
+            found.append(places[:, None])
+        return found
+
+    # ---- the estimate ------------------------------------------------------------------------
+
+    def estimate(self, counts: Sequence[Floats], variances: Sequence[float]) -> dict[Table, Floats]:
+        """The finest tables, on which all counters agree best.
+
+        Args:
+            counts: for each table that has counters (cells,) less the dummies that were expected.
+            variances: of each table's counters.
+
+        Returns:
+            Each of `finest` -> an array of its shape, unbiased. What should add up does, to the
+            last digit: as long as nothing is larger than 2^33, sums of doubles are exact.
+        """
+        precisions = self._precisions(variances)
+        details = {detail: np.zeros(self.shape(detail)) for detail in precisions}
+        for table, row in zip(self.measured, counts, strict=True):
+            array = np.asarray(row, np.float64).reshape(self.shape(table))
+            own = self._precision(table, variances)
+            for detail in self._details(table):
+                part = self.coarsened(array, table, detail)
+                details[detail] = details[detail] + own / precisions[detail] * part
+        for detail, array in details.items():
+            for along, (column, level) in enumerate(detail):
+                array = self.axes[column].detail(array, along, level)
+            details[detail] = array
+        return self._exact(details)
+
+    def published(self, finest: Mapping[Table, NDArray[Any]]) -> dict[Table, NDArray[Any]]:
+        """The total, by an empty table, and what is asked for.
+
+        Args:
+            finest: as `estimate` or `fitted` give them.
+        """
+        of = self.finest
+        return {
+            table: self.coarsened(finest[of[_columns(table)]], of[_columns(table)], table)
+            for table in ((), *self.asked)
+        }
+
+    def fitted(self, finest: Mapping[Table, Floats]) -> dict[Table, Counts]:
+        """Whole numbers near an estimate, none below 0, which add up likewise; biased upwards.
+
+        The total is divided among each column's groups, the coarsest first, and these among the
+        cells of pairs of columns: two tables that share a column agree on it because both were made
+        to. That all of them together are of one table of all columns is not promised.
+
+        Args:
+            finest: as `estimate` gives them.
+        """
+        found: dict[Table, Counts] = {}
+        for table in self.finest.values():
+            if not table:
+                found[table] = np.maximum(np.rint(finest[table]), 0).astype(np.int64)
+            elif len(table) == 1:
+                found[table] = self._divided(finest[table], table, found[()])
+            else:
+                margins = (self.due(found, table, along) for along in (1, 0))
+                found[table] = crossed(finest[table], *margins)
+        return found
+
+    def _divided(self, estimate: Floats, table: Table, total: Counts) -> Counts:
+        """A total among the groups of a column, level by level."""
+        ((column, deepest),) = table
+        axis, above = self.axes[column], total.reshape(1)
+        for level in range(1, deepest + 1):
+            own = axis.summed(estimate, 0, deepest, level)
+            places = axis.places(level - 1, level)
+            order = np.argsort(places, kind="stable")
+            ends = np.cumsum(np.bincount(places))
+            parts = np.split(order, ends[:-1])
+            below = np.empty(own.size, np.int64)
+            for part, due in zip(parts, above.tolist(), strict=True):
+                below[part] = divided(due, own[part])
+            above = below
+        return above
+
+    def _exact(self, details: Mapping[Table, Floats]) -> dict[Table, Floats]:
+        """The finest tables from their details: the total first, then what adds up to it.
+
+        All cells but those of last groups are rounded; these are what is left.
+        """
+        found: dict[Table, Floats] = {}
+        for table in self.finest.values():
+            array = np.zeros(self.shape(table))
+            for detail in self._details(table):
+                if detail in details:
+                    array = array + self._spread(details[detail], detail, table)
+            array = np.round(array / QUANTUM) * QUANTUM
+            for along in range(len(table)):
+                rest = np.take(array, range(array.shape[along] - 1), axis=along)
+                left = self.due(found, table, along) - rest.sum(axis=along)
+                array = np.concatenate([rest, np.expand_dims(left, along)], axis=along)
+            found[table] = array
+        return found
+
+    def due(self, finest: Mapping[Table, Any], table: Table, along: int) -> NDArray[Any]:
+        """What a table has to add up to along one of its columns."""
+        others = (*table[:along], *table[along + 1 :])
+        fine = self.finest[_columns(others)]
+        return self.coarsened(finest[fine], fine, others)
+
+    def variances(self, table: Table, variances: Sequence[float]) -> Floats:
+        """Of each cell of a table's estimate, exactly.
+
+        Args:
+            table: one that is asked for, or the total.
+            variances: of each measured table's counters.
+        """
+        precisions = self._precisions(variances)
+        found = np.zeros(self.shape(table))
+        for measured, variance in zip(self.measured, variances, strict=True):
+            own = [d for d in precisions if self._holds(measured, d) and self._holds(table, d)]
+            share = self._precision(measured, variances)
+            for one, other in product(own, repeat=2):
+                factor = variance * share**2 / (precisions[one] * precisions[other])
+                found = found + factor * self._overlap(table, measured, one, other)
+        return found
+
+    def _overlap(self, table: Table, measured: Table, one: Table, other: Table) -> Floats:
+        """The product over all columns of what two details share."""
+        ends = [dict(each) for each in (measured, one, other)]
+        found = np.ones(())
+        for column, level in table:
+            at = [end.get(column, 0) for end in ends]
+            found = np.multiply.outer(found, self.axes[column].overlap(level, *at))
+        for column, level in measured:
+            if column not in dict(table):
+                found = found * self.axes[column].size(level)
+        return found
+
+    # ---- details -----------------------------------------------------------------------------
+
+    def _details(self, table: Table) -> Iterator[Table]:
+        """All that a table is the sum of."""
+        for levels in product(*(range(level + 1) for _, level in table)):
+            yield tuple((c, lv) for (c, _), lv in zip(table, levels, strict=True) if lv)
+
+    def _dimension(self, detail: Table) -> int:
+        """How many numbers say it."""
+        axes = ((self.axes[column], level) for column, level in detail)
+        return math.prod(axis.size(level) - axis.size(level - 1) for axis, level in axes)
+
+    @staticmethod
+    def _holds(table: Table, detail: Table) -> bool:
+        """Whether a table tells a detail, or sums up to another table."""
+        own = dict(table)
+        return all(level <= own.get(column, 0) for column, level in detail)
+
+    def _precision(self, table: Table, variances: Sequence[float]) -> float:
+        """Of any detail that a table tells, if it alone does."""
+        return 1 / (variances[self.measured.index(table)] * self.cells(table))
+
+    def _precisions(self, variances: Sequence[float]) -> dict[Table, float]:
+        """Of each detail, by all tables that tell it."""
+        found: dict[Table, float] = {}
+        for table in self.measured:
+            for detail in self._details(table):
+                found[detail] = found.get(detail, 0.0) + self._precision(table, variances)
+        return found
+
+    def coarsened(self, array: NDArray[Any], table: Table, coarse: Table) -> NDArray[Any]:
+        """A table added up to one of fewer columns, or of coarser groups."""
+        own = dict(coarse)
+        for along, (column, level) in enumerate(table):
+            array = self.axes[column].summed(array, along, level, own.get(column, 0))
+        return array.reshape(self.shape(coarse))
+
+    def _spread(self, array: Floats, detail: Table, table: Table) -> Floats:
+        """A detail as a table of its own."""
+        own = dict(detail)
+        shape = [self.axes[c].size(own.get(c, 0)) for c, _ in table]
+        array = array.reshape(shape)
+        for along, (column, level) in enumerate(table):
+            array = self.axes[column].spread(array, along, own.get(column, 0), level)
+        return array
+
+
+def _columns(table: Table) -> tuple[int, ...]:
+    """Those that it is of."""
+    return tuple(column for column, _ in table)
