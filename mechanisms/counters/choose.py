@@ -39,6 +39,7 @@ def least_error(
     most_masked: int = MOST_DUMMIES,
     slotted: bool = False,
     releases: int = 1,
+    most_dummies: int = MOST_DUMMIES,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -51,6 +52,7 @@ def least_error(
         beside: levels that come after these and are no part of the sum.
         share: of the budget, for them: as in `least_noise` and `least_device_noise`.
         most_masked: how many dummies of the shuffler there may be where they are correlated.
+        most_dummies: how many dummies of the shuffler there may be at all.
         slotted: whether all reports are to be of one size, those of devices that draw, too.
         releases: as in `least_noise`; devices' noise is what errs least in one.
 
@@ -73,6 +75,7 @@ def least_error(
         return Counters.meeting(
             levels, neighbours, epsilon, delta, beside,
             correlated=correlated, share=share, most_masked=most_masked, releases=releases,
+            most_dummies=most_dummies,
         )  # fmt: skip
 
     def of_devices() -> DeviceCounters:

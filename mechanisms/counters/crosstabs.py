@@ -11,11 +11,11 @@ least.
 Which tables have counters, and how noise is shared among them, is chosen for the tables that are
 asked for: the sum of their cells' mean variances is convex in the precisions.
 
-Source: for details as what tables of noisy counts are put together from, Xiao, He, Zhang, Kifer, "An
-    optimal and scalable matrix mechanism for noisy marginals under convex loss functions", NeurIPS
-    2023, there with noise drawn for details, here for whole tables, whose cells users raise. For
-    the shares, Silvey, Titterington, Torsney, "An algorithm for optimal designs on a finite design
-    space", J. Stat. Plan. Inference 1978.
+Source: for details as what tables of noisy counts are put together from, Xiao, He, Zhang, Kifer,
+    "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
+    NeurIPS 2023, there with noise drawn for details, here for whole tables, whose cells users
+    raise. For the shares, Silvey, Titterington, Torsney, "An algorithm for optimal designs on a
+    finite design space", J. Stat. Plan. Inference 1978.
 """
 
 from __future__ import annotations

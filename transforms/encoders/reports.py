@@ -19,7 +19,8 @@ from mechanisms.counters.amounts import (
     digit_weights,
     whole_amounts,
 )
-from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
@@ -287,8 +288,8 @@ class RowReporting(Levelled):
 
     @property
     def sides(self) -> tuple[Level, ...]:
-        """The level beside the row's."""
-        return (Level(1, 1),)
+        """The level beside the row's, if there is one."""
+        return (Level(1, 1),) * len(self.beside)
 
     def reports(self, block: RowBlock, rng: RandomSource) -> Iterator[Messages]:
         """The reports of the rows of a block, some at a time; NaN is a number that is missing.
@@ -300,14 +301,35 @@ class RowReporting(Levelled):
         Yields:
             (units, F) words of `Layout`.
         """
-        layout, sizes = Layout(self.levels), np.array(self.rows.sizes, np.int64)
+        layout = Layout(self.levels)
         for part in pieces(block, max(1, _WORDS // layout.types.size)):
-            missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
-            sets = self.rows.encode(part.numbers, part.categories, rng)
-            words = layout.reports([*sets, np.where(missing, 0, -1)[:, None]])
+            words = layout.reports(self._sets(part, rng))
             if part.applies is not None:
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
             yield words
+
+    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
+        """For each level (n, slots) the counters that rows raise."""
+        sizes = np.array(self.rows.sizes, np.int64)
+        missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
+        sets = self.rows.encode(part.numbers, part.categories, rng)
+        return [*sets, np.where(missing, 0, -1)[:, None]]
+
+
+@dataclass(frozen=True)
+class TabReporting(RowReporting):
+    """A unit's row to a cell of each table; what has none of the values is one more of them.
+
+    Attributes:
+        rows: the tables.
+        beside: nothing, for every row has a cell.
+    """
+
+    rows: CrossTabs  # type: ignore[assignment]
+    beside: tuple[str, ...] = ()
+
+    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
+        return self.rows.encode(part.categories)
 
 
 @dataclass(frozen=True)

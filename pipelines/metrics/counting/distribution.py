@@ -15,7 +15,6 @@ from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
-from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
@@ -146,7 +145,7 @@ class CountedDistribution(Counting):
     def _limits(self, below: Floats, total: float, comparisons: int) -> tuple[Floats, Floats]:
         """(bins + 1,) limits of the shares below the edges, with the stated confidence."""
         tree, variances = self.reporting.tree, self.design.variances[:-1]
-        far = self._far(comparisons)
+        far = self.far(comparisons)
         sure = total - far * math.sqrt(tree.variance(np.ones(tree.cells), variances))
         if not sure > 0:  # nobody may have a number
             return np.append(np.zeros(below.size - 1), 1.0), np.append(0.0, np.ones(below.size - 1))
@@ -162,15 +161,6 @@ class CountedDistribution(Counting):
             return low, high
         # Shares below rise, so limits that hold together hold for all further ones, too.
         return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
-
-    def _far(self, comparisons: int) -> float:
-        """How many standard errors an interval reaches, where so many are to hold together."""
-        confidence = self.options.confidence
-        tail = (1 - confidence) / comparisons / 2
-        laws = [self.design.level_law(i) for i in range(len(self.reporting.tree.levels))]
-        # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
-        heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
-        return max(normal_quantile(confidence, comparisons), heavy)
 
     @property
     def error_statement(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from mechanisms.counters.choose import NoisyCounters, SlottedCounters
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
@@ -321,6 +323,19 @@ class Counting(Metric):
     @abstractmethod
     def errors(self) -> result.Errors:
         """Of one figure."""
+
+    def far(self, comparisons: int) -> float:
+        """How many standard errors an interval reaches, where so many are to hold together.
+
+        It is of any sum of counters, of whatever levels of the statistic.
+        """
+        confidence = self.options.confidence
+        tail = (1 - confidence) / comparisons / 2
+        levels = len(self.reporting.levels) - len(self.reporting.sides)
+        laws = [self.design.level_law(i) for i in range(levels)]
+        # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
+        heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
+        return max(normal_quantile(confidence, comparisons), heavy)
 
     def labels(self) -> dict[str, pa.Array]:
         """Column -> (groups,) the values that each figure is of; null for all other rows."""

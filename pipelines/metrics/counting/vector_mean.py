@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms.channel import Floats, Messages
+from mechanisms.channel import Floats
 from mechanisms.counters.design import Counters
 from mechanisms.counters.rows import RowCounters, RowSums, digits_for
 from mechanisms.mean.fieller import Quotients, quotients
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
-from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import DELTA, require_counted
+from pipelines.metrics.counting.rowwise import RowWise
 from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE, Scale, bounds_statement
 from pipelines.row_attributes import read_attributes
-from transforms.blocks import Generator, bucket_count
+from transforms.blocks import Generator
 from transforms.collect_counts import Counted
-from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
-from transforms.encoders.block import RowBlock, one_row
 from transforms.encoders.reports import PRESENT, RowReporting
-from transforms.encoders.rows import Absence, RowEncoder
-from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.units import ReportRowsDoFn
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,12 +43,8 @@ _USUAL = 0.5  # how far from the middle a mean may be expected, of half the rang
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedRows(Counting):
-    """The average of many numbers at once, and the shares of categories beside them.
-
-    Attributes:
-        attributes: what a row consists of.
-    """
+class CountedRows(RowWise):
+    """The average of many numbers at once, and the shares of categories beside them."""
 
     kind = "vector-mean"
     Options = VectorMeanOptions
@@ -62,8 +52,6 @@ class CountedRows(Counting):
 
     options: VectorMeanOptions
     design: Counters
-    reporting: RowReporting  # type: ignore[assignment]
-    attributes: tuple[Attribute, ...]
 
     @classmethod
     def resolve(
@@ -101,31 +89,6 @@ class CountedRows(Counting):
     def rows(self) -> RowCounters:
         """What rows raise."""
         return self.reporting.rows
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: part.kind for part in self.attributes for column in part.columns()}
-
-    # The clients.
-
-    def encoder(self, coins: Any = None) -> RowEncoder:  # type: ignore[override]
-        return RowEncoder(self.attributes, None, Absence(hides=True))
-
-    def contributions(
-        self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
-        users = named or fresh_digest(self.options.user_column)
-        buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep)
-        rows = tables | "Contributions" >> step
-        report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
-        return rows._replace(blocks=rows.blocks | "Report" >> report)
-
-    def own_reports(
-        self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        for block in one_row(blocks, rng) if one else blocks:
-            yield from self.reporting.reports(block, rng)
 
     # What may be expected.
 

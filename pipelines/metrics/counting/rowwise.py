@@ -1,0 +1,57 @@
+"""What statistics of whole rows share: one row of each unit counts, with all that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from mechanisms.channel import Messages
+from mechanisms.randomness import RandomSource
+from pipelines.metrics.counting.metric import Counting
+from transforms.blocks import bucket_count
+from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.attributes import Attribute
+from transforms.encoders.block import RowBlock, one_row
+from transforms.encoders.reports import RowReporting
+from transforms.encoders.rows import Absence, RowEncoder
+from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.units import ReportRowsDoFn
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowWise(Counting):
+    """A statistic of rows.
+
+    Attributes:
+        attributes: what a row consists of.
+    """
+
+    reporting: RowReporting  # type: ignore[assignment]
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {column: part.kind for part in self.attributes for column in part.columns()}
+
+    def encoder(self, coins: Any = None) -> RowEncoder:  # type: ignore[override]
+        return RowEncoder(self.attributes, None, Absence(hides=True))
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        users = named or fresh_digest(self.options.user_column)
+        buckets, keep = bucket_count(self.telemetry.rows), named is not None
+        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep)
+        rows = tables | "Contributions" >> step
+        report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
+        return rows._replace(blocks=rows.blocks | "Report" >> report)
+
+    def own_reports(
+        self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        for block in one_row(blocks, rng) if one else blocks:
+            yield from self.reporting.reports(block, rng)
