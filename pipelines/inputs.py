@@ -349,7 +349,22 @@ def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> 
         if not all(-(1 << 62) <= bound <= 1 << 62 for bound in bounds):
             raise RequestError(f"--domain: {text} reaches beyond 62-bit integers")
     else:
-        domain = DeclaredValues(_domain_lines(text), other)
+        domain = DeclaredValues(domain_lines(text), other)
+    require_fitting(domain, column, least)
+    return domain
+
+
+def require_fitting(domain: Domain, column: pa.DataType, least: int = 1) -> None:
+    """Refuse values that a column cannot hold, too few of them, or too many.
+
+    Args:
+        domain: the values.
+        column: the type of the column.
+        least: how many values there must be.
+
+    Raises:
+        RequestError: with what to do.
+    """
     if not domain.size >= least:
         raise RequestError(
             "--domain: a histogram needs at least 2 values (or --out-of-domain other)"
@@ -363,16 +378,19 @@ def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> 
         text = "text (or integers, if every line is one and none comes twice)"
         if pa.types.is_boolean(column):
             text = "other lines than true and false"
-        wanted = "integers" if bounds is not None else text
+        wanted = "integers" if pa.types.is_integer(domain.kind) else text
         raise RequestError(
             f"--domain: the column holds {column}, but the domain declares {wanted}; "
             "choose a column of that type or declare the domain in the column's"
         )
-    return domain
 
 
-def _domain_lines(path: str) -> tuple[str, ...]:
-    """The lines of a domain file, each a value of its own."""
+def domain_lines(path: str) -> tuple[str, ...]:
+    """The lines of a file of declared values, none blank and each of them once.
+
+    Raises:
+        RequestError: the file cannot be read, or has such lines.
+    """
     require_reachable([path])
     try:
         with FileSystems.open(path) as stream:

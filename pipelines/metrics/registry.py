@@ -30,6 +30,7 @@ _OURS = {
     "count": "pipelines.metrics.counting.options:CountOptions",
     "sum": "pipelines.metrics.counting.options:SumOptions",
     "active-users": "pipelines.metrics.active_users.options:ActiveUsersOptions",
+    "cross-tab": "pipelines.metrics.cross_tab.options:CrossTabOptions",
 }
 
 

@@ -347,9 +347,7 @@ class Counting(Metric):
             indices = pa.array(whole // inner % domain.size)
             values = domain.labels().take(indices)
             others = {other for other, _ in self.domains if other != column}
-            name = column
-            while name in {*result.COLUMNS, *others, *columns}:
-                name += "_value"
+            name = result.free(column, {*result.COLUMNS, *others, *columns})
             columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
         return columns
 

@@ -39,7 +39,7 @@ SPLIT_MIX_TERMS = (
     "it. Every --enrolled device sends, and --honest-share of them are counted on"
 )
 
-_TRUST = (
+PRESENCE = (
     "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
     "The shuffler draws the noise, here the job that reads the log, or all devices that are "
     "enrolled do."
@@ -93,7 +93,7 @@ class CountOptions(CountingOptions):
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
         "How many users, events or rows there are: all of them, or of each declared value of a "
-        f"column, or of two. {_TRUST}"
+        f"column, or of two. {PRESENCE}"
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:
@@ -140,7 +140,7 @@ class SumOptions(CountingOptions):
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
         "The total of a column of numbers: what all users have, each of them clipped to --bounds, "
-        f"or what all rows have; of everybody, or of each group. {_TRUST}"
+        f"or what all rows have; of everybody, or of each group. {PRESENCE}"
     )
     examples: ClassVar[str] = """\
 examples:

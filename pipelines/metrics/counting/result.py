@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
     "lower_of_all", "upper_of_all",
-    "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
+    "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
 )  # fmt: skip
 
 BESIDE = {
@@ -25,6 +26,13 @@ BESIDE = {
     "present": "{unit}s took part",
     "lacking": "{unit}s that lack a number or a value, which count for the others alone",
 }
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """A name for a column of values, as near as may be to that of the log's."""
+    while name in taken:
+        name += "_value"
+    return name
 
 
 class Errors(NamedTuple):

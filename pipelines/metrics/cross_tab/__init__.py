@@ -1,0 +1,1 @@
+"""`hushbeam cross-tab`: tables of one and of two columns that agree."""
