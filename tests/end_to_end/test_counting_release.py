@@ -98,18 +98,26 @@ ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
+TABS = {
+    "kind": "cross-tab", "columns": ("value", "number"),
+    "domains": (f"value={DOMAIN}", "number=-3..3"),
+}  # fmt: skip
+ASKED["tabs"] = TABS
+ASKED["tabs of users"] = TABS | USERS
 STRINGS = {
     "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
     "max_length": 20, "dummies": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
-quick_case = pytest.mark.parametrize("case", ["rows", "events", "means", "sum of devices", "row"])
+quick_case = pytest.mark.parametrize(
+    "case", ["rows", "events", "means", "sum of devices", "row", "tabs"]
+)
 
 
 def words(case: str, log: str, **changes: object) -> list[str]:
     known = ASKED | {"strings of users": STRINGS}
     asked = known[case] | {"epsilon": 2.0, "input": log, "output": "out"} | changes
-    return canaries.words(str(asked.pop("kind")), asked, joined=True)
+    return canaries.words(str(asked.pop("kind")), asked, joined="tabs" not in case)
 
 
 def metric(case: str, log: str, **changes: object) -> Any:
@@ -317,7 +325,7 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
     assert one == other > 0
 
 
-@pytest.mark.parametrize("kind", ["count", "sum", "active-users"])
+@pytest.mark.parametrize("kind", ["count", "sum", "active-users", "cross-tab"])
 def test_no_option_promises_what_a_device_does_not_do(kind: str) -> None:
     options = registry.options(kind)
     assert not {"epsilon_local", "min_reports", "model"} & options.model_fields.keys()
@@ -555,9 +563,8 @@ def test_files_that_change_are_told_of_without_a_number(
 
 
 def test_counting_metrics_answer_to_one_interface() -> None:
-    assert all(
-        issubclass(registry.find(kind), Counting) for kind in ("count", "sum", "active-users")
-    )
+    kinds = ("count", "sum", "active-users", "cross-tab")
+    assert all(issubclass(registry.find(kind), Counting) for kind in kinds)
 
 
 # ---- in plans ------------------------------------------------------------------------------------

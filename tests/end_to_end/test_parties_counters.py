@@ -48,6 +48,7 @@ ROW = (
     "  - {name: row, kind: vector-mean, number: ['city=0,2', 'user=0,30'], dummies: shuffler,\n"
     "     category: ['city2=0..1'], expected: 30}\n"
 )
+TABS = "  - {name: tabs, kind: cross-tab, columns: [city, two], domains: [city=0..1, two=0..1]}\n"
 IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], dummies: shuffler}\n"
 PLAIN = "plain reports would tell the shuffler"
 
@@ -253,6 +254,25 @@ def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -
     Path("plan.yaml").write_text(head + "metrics:\n" + IMAGE)
     complaint = "metric image: clients seal 402 messages each, and the shuffler"
     refused(shuffle("log.parquet", into="out"), complaint)
+
+
+def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
+    """Of all rows of a user one counts, which is of one city and of one of the other column."""
+    Path("plan.yaml").write_text(PLAN.partition("metrics:")[0] + "metrics:\n" + TABS)
+    log = pq.read_table("log.parquet")
+    pq.write_table(log.append_column("two", pa.array(np.arange(60) // 2 % 2)), "log.parquet")
+    assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
+    assert run(shuffle("log.bin", into="out")).code == 0
+    outcome = run(collect("out"))
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = pq.read_table("released/d1/tabs/cross-tab.parquet").to_pylist()
+    pairs, users = ([row for row in rows if row["group"] == name] for name in ("city × two", "two"))
+    assert len(pairs) == 9
+    for row, truth in zip(users, (15, 15, 0), strict=True):
+        assert abs(row["estimate"] - truth) < 6.2 * row["standard_error"]
+        own = [each for each in pairs if each["two"] == row["two"]]
+        for figure in ("estimate", "fitted"):
+            assert sum(each[figure] for each in own) == row[figure]
 
 
 @pytest.mark.verify

@@ -34,7 +34,8 @@ COMMANDS: dict[str, type[ReleaseOptions]] = {
 }
 # What must be there, as it is typed.
 REQUIRED = {"input": "log.parquet", "output": "out", "column": "v", "bounds": "0,1",
-            "domain": "0..3", "target": "y=0,1", "time": "t", "day": "2026-11-20"}  # fmt: skip
+            "domain": "0..3", "target": "y=0,1", "time": "t", "day": "2026-11-20",
+            "columns": "v"}  # fmt: skip
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
 every_metric = pytest.mark.parametrize("name", registry.names())

@@ -105,8 +105,7 @@ class CrossTab(RowWise):
     @cached_property
     def error(self) -> float:
         """Of a cell of the tables that are asked for, in the root of the mean square."""
-        spread = sum(float(self._variances(table).sum()) for table in self.tabs.asked)
-        return math.sqrt(spread / self._cells)
+        return math.sqrt(np.square(self._standard_errors[1:]).mean())
 
     @property
     def _cells(self) -> int:
@@ -127,9 +126,12 @@ class CrossTab(RowWise):
             return float(sum(self.design.lifts))
         return float(len(self.tabs.levels)) if self.collects else 1.0
 
-    def _variances(self, table: Table) -> Floats:
-        """Of each cell of a table."""
-        return self.tabs.variances(table, self.design.variances)
+    @cached_property
+    def _standard_errors(self) -> Floats:
+        """(figures,) of the total, and then of each cell of each table."""
+        tables = ((), *self.tabs.asked)
+        each = (self.tabs.variances(table, self.design.variances).ravel() for table in tables)
+        return np.sqrt(np.concatenate([*each]))
 
     # The collector.
 
@@ -148,7 +150,7 @@ class CrossTab(RowWise):
         finest = tabs.estimate(centred, self.design.variances)
         unbiased, fitted = tabs.published(finest), tabs.published(tabs.fitted(finest))
         figures = np.concatenate([array.ravel() for array in unbiased.values()])
-        error = np.sqrt(np.concatenate([self._variances(table).ravel() for table in unbiased]))
+        error = self._standard_errors
         columns: dict[str, Any] = {"estimate": figures, "standard_error": error}
         for suffix, comparisons in (("", 1), ("_simultaneous", figures.size)):
             half = self.far(comparisons) * error

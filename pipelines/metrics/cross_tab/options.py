@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from pydantic import field_validator
 
 from pipelines.metrics.counting.options import PRESENCE, CountingOptions
 from pipelines.metrics.options import published
@@ -53,3 +55,9 @@ examples, with the files of the repository:
         (), metavar="NAME[,NAME]",
     )  # fmt: skip
     output: str = published("cross-tab.parquet")
+
+    @field_validator("columns", "domains", "hierarchies", "tables", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        """One of them need not be written as a list."""
+        return (value,) if isinstance(value, str) else value
