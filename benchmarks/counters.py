@@ -12,11 +12,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measure import DATA
 from mechanisms.channel import Floats, Neighbours
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.axes import flat
+from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.split_mix import SplitMix
@@ -26,6 +31,7 @@ from mechanisms.randomness import SeededRandom
 
 DELTA, MILLION = 1e-6, 1_000_000
 RANGES = 1_000
+ADULT = ("workclass", "education", "marital_status", "occupation", "relationship", "sex")
 
 
 class Figure(NamedTuple):
@@ -153,9 +159,61 @@ def _trees() -> Iterator[Figure]:
             yield Figure(name + "missed (3 % at least)", "shuffler", missed, 0.07, runs)
 
 
+def _tabs() -> Iterator[Figure]:
+    """All one- and two-way tables; central Gaussian noise there is that of two-way tables alone."""
+    central, runs = 1 / gaussian_mu(1.0, DELTA) ** 2, 5
+    for name, values, targets in _people():
+        sizes = values.max(axis=0) + 1
+        tabs = CrossTabs(flat(sizes.tolist()), pairs(sizes.size))
+        design = Counters.meeting(tabs.levels, "add or remove", 1.0, DELTA)
+        raised = np.zeros(design.layout.codes, np.int64)
+        for start, places in zip(design.layout.starts, tabs.encode(values), strict=False):
+            raised[start : start + places.max() + 1] += np.bincount(places[:, 0])
+        two = [table for table in tabs.asked if len(table) == 2]
+        cells = [tabs.cells(table) for table in two]
+        chosen = [values[:, [column for column, _ in table]].T for table in two]
+        true = [
+            np.bincount(np.ravel_multi_index(tuple(place), tabs.shape(table)), minlength=size)
+            for table, place, size in zip(two, chosen, cells, strict=True)
+        ]
+        squares: dict[str, list[Floats]] = {"": [], ", fitted": []}
+        for seed in range(runs):
+            rows = design.centred(design.simulate(raised, SeededRandom(seed)))
+            finest = tabs.estimate(rows, design.variances)
+            for kind, found in (("", finest), (", fitted", tabs.fitted(finest))):
+                published = tabs.published(found)
+                squares[kind] += [
+                    (published[table].ravel().astype(np.float64) - truth) ** 2
+                    for table, truth in zip(two, true, strict=True)
+                ]
+        name = f"{len(two)} two-way tables of {name}, {sum(cells):,} cells: MSE"
+        measured = {kind: float(np.mean(np.concatenate(each))) for kind, each in squares.items()}
+        for kind, most in zip(squares, targets, strict=False):
+            over = measured[kind] / (len(two) * central)
+            yield Figure(f"{name}{kind}, over Gaussian", "shuffler", over, most, runs)
+        # A cell is the sum of many of the table of all columns.
+        full = len(two) * math.prod(sizes.tolist()) / sum(cells) * central
+        yield Figure(
+            f"{name}, over the full table", "shuffler", measured[""] / full, targets[2], runs
+        )
+
+
+def _people() -> Iterator[tuple[str, NDArray[np.int64], tuple[float, float, float]]]:
+    """(name, (n, 6) values, targets) of made people whose columns depend, and of real ones."""
+    rng, sizes = np.random.default_rng(5), np.array([3, 7, 9, 11, 12, 23])
+    kind = rng.integers(0, 8, 1_400_000)  # of which half of all columns are functions
+    made = rng.integers(0, sizes, (kind.size, sizes.size))
+    own = (kind[:, None] * np.array([1, 3, 5, 4, 7, 11])) % sizes
+    yield "made people", np.where(rng.random(made.shape) < 0.5, own, made), (1.1, 1.1, 0.0032)
+    if (file := DATA / "adult.parquet").exists():
+        columns = pq.read_table(file, columns=[*ADULT]).to_pydict()
+        codes = [np.unique(column, return_inverse=True)[1] for column in columns.values()]
+        yield "adult", np.stack(codes, axis=1), (1.1, 0.8, 0.007)
+
+
 def figures() -> list[Figure]:
     """All of them."""
-    return [*_counts(), *_sums(), *_trees()]
+    return [*_counts(), *_sums(), *_trees(), *_tabs()]
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS, DOMAIN, REPEATS = 10_000_000, 915, 3
+PLACES = 1_092  # pairs of them and of values, and all others, are a million
 _VALUES = ["--column", "category", "--domain", f"0..{DOMAIN - 1}"]
 _GRR = ["histogram", *_VALUES, "--mechanism", "grr"]
 VARIANTS = {
@@ -37,6 +38,10 @@ VARIANTS = {
     "the same, 10 values a user": [
         "count", *_VALUES, "--user-column", "user_id", "--rows-per-user", "10",
     ],
+    "cross-tab, a million keys": [
+        "cross-tab", "--columns", "category", "place", "--domains", f"category=0..{DOMAIN - 1}",
+        f"place=0..{PLACES - 1}",
+    ],
     "sum, presence hidden": ["sum", "--column", "value", "--bounds", "0,3"],
 }  # fmt: skip
 
@@ -49,6 +54,7 @@ def write_log(path: Path, rows: int) -> None:
         "user_id": rng.integers(0, rows // 3, rows),
         "category": rng.choice(DOMAIN, rows, p=weights / weights.sum()).astype(np.int32),
         "value": rng.normal(size=rows),
+        "place": rng.integers(0, PLACES, rows).astype(np.int32),
     }
     pq.write_table(pa.table(table), path, row_group_size=1 << 18)
 
