@@ -174,7 +174,7 @@ class Series:
         return {
             "labels": [[*label] for label in self.labels],
             "estimate": _short(known["estimate"], known["standard_error"]),
-            "lower": _short(np.fmax(centre - half, floor), half),
+            "lower": _short(np.maximum(centre - half, floor), half),  # NaN where there is none
             "upper": _short(centre + half, half),
         }
 

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipelines import cli
+from pipelines.metrics import schema
 from pipelines.site.build import in_script
+from pipelines.site.series import Series
 from pipelines.site.serve import HERE, server
 from tests.pipelines.test_export import HOSTILE, publish_day, publish_week_day
 
@@ -143,3 +146,23 @@ def test_it_is_served_to_this_machine_alone(releases: Path) -> None:
     assert made() == 0
     with server("public", 0) as answering:
         assert answering.server_address[0] == HERE == "127.0.0.1"
+
+
+def test_a_value_that_a_window_lacks_has_no_band_there() -> None:
+    """Where figures may lie below 0, and one table has other values than the one before."""
+    windows = {}
+    for window, values in enumerate((["a"], ["a", "b"])):
+        table = pa.table({
+            "value": values, "estimate": [-0.5, 3.0][: len(values)],
+            "standard_error": [1.0, 1.0][: len(values)], "lower": [-2.0, 1.0][: len(values)],
+            "upper": [2.0, 5.0][: len(values)],
+        })  # fmt: skip
+        missing = {name: pa.nulls(len(table), kind) for name, kind in
+                   zip(schema.FIGURE.names, schema.FIGURE.types, strict=True)}  # fmt: skip
+        windows[window] = pa.table(missing | {name: table[name] for name in table.column_names})
+    drawn = Series("a.parquet", "users", windows, 1, 0.95).drawn()
+    assert drawn["labels"] == [[None, "b"], [None, "a"]]
+    for line in ("estimate", "lower", "upper"):
+        assert drawn[line][0][0] is None
+        assert drawn[line][0][1] is not None
+    assert drawn["lower"][1][0] < -1
