@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from mechanisms.channel import Counts, Neighbours
 from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
+from mechanisms.counters.axes import flat
+from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.counters.crosstabs import pairs as pairs_of
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
@@ -30,6 +33,7 @@ _SIGNED = SignedDigits(groups=1, most=3, least=-2)
 _ENDS = Ends(groups=1, most=3)
 _TREE = Tree.uniform(4, 2)
 _DAYS = Activity(before=2, kept=1, spans=(1, 3))
+_TABS = CrossTabs(flat([2, 2]), pairs_of(2))
 _ROWS = RowCounters(numbers=1, steps=3, sizes=(2,))
 _DELTA = 0.05
 _NOTHING, _MOST, _OTHER = (-1, 0), (0, 3), (1, 3)  # (group, amount) of one user
@@ -175,6 +179,17 @@ def counters_tree_replaced() -> Trial:
     """The path to a cell of a tree; a user is in another cell."""
     design = Counters.meeting(_TREE.levels, "replace", 1.0, _DELTA)
     return shuffler_trial(design, [([3], [0])], _TREE.encode)
+
+
+@register_trial("counters-tables")
+def counters_tables() -> Trial:
+    """All tables of two columns; a row is there or not, alone or beside another."""
+
+    def encode(users: Any) -> list[Slots]:
+        return _TABS.encode(np.array(users, np.int64).reshape(-1, 2))
+
+    pairs = [([(0, 1)], []), ([(0, 1), (1, 1)], [(1, 1)])]
+    return shuffler_trial(_shared(_TABS), pairs, encode)
 
 
 @register_trial("counters-rows")
