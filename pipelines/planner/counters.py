@@ -1,4 +1,4 @@
-"""`hushbeam plan --counts`, `--bounds`, `--averages`, `--releases`: what counters cost."""
+"""`hushbeam plan --counts`, `--bounds`, `--averages`, `--releases`, `--tables`: how exact, at what cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics.counting.options import DELTA, MOST_MASKED, TRUSTED
 from pipelines.options import flag
-from pipelines.planner import activity
+from pipelines.planner import activity, tables
 from pipelines.requests import Neighbours, Whole, request
 
 SENT = 82
@@ -98,10 +98,16 @@ class ReleasesRequest(NoiseRequest):
     releases: Several
 
 
+class TablesRequest(NoiseRequest):
+    """What a person asks a plan of a cross-tab for."""
+
+    tables: Several
+
+
 # What is asked for, by the option that says so.
 _KINDS: Mapping[str, type[NoiseRequest]] = {
     "counts": CountersRequest, "bounds": NumbersRequest, "averages": AveragesRequest,
-    "releases": ReleasesRequest,
+    "releases": ReleasesRequest, "tables": TablesRequest,
 }  # fmt: skip
 _SHARED = {"epsilon", "delta", "reports"}
 OWN = tuple(sorted({name for kind in _KINDS.values() for name in kind.model_fields} - _SHARED))
@@ -127,6 +133,12 @@ def add_to(parser: Any) -> None:
         "--bounds", metavar="L,U",
         help="of the number: shows what each way to `hushbeam sum` and `mean` costs and errs by, "
         "for as many users as --reports says (10^6)",
+    )  # fmt: skip
+    tabs = parser.add_argument_group("cross-tabs")
+    tabs.add_argument(
+        "--tables", metavar="D,D,...",
+        help="how many values each column has: shows the standard error of a cell of each table of "
+        "`hushbeam cross-tab`",
     )  # fmt: skip
     rows = parser.add_argument_group("average rows over noisy counters")
     rows.add_argument(
@@ -172,10 +184,11 @@ def run(typed: Mapping[str, Any]) -> int:
     for name, given in typed.items():
         if name not in fields and given is not None and (name, given) != ("model", "shuffle"):
             raise RequestError(f"{flag(name)} means nothing beside {flag(kind)}")
-    tables: Mapping[str, Callable[[Any], Table]] = {
-        "counts": _table, "bounds": _ways, "averages": _rows, "releases": _days
+    made: Mapping[str, Callable[[Any], Table]] = {
+        "counts": _table, "bounds": _ways, "averages": _rows, "releases": _days,
+        "tables": tables.table,
     }  # fmt: skip
-    Console().print(tables[kind](request(_KINDS[kind], {name: typed[name] for name in fields})))
+    Console().print(made[kind](request(_KINDS[kind], {name: typed[name] for name in fields})))
     return DONE
 
 

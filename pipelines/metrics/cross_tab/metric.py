@@ -15,7 +15,7 @@ from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.crosstabs import CrossTabs, Table
+from mechanisms.counters.crosstabs import MOST_DUMMIES, CrossTabs, Table
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
@@ -36,7 +36,6 @@ from transforms.encoders.reports import TabReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MOST_DUMMIES = 1 << 26  # of one job: they are counted as they come, and a million keys need 40
 _READING = (
     "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "
     "lie below 0. It is made of all tables together, so tables agree, and sums of rows that should "
@@ -254,5 +253,5 @@ def _designed(
     Raises:
         RequestError: the target is out of reach, or takes more dummies than there may be.
     """
-    most = MOST_SEALED if sealed else _MOST_DUMMIES
+    most = MOST_SEALED if sealed else MOST_DUMMIES
     return meeting(options, reporting.levels, (), sealed, most_dummies=most)

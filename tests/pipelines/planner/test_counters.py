@@ -17,6 +17,8 @@ from pipelines.metrics.counting.count import CountMetric
 from pipelines.metrics.counting.mean import CountedMean
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.counting.sum import SumMetric
+from pipelines.metrics.cross_tab.metric import CrossTab
+from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
@@ -96,9 +98,25 @@ def test_releases_of_active_users_come_to_no_more_than_was_asked(run) -> None:
         assert 0.97 < total([loss] * several, 1e-6).epsilon <= 1
 
 
+def test_tables_have_the_errors_of_the_release(run) -> None:
+    outcome = run(["plan", "--tables", "3,4", "--epsilon", "1", "--json"])
+    assert outcome.code == 0, outcome.said
+    shown = json.loads(outcome.out)["rows"]
+    asked = {"input": [str(FLIGHTS)], "output": "none", "columns": ["distance", "departure_delay"],
+             "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0}  # fmt: skip
+    metric = CrossTab.resolve(request(CrossTabOptions, asked))
+    assert [row["cells"] for row in shown] == [4, 5, 20]
+    for row, table in zip(shown, metric.tabs.asked, strict=True):
+        variance = metric.tabs.variances(table, metric.design.variances).mean()
+        assert row["error"] == variance**0.5
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        ("--tables 9,x", "--tables"),
+        ("--tables 9,9 --counts 5", "--tables means nothing beside --counts"),
+        ("--tables 9000,9000", "--tables, --epsilon, --delta: these counters need"),
         ("--averages 9 --digits 17", "a number has at most 16 digits"),
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
         ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
