@@ -187,6 +187,9 @@ CASES: tuple[Case, ...] = (
     Case("active-users", (
         f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
         "--begins 2024-04-20 --epsilon 1",)),
+    Case("cross-tab", (
+        f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
+        "group=groups.txt --epsilon 1",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-sums", (
