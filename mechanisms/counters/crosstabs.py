@@ -111,8 +111,11 @@ class CrossTabs:
     def _shares(self) -> dict[Table, float]:
         """Of the precision that can be had, the best share of each table that is worth having."""
         shares = self._best(self._candidates)
-        most = max(shares.values())
-        shares = self._best([table for table, share in shares.items() if share > _NONE * most])
+        least = _NONE * max(shares.values())
+        told = {d for t, share in shares.items() if share > least for d in self._details(t)}
+        # What no other table tells must not be lost, however little it is.
+        kept = [t for t, share in shares.items() if share > least or {*self._details(t)} - told]
+        shares = self._best(kept)
         most = max(shares.values())
         # Rounded: two machines that compute the same design must agree to the last digit.
         return {table: max(round(share / most, 3), 1e-3) for table, share in shares.items()}

@@ -164,3 +164,13 @@ def test_tables_that_cannot_be(columns: tuple[Axis, ...], asked: tuple[Table, ..
 def test_groups_that_cannot_be(parents: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(ValueError, match="parent"):
         Axis((2, 3), parents)
+
+
+def test_a_table_that_alone_tells_something_has_counters() -> None:
+    """Though it tells two values of all apart, and others tell all else better."""
+    many, others = 2_000_000, 12
+    axis = Axis((many, many + 1), ((*range(many), many - 1),))
+    crossed = tuple(((0, 1), (1 + k, 1)) for k in range(others))
+    tabs = CrossTabs((axis, *flat([2] * others)), (((0, 1),), ((0, 2),), *crossed))
+    assert ((0, 1),) not in tabs.measured
+    assert ((0, 2),) in tabs.measured
