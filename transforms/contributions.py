@@ -1,4 +1,4 @@
-"""Contribution bounding: one row of each user, chosen uniformly from all of the user's rows."""
+"""Contribution bounding: one row of each user, or a few different ones, chosen uniformly."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
+from mechanisms.counters.amounts import contributions
 from mechanisms.randomness import RandomSource, SecureRandom
 from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
@@ -19,9 +20,10 @@ from transforms.encode import CellBlock, Encode
 from transforms.encoders.block import Block, Rows, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
+from transforms.encoders.strings import distinct
 from transforms.encoders.users import UserDigest
 
-_USERS, _APPLIES = "users", "applies"
+_USERS, _APPLIES, _CELLS = "users", "applies", "cells"
 _LAST = np.uint64(1 << 63)  # added to a priority, it comes after all without it
 _BYTES = 1 << 22  # of rows read between two compactions of a bucket's state
 
@@ -37,6 +39,7 @@ class EncodeContributions(beam.PTransform):
         open_rng: opens generators on workers; a seeded one is for tests.
         named: whether users' digests stay with their rows, for whoever names reports by them.
         part: which units answer, if not all.
+        distinct: as of `BoundContributions`.
     """
 
     encoder: Encoder
@@ -45,12 +48,15 @@ class EncodeContributions(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
     part: Part | None = None
+    distinct: int | None = None
 
     def expand(self, tables: beam.PCollection) -> Contributions:
         encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, self.part)
         if self.users is None:
             return Contributions(encoded.blocks, encoded.tallies)
-        bound = BoundContributions(self.encoder.kind, self.buckets, self.open_rng, self.named)
+        bound = BoundContributions(
+            self.encoder.kind, self.buckets, self.open_rng, self.named, self.distinct
+        )
         blocks, flow = encoded.blocks | "Bound contributions" >> bound
         return Contributions(blocks, encoded.tallies, (flow,))
 
@@ -96,15 +102,18 @@ class BoundContributions(beam.PTransform):
         buckets: how many groups users are hashed into.
         open_rng: opens the generator on each worker.
         named: whether users go on; they end here otherwise.
+        distinct: k, where up to so many different cells of each user stay and not one row: drawn
+            uniformly if it has more, however often each of them stands in its rows.
     """
 
     kind: type[Any] = CellBlock
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
+    distinct: int | None = None
 
     def expand(self, blocks: beam.PCollection) -> Bounded:
-        step = ChooseDoFn(self.kind, self.open_rng, self.named)
+        step = ChooseDoFn(self.kind, self.open_rng, self.named, self.distinct)
         choose = beam.ParDo(step).with_output_types(self.kind)
         outputs = (
             blocks
@@ -131,12 +140,22 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 class ChooseDoFn(beam.DoFn):
-    """One row of each user in a bucket; how many came, and went, in the output tagged `FLOW`."""
+    """One row of each user in a bucket, or several different ones; how many came, and went, apart.
+
+    These numbers are in the output tagged `FLOW`.
+    """
 
     FLOW = "flow"
 
-    def __init__(self, kind: type[Any], open_rng: Generator, named: bool = False) -> None:
+    def __init__(
+        self,
+        kind: type[Any],
+        open_rng: Generator,
+        named: bool = False,
+        distinct: int | None = None,
+    ) -> None:
         self._kind, self._open_rng, self._named = kind, open_rng, named
+        self._distinct = distinct
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -150,7 +169,10 @@ class ChooseDoFn(beam.DoFn):
                 came += piece.size
                 yield piece
 
-        chosen = choose_one_per_user(pieces(), self._rng)
+        if self._distinct is None:
+            chosen = choose_one_per_user(pieces(), self._rng)
+        else:
+            chosen = choose_distinct(np.concatenate([*pieces()]), self._distinct, self._rng)
         block = unpacked(self._kind, chosen)
         yield block if self._named else block._replace(users=None)
         for name, amount in ((BOUNDED, came), (CHOSEN, chosen.size)):
@@ -187,6 +209,27 @@ def choose_one_per_user(
         if size >= max(compact_at, 0 if chosen is None else chosen.rows.nbytes):
             chosen, waiting, size = _compacted(chosen, waiting, rng), [], 0
     return _compacted(chosen, waiting, rng).rows
+
+
+def choose_distinct(rows: NDArray[np.void], most: int, rng: RandomSource) -> NDArray[np.void]:
+    """Up to so many rows of each user, no two of one user with the same cells.
+
+    Args:
+        rows: of one layout, all of each user; those for which something does not hold that must
+            are left out.
+        most: of a user.
+        rng: draws which of them stay of users who have more, each of their cells as likely.
+    """
+    if _APPLIES in (rows.dtype.names or ()):
+        rows = rows[rows[_APPLIES]]
+    cells = rows[_CELLS]
+    first, groups = distinct(cells if cells.ndim > 1 else cells[:, None])
+    names, users = np.unique(rows[_USERS], return_inverse=True)
+    chosen = contributions(users, groups, names.size, most, rng).groups
+    owner, place = np.nonzero(chosen >= 0)
+    kept = rows[first[chosen[owner, place]]]
+    kept[_USERS] = names[owner]  # equal cells are the same, whoever's row they were read from
+    return kept
 
 
 def _compacted(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.alias import AliasTable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LARGEST_MU = 1 << 20
 _BITS = 128  # to which terms are computed, for weights of 64
@@ -107,6 +110,16 @@ class ShufflerNoise:
         k = np.arange(float(self.mu + 1))
         side = np.exp(-np.minimum(x * k + y * k * (k - 1) / 2, 700))
         return np.asarray(side / (2 * side.sum() - side[0]))
+
+    def shortened(self, ends: float) -> Self:
+        """The same law with as few dummies as its ends allow; itself if it has none too many.
+
+        Args:
+            ends: of the outermost value on one side, in (0, 1): its probability at the most.
+        """
+        side = self._side
+        met = np.flatnonzero(side <= ends * (2 * side.cumsum() - side[0]))
+        return replace(self, mu=max(1, int(met[0]))) if met.size else self
 
     def draw(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
         """Numbers of dummies.

@@ -163,7 +163,7 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
         yield f"{column}{equals}", path
 
 
-class BoundedOptions(ReleaseOptions):
+class SeveralOptions(ReleaseOptions):
     """What a person says of counters that a unit may raise several of."""
 
     neighbours: Neighbours = option(
@@ -181,17 +181,27 @@ class BoundedOptions(ReleaseOptions):
         "beginnings, rows of many numbers): there one row counts, drawn uniformly",
         1, group=PROMISE, metavar="K", figure=True,
     )  # fmt: skip
-    enrolled: Count | None = option(
-        "of devices' dummies: how many devices are enrolled. Each of them sends in every window, "
-        "whether it has something to say or not, so that nobody sees who takes part; the number is "
-        "public, and comes from the service's own books, never from the log",
-        None, group=PROMISE, metavar="N",
-    )  # fmt: skip
     expected: Count | None = option(
         "of counters: about how many users, or rows, take part, as far as that is public "
         "knowledge: cautions are about so many, and numbers are rounded finely enough for them "
         "(default: 1,000,000, or all that are enrolled)",
         None, metavar="N", figure=False,
+    )  # fmt: skip
+
+    @property
+    def usual(self) -> int:
+        """About how many take part, as far as that is known."""
+        return self.expected or 1_000_000
+
+
+class BoundedOptions(SeveralOptions):
+    """What a person says of counters whose dummies devices may draw."""
+
+    enrolled: Count | None = option(
+        "of devices' dummies: how many devices are enrolled. Each of them sends in every window, "
+        "whether it has something to say or not, so that nobody sees who takes part; the number is "
+        "public, and comes from the service's own books, never from the log",
+        None, group=PROMISE, metavar="N",
     )  # fmt: skip
 
     @property

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
@@ -14,7 +15,7 @@ from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, MOST_MASKED, require_drawn
-from pipelines.metrics.options import CLIENTS_SHARE
+from pipelines.metrics.options import CLIENTS_SHARE, SeveralOptions
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
@@ -130,6 +131,17 @@ def rounded(
     return min(found, key=lambda each: each[0])[1:]
 
 
+def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
+    """(neighbours, epsilon, delta) that a request is to keep.
+
+    Raises:
+        RequestError: it does not say which epsilon.
+    """
+    if options.epsilon is None:
+        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
+    return options.neighbours, options.epsilon, options.delta or DELTA
+
+
 def meeting(
     options: Any,
     levels: Sequence[Level],
@@ -150,9 +162,7 @@ def meeting(
         RequestError: the target is out of reach.
     """
     require_drawn(options)
-    if options.epsilon is None:
-        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
-    target = (levels, options.neighbours, options.epsilon, options.delta or DELTA)
+    target = (levels, *target_of(options))
     # A kind that sends one randomised report may have a limit of its own for that.
     named = "max_messages" in options.model_fields_set
     most = (options.max_messages if named else None) or math.inf

@@ -10,6 +10,7 @@ from pipelines.metrics.options import (
     WHO_DRAWS,
     BoundedOptions,
     EitherOptions,
+    SeveralOptions,
     published,
 )
 from pipelines.options import PROMISE, flag, option
@@ -46,10 +47,9 @@ PRESENCE = (
 )
 
 
-class CountingOptions(BoundedOptions):
-    """What a person asks of any release over noisy counters."""
+class HiddenOptions(SeveralOptions):
+    """What a person asks of a release that hides who takes part, whatever else is asked."""
 
-    subject: ClassVar[str] = "what is counted"
     withheld: ClassVar[str] = "too little budget"
 
     user_column: str | None = option(
@@ -61,6 +61,16 @@ class CountingOptions(BoundedOptions):
         "as there are, or less",
         None, group=PROMISE, gt=0,
     )  # fmt: skip
+
+    @classmethod
+    def hides_who(cls, dummies: str | None) -> bool:
+        return True
+
+
+class CountingOptions(HiddenOptions, BoundedOptions):
+    """What a person asks of any release over noisy counters."""
+
+    subject: ClassVar[str] = "what is counted"
 
     dummies: Literal["shuffler", "devices"] = option(
         f"who draws the noise. {WHO_DRAWS}", "shuffler", group=PROMISE
@@ -75,10 +85,6 @@ class CountingOptions(BoundedOptions):
         "give the least error)",
         None, group=PROMISE, metavar="M", ge=1,
     )  # fmt: skip
-
-    @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
-        return True
 
     @property
     def idle(self) -> frozenset[str]:
@@ -217,7 +223,7 @@ def require_drawn(options: BoundedOptions) -> None:
         )
 
 
-def require_bounded(options: BoundedOptions, groups: int, per_value: int = 1) -> None:
+def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) -> None:
     """Refuse contributions that a unit cannot have.
 
     Args:

@@ -1,0 +1,130 @@
+"""What strings that nobody declared share: the job itself counts what has no counter."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import apache_beam as beam
+import pyarrow as pa
+
+from mechanisms.channel import Floats, Guarantee
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.metric import Reports
+from transforms.blocks import bucket_count
+from transforms.conservation import Shuffled, entering, reporting
+from transforms.contributions import Contributions, EncodeContributions
+from transforms.encoders.block import CellBlock, applicable
+from transforms.encoders.prefixes import accepts
+from transforms.encoders.users import UserDigest, fresh_digest
+from transforms.shuffle import Batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedStrings(Counting):
+    """Strings, of which the job counts what a declared domain would have counters for.
+
+    Attributes:
+        one_job: why three parties cannot serve it.
+        drawn: what hides who takes part, in words.
+    """
+
+    one_job: ClassVar[str]
+    drawn: ClassVar[str]
+
+    def redesigned(self) -> Any:
+        raise RequestError(self.one_job)
+
+    @property
+    def model(self) -> str:
+        return "central"  # what no counter is made for, no dummy hides from the job
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        why = "it is not randomised, and the job counts it as it is"
+        return replace(super().guarantees[0], model="central"), Guarantee.none(why)
+
+    def _who(self) -> str:
+        return (
+            f"Nothing that a {self.unit} sends is randomised: the job that read the log counted it "
+            f"as it is, and drew {self.drawn}. The promise is against who sees this release, if "
+            "the job drew honestly and has told nobody what it drew; it knows the exact counts."
+        )
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """How many units must hold a string so that it is all but sure to be found."""
+
+    @property
+    def _typical(self) -> None:
+        return None
+
+    @property
+    def cautions(self) -> list[str]:
+        if self.limit <= self.expected:
+            return super().cautions
+        return [
+            *super().cautions,
+            f"of {self.expected:,} {self.unit}s no string is sure to be found",
+        ]
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.options.column: pa.string()}
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> Contributions:
+        users = named or fresh_digest(self.options.user_column)
+        buckets, keep = bucket_count(self.telemetry.rows), named is not None
+        step = EncodeContributions(
+            self.viewed(), users, buckets, self.open_rng, keep, distinct=self._distinct
+        )
+        return tables | "Contributions" >> step
+
+    @property
+    def _distinct(self) -> int | None:
+        """How many different strings of a unit count; None where one of its rows does."""
+        return None
+
+    @abstractmethod
+    def counted(self, block: CellBlock) -> Any:
+        """What the job counts of a block."""
+
+    def reports(self, tables: beam.PCollection) -> Reports:
+        blocks, tallies, bounded = self.contributions(tables)
+        entered = entering(blocks)
+        if self.options.where:
+            blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(CellBlock)
+        kept = blocks | "Counted" >> beam.Map(self.counted)
+        return Reports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        return Shuffled(0, Batches(1 << 64))
+
+    def shuffled(self, reports: Reports) -> Reports:
+        return reports  # nobody but the job sees any of it
+
+    def totals(self, counts: Any) -> Floats:
+        raise TypeError("strings are no total")
+
+    @property
+    def influence(self) -> float:
+        return 1.0
+
+
+def require_text(telemetry: inputs.Telemetry, column: str) -> pa.DataType:
+    """What a column holds whose strings are looked for.
+
+    Raises:
+        RequestError: neither text nor integers.
+    """
+    kind = telemetry.column_type(column, "--column")
+    if not (telemetry.unread or pa.types.is_null(kind) or accepts(kind)):
+        raise RequestError(f"--column: {column!r} holds {kind}; text is needed, or integers")
+    return kind

@@ -1,0 +1,240 @@
+"""`hushbeam unknown-strings`: strings whose noisy crowd passes a threshold, and how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from mechanisms.channel import Guarantee
+from mechanisms.counters.design import Counters
+from mechanisms.heavy_hitters.crowds import Crowds
+from mechanisms.heavy_hitters.schedule import MISSED
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting.central import CountedStrings, require_text
+from pipelines.metrics.counting.design import target_of
+from pipelines.metrics.counting.options import require_bounded
+from pipelines.metrics.heavy_hitters.view import labels
+from pipelines.metrics.metric import Reports
+from pipelines.metrics.schema import read_own
+from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
+from transforms.blocks import Generator, bucket_count
+from transforms.crowds import PublishCrowds
+from transforms.encoders.block import CellBlock
+from transforms.encoders.strings import StringEncoder, texts_of, width_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+TABLE = "unknown_strings.parquet"
+
+_SELECTED = (
+    "Strings were chosen by the very numbers that are told of them: a string is here because its "
+    "noisy number is above {threshold:,}. So given that it is here its number is rather too large: "
+    "on average by {near:.2g} {unit}s for a string of {at:,}, by {limit_bias:.2g} for one of "
+    "{limit:,}, and by less than a hundredth from {fair:,} on. Intervals are of the law that a "
+    "number has given that it is published, so they cover all the same; those that hold together "
+    "cover the numbers of all strings that are here."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownStrings(CountedStrings):
+    """The strings that enough units hold, and how many do.
+
+    Attributes:
+        crowds: which strings are published, and with what number.
+    """
+
+    kind = "unknown-strings"
+    Options = UnknownStringsOptions
+    one_job = (
+        "its strings are counted as they are, and no shuffler is to see them; run it in one job, "
+        "or take heavy-hitters"
+    )
+    drawn = "noise for the number of those who hold a string, of each string that anybody holds"
+
+    options: UnknownStringsOptions
+    design: Counters
+    reporting: Crowds  # type: ignore[assignment]
+
+    @classmethod
+    def resolve(
+        cls,
+        options: UnknownStringsOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        telemetry = source.open(options, empty=True)
+        require_text(telemetry, options.column)
+        require_bounded(options, options.rows_per_user)
+        crowds = _meeting(options)
+        return cls(
+            options=options, telemetry=telemetry, open_rng=open_rng, design=crowds.design,
+            reporting=crowds,
+        )  # fmt: skip
+
+    @property
+    def system(self) -> str:
+        return "crowd threshold"
+
+    @property
+    def resolved(self) -> tuple[Any, ...]:
+        return self.design, self.options.max_length
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        release, report = super().guarantees
+        how = (
+            "numerical accountant: the exact laws of the noisy numbers of all strings that one "
+            f"user may hold ({self.design.neighbours}), composed and rounded up; numbers are "
+            "published above all that noise alone makes"
+        )
+        return replace(release, how=how), report
+
+    @property
+    def limit(self) -> float:
+        return self.reporting.detection_limit
+
+    @property
+    def error(self) -> float:
+        return self.errors().standard_error
+
+    def errors(self) -> result.Errors:
+        """Of how many units hold a string, before it is known which are published."""
+        return result.Errors.of(self.design, 1, least=1)
+
+    @property
+    def prospect(self) -> str | None:
+        return (
+            f"every string that at least {self.limit:,} {self.unit}s hold is found with "
+            f"probability {1 - MISSED:g} or more, one that nobody holds never, and how many do is "
+            f"told with a standard error of {self.error:.3g}"
+        )
+
+    @property
+    def expected_error(self) -> str:
+        return f"finds {self.limit:,} of {self.expected:,}"
+
+    def encoder(self, coins: Any = None) -> StringEncoder:  # type: ignore[override]
+        return StringEncoder(self.options.column, self.options.max_length)
+
+    @property
+    def _distinct(self) -> int:
+        return self.options.rows_per_user
+
+    def counted(self, block: CellBlock) -> CellBlock:
+        return block
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        width, buckets = width_of(self.options.max_length), bucket_count(self.telemetry.rows)
+        step = PublishCrowds(self.reporting, width, buckets, self.open_rng)
+        return reports.messages | "Crowds" >> step
+
+    def arrived(self, estimate: Any) -> int:
+        return estimate.messages
+
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: f"{self.unit}s"}
+
+    def tables(self, estimate: Any) -> dict[str, pa.Table]:
+        texts, whole = texts_of(estimate.strings)
+        values, confidence = estimate.values, self.options.confidence
+        limits = {
+            "": self.reporting.limits(values, confidence),
+            "_simultaneous": self.reporting.limits(values, confidence ** (1 / max(len(texts), 1))),
+        }
+        columns = {"estimate": values, "standard_error": np.full(values.size, self.error)}
+        for suffix, (lower, upper) in limits.items():
+            columns |= {f"lower{suffix}": lower, f"upper{suffix}": upper}
+        first = {"value": pa.array(texts, pa.string()), "whole": pa.array(whole)}
+        return {TABLE: pa.table(first | columns)}
+
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        search = {
+            "prospect": self.prospect,
+            "threshold": self.reporting.threshold,
+            "detection_limit": self.limit,
+            "strings": len(estimate.values),
+        }
+        return super().statement(estimate, tallies) | {"search": search}
+
+    def _cut(self, estimate: Any) -> dict[str, Any]:
+        return {}
+
+    def _liars(self) -> str:
+        return (
+            f"A {self.unit} that lies moves the number of any one string by 1 at the most; as many "
+            f"{self.unit}s as a threshold of {self.reporting.threshold:,} takes, who agree on a "
+            "string, have it published."
+        )
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        crowds, at = self.reporting, self.reporting.threshold + 1
+        fair = next(n for n in range(at, 3 * at) if crowds.too_large(n) < 0.01)
+        reading = _SELECTED.format(
+            threshold=crowds.threshold, unit=self.unit, at=at, near=crowds.too_large(at),
+            limit=self.limit, limit_bias=crowds.too_large(crowds.detection_limit), fair=fair,
+        )  # fmt: skip
+        covers = "the noise" + "; not what was left out of users with more strings" * self._several
+        return super().error_statement | {"covers": covers, "reading": reading}
+
+    @property
+    def _several(self) -> bool:
+        return self.unit == "user"
+
+    @property
+    def words(self) -> list[str]:
+        lines = ["No string that nobody holds is here, and how many strings were read is not said."]
+        if self._several:
+            k = self.options.rows_per_user
+            what = "string" if k == 1 else "different strings"
+            lines.append(f"A user counts for {k:,} {what} at the most, drawn uniformly.")
+        return lines
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        return super().mechanism_statement | {
+            "source": "Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022 (arXiv 2006.03684); "
+            "several strings a user: docs/heavy-hitters.md",
+            "constants": {"threshold": self.reporting.threshold, "noise": repr(self.reporting.law)},
+        }
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return view.page(self.options.brief, _readable(tables[TABLE]), statement)
+
+    def show(self, screen: Console) -> None:
+        table = read_own(self.options.output, TABLE)
+        if not len(table):
+            screen.print("no string passes the threshold")
+            return
+        view.show(screen, _readable(table), self.options.confidence)
+
+
+def _meeting(options: UnknownStringsOptions) -> Crowds:
+    """The crowds of a request.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+    target = target_of(options)
+    try:
+        return Crowds.meeting(options.rows_per_user, *target)
+    except ValueError as error:
+        raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """A table whose strings can be shown."""
+    values = pa.array(labels(table), pa.string())
+    return table.drop_columns(["whole"]).set_column(0, "string", values)

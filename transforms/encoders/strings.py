@@ -1,0 +1,106 @@
+"""Strings as rows of words of one size: each as it is, for whoever counts equal ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import CellBlock
+from transforms.encoders.columns import decoded, null, plain
+from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
+
+Words = NDArray[np.uint32]
+
+_BYTES = 1 << 22  # of the strings that are encoded at a time
+_CUT = 1 << 31
+
+
+@dataclass(frozen=True)
+class StringEncoder:
+    """Each string to a row of words: how long it is and whether it was cut, and then its bytes.
+
+    Attributes:
+        column: the name of the column; integers are taken as their decimal digits.
+        most: bytes of UTF-8 that are looked at, at least 1; longer strings are cut at the end of
+            a character.
+    """
+
+    column: str
+    most: int
+    kind: ClassVar = CellBlock
+
+    @property
+    def batch_size(self) -> int:
+        return max(1, min(BATCH, _BYTES // self.most))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+        texts = decoded(plain(batch.column(self.column))).cast(pa.large_string())
+        rows.reject(NULL_VALUE, null(texts))
+        return CellBlock(words_of(texts.filter(pa.array(rows.kept)), self.most), None)
+
+
+def width_of(most: int) -> int:
+    """Words of a string of which so many bytes are looked at."""
+    return 1 + -(-most // 4)
+
+
+def words_of(texts: pa.Array, most: int) -> Words:
+    """(n, width) of a column of large strings without nulls; see `StringEncoder`."""
+    _, ends, data = texts.buffers()
+    offsets = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    symbols = np.frombuffer(data or b"", np.uint8)
+    cut, kept = lengths > most, np.minimum(lengths, most)
+    for _ in range(3):  # bytes of a character after its first
+        long = np.flatnonzero(cut & (kept > 0))
+        inside = long[symbols[starts[long] + kept[long]] >> 6 == 0b10]
+        kept[inside] -= 1
+    words = np.zeros((len(texts), width_of(most)), np.uint32)
+    words[:, 0] = kept + np.where(cut, _CUT, 0)
+    within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
+    places = np.repeat(np.arange(len(texts)) * 4 * words.shape[1] + 4, kept) + within
+    words.view(np.uint8).reshape(-1)[places] = symbols[np.repeat(starts, kept) + within]
+    return words
+
+
+def texts_of(words: Words) -> tuple[list[str], NDArray[np.bool_]]:
+    """The strings of some rows, and which of them were not cut.
+
+    What is no text, in a file that says it is, comes out with its bytes spelt.
+    """
+    lengths, whole = words[:, 0] & np.uint32(_CUT - 1), words[:, 0] < _CUT
+    rows = np.ascontiguousarray(words[:, 1:])
+    pairs = zip(rows, lengths.tolist(), strict=True)
+    texts = [row.tobytes()[:length].decode(errors="backslashreplace") for row, length in pairs]
+    return texts, whole
+
+
+def as_binary(words: NDArray[Any]) -> pa.Array:
+    """Rows of words as Arrow tells them apart: n entries of their bytes."""
+    rows = np.ascontiguousarray(words)
+    kind = pa.binary(rows.shape[1] * rows.itemsize)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
+
+
+def distinct(words: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows are equal.
+
+    Args:
+        words: (n, w)
+
+    Returns:
+        (m,) where each of the distinct rows stands first; (n,) which of them each row is.
+    """
+    places = as_binary(words).dictionary_encode().indices.to_numpy().astype(np.int64)
+    # Arrow numbers values in the order in which they come, so a row is new where the count grows.
+    grown = np.maximum.accumulate(places) if places.size else places
+    return np.flatnonzero(np.diff(grown, prepend=-1)), places
