@@ -27,6 +27,7 @@ from transforms.contributions import (
     ChooseDoFn,
     EncodeContributions,
     PartitionUsersDoFn,
+    choose_distinct,
     choose_one_per_user,
 )
 from transforms.encoders.block import CellBlock, RowBlock, packed
@@ -147,6 +148,44 @@ def test_a_survivor_that_draws_again_is_caught():
     assert not follows(counts, FAIR)
     law = np.r_[2.0 ** (1 - ROWS), 2.0 ** np.arange(1 - ROWS, 0)]
     assert follows(counts, law)  # as two rows meet at each compaction, for even chances
+
+
+# ---- several different rows ----------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.booleans())), st.integers(1, 4),
+    st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_users_keep_different_cells_of_their_own(rows, most, width):
+    """As many as they have, and no more than they may; those that do not apply are none."""
+    users, cells, applies = (np.array([row[k] for row in rows]) for k in range(3))
+    wide = np.repeat(cells[:, None], width, axis=1) if width > 1 else cells
+    given_ = CellBlock(wide.astype(np.uint32), users.astype(np.uint64), applies.astype(np.bool_))
+    kept = choose_distinct(packed(given_), most, SeededRandom(1))
+    assert kept.dtype == packed(given_).dtype
+    owned, chosen = defaultdict(set), defaultdict(list)
+    for user, cell, holds in rows:
+        if holds:
+            owned[user].add(cell)
+    for user, cell in zip(kept["users"].tolist(), kept["cells"].tolist(), strict=True):
+        [only] = {*np.atleast_1d(cell).tolist()}
+        chosen[user].append(only)
+    assert chosen.keys() == owned.keys()
+    for user, found in chosen.items():
+        assert len(found) == len({*found}) == min(most, len(owned[user]))
+        assert {*found} <= owned[user]
+
+
+def test_different_cells_are_as_likely_however_often_they_stand():
+    """The first cell stands three times as often as any other; two of six stay."""
+    rows = np.concatenate([interleaved(SAMPLE), *[interleaved(SAMPLE)[:SAMPLE]] * 2])
+    assert np.bincount(rows["cells"])[0] == 3 * SAMPLE
+    kept = choose_distinct(rows, 1, SeededRandom(4))["cells"]
+    assert follows(np.bincount(kept, minlength=ROWS), FAIR)
+    two = np.sort(choose_distinct(rows, 2, SeededRandom(5)), order=["users", "cells"])["cells"]
+    pairs = np.bincount(two[0::2] * ROWS + two[1::2], minlength=ROWS**2)
+    assert follows(pairs[pairs > 0], np.full(15, 1 / 15))
 
 
 def test_users_choose_independently():

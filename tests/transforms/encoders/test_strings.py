@@ -1,0 +1,64 @@
+"""Strings as words: what goes in comes out, cut at the end of a character if it is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mechanisms.randomness import SeededRandom
+from transforms.encoders.encoder import NULL_VALUE, encoded
+from transforms.encoders.strings import StringEncoder, distinct, texts_of, width_of, words_of
+from transforms.encoders.users import UserDigest
+
+texts = st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=20)
+
+
+def cut(text: str, most: int) -> tuple[str, bool]:
+    """The longest beginning of so many bytes that is text, and whether it is all of it."""
+    kept = text
+    while len(kept.encode()) > most:
+        kept = kept[:-1]
+    return kept, kept == text
+
+
+@given(texts, st.integers(1, 13), st.integers(0, 3))
+def test_strings_come_out_as_they_went_in(values: list[str], most: int, skipped: int) -> None:
+    column = pa.array(values, pa.large_string()).slice(skipped)
+    words = words_of(column, most)
+    assert (words.dtype, words.shape) == (np.uint32, (len(column), width_of(most)))
+    found, whole = texts_of(words)
+    assert [*zip(found, whole.tolist(), strict=True)] == [cut(v, most) for v in values[skipped:]]
+
+
+@given(texts, st.integers(1, 13))
+def test_rows_are_equal_where_strings_are(values: list[str], most: int) -> None:
+    """A string that was cut is not one that ends there."""
+    shown = [cut(value, most) for value in values]
+    first, places = distinct(words_of(pa.array(values, pa.large_string()), most))
+    assert [shown[k] for k in first] == [*dict.fromkeys(shown)]
+    assert [shown[first[k]] for k in places] == shown
+
+
+def test_what_is_no_text_is_shown_and_kept_apart() -> None:
+    """A file may hold any bytes where it says that it holds text; nothing of it is raised."""
+    offsets = pa.py_buffer(np.array([0, 2, 4], np.int64))
+    column = pa.LargeStringArray.from_buffers(2, offsets, pa.py_buffer(b"a\xffa\xfe"))
+    assert texts_of(words_of(column, 8))[0] == ["a\\xff", "a\\xfe"]
+
+
+def test_rows_without_a_string_are_left_out_and_integers_are_digits() -> None:
+    values = pa.array([12, None, -7, 12], pa.int32()).dictionary_encode()
+    batch = pa.record_batch({"value": values, "user": pa.array(["a", "b", None, "c"])})
+    encoder = StringEncoder("value", 8)
+    block, rejects, notes = encoded(encoder, batch, None, SeededRandom(0))
+    assert texts_of(block.cells)[0] == ["12", "-7", "12"]
+    assert (rejects, notes) == (Counter({NULL_VALUE: 1}), Counter())
+    block, rejects, _ = encoded(encoder, batch, UserDigest("user", 5), SeededRandom(0))
+    assert texts_of(block.cells)[0] == ["12", "12"]
+    assert block.users.tolist() == UserDigest("user", 5)(pa.array(["a", "c"])).tolist()
+    assert rejects.total() == 2
+    assert StringEncoder("value", 1 << 10).batch_size < encoder.batch_size
