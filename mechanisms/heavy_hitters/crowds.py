@@ -248,9 +248,9 @@ class _Target(NamedTuple):
         """Slopes that add up to epsilon, and steeper ones."""
         least = self.epsilon / self.times
         for slack in _SLACKS:
-            yield from self._shortened(Laplace.ending, least * (1 - slack))
+            yield from self._shortened(_laplace, least * (1 - slack))
         if self.times > 1:
-            yield from self._searched(Laplace.ending, least, least * 8)
+            yield from self._searched(_laplace, least, least * 8)
 
     def gaussian(self) -> Iterator[ShufflerNoise]:
         """Standard deviations about that of noise without ends."""
@@ -304,3 +304,10 @@ class _Target(NamedTuple):
         """An upper end of what a law costs."""
         charge = Charge(seen, self.strings, 2 * self.strings)
         return Price([charge], self.neighbours, cells).upper(self.epsilon)
+
+
+def _laplace(slope: float, ends: float) -> ShufflerNoise:
+    """As `Laplace.ending`, which takes long to make noise that is longer than any may be."""
+    if not -math.log(ends) / slope < LARGEST_MU:
+        raise ValueError("the noise is too long")
+    return Laplace.ending(slope, ends)

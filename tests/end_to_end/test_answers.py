@@ -54,6 +54,8 @@ COUNTING = {
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",
                    "--domains", "number=-3..3", "--output", "out"]],
+    "unknown-strings": [["unknown-strings", "--input", "LOG", "--column", "number",
+                         "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip
 CHEAP: dict[str, list[list[str]]] = {
     "init": [["init", "LOG"]],

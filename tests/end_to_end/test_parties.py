@@ -21,11 +21,11 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines import cli
-from pipelines.metrics import registry
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import own
 from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from tests.end_to_end.examples import RANDOMISED
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from transforms import report_tables
@@ -133,6 +133,7 @@ def test_three_processes_release_what_one_job_does_of_the_same_messages(
     # Each has a way through the parties; those that randomise nothing have another one, in
     # test_parties_counters.py.
     assert kinds == set(registry.names()) - {"count", "sum", "active-users", "cross-tab"}
+    assert kinds == {*RANDOMISED}
     sent = messages(road / "sent.parquet", road / "plan.yaml")
     instead = dict(zip(TABLES, sent, strict=True))
     monkeypatch.setattr(Randomised, "reports", _instead(Randomised.reports, instead))
