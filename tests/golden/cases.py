@@ -181,6 +181,8 @@ CASES: tuple[Case, ...] = (
     Case("count-events", (
         f"count {_LOG} --user-column user --column value --domain values.txt --rows-per-user 2 "
         "--per-value 3 --epsilon 1",)),
+    Case("unknown-strings", (
+        f"unknown-strings {_LOG} --user-column user --column word --rows-per-user 2 --epsilon 2",)),
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
         "--groups groups.txt --expected 1000 --epsilon 1",)),
