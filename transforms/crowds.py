@@ -128,16 +128,18 @@ class JoinCrowds(beam.CombineFn):
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def create_accumulator(self) -> Crowded:
-        return Crowded(np.zeros((0, self._width), np.uint32), np.zeros(0, np.int64), 0)
+    def create_accumulator(self) -> list[Crowded]:
+        return []
 
-    def add_input(self, state: Crowded, crowded: Crowded) -> Crowded:
-        return self.merge_accumulators([state, crowded])
+    def add_input(self, state: list[Crowded], crowded: Crowded) -> list[Crowded]:
+        return [*state, crowded]
 
-    def merge_accumulators(self, states: Iterable[Crowded]) -> Crowded:
-        strings, values, messages = zip(*states, strict=True)
-        return Crowded(np.concatenate(strings), np.concatenate(values), sum(messages))
+    def merge_accumulators(self, states: Iterable[list[Crowded]]) -> list[Crowded]:
+        return [crowded for state in states for crowded in state]
 
-    def extract_output(self, state: Crowded) -> Crowded:
-        order = np.lexsort((*state.strings.T[::-1], -state.values))
-        return state._replace(strings=state.strings[order], values=state.values[order])
+    def extract_output(self, state: list[Crowded]) -> Crowded:
+        none = Crowded(np.zeros((0, self._width), np.uint32), np.zeros(0, np.int64), 0)
+        strings, values, messages = zip(none, *state, strict=True)
+        rows, numbers = np.concatenate(strings), np.concatenate(values)
+        order = np.lexsort((*rows.T[::-1], -numbers))
+        return Crowded(rows[order], numbers[order], sum(messages))

@@ -35,6 +35,18 @@ def null(column: pa.Array) -> NDArray[np.bool_] | None:
     return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
 
 
+def as_texts(column: pa.Array) -> pa.Array:
+    """A column of strings, or of integers as their decimal digits, as large strings."""
+    return decoded(plain(column)).cast(pa.large_string())
+
+
+def bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of n large strings without nulls, and (n + 1,) where among them each ends."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), ends
+
+
 def is_numeric(column: pa.DataType) -> bool:
     """Whether a column of this type holds numbers: integers, floats, decimals; not booleans."""
     if pa.types.is_dictionary(column):

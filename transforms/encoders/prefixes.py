@@ -14,7 +14,7 @@ from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import decoded, null, plain
+from transforms.encoders.columns import as_texts, bytes_of, null
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
 OUTSIDE_ALPHABET = "outside the alphabet"
@@ -55,8 +55,7 @@ class PrefixEncoder:
         return frozenset([self.column])
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
-        # Integers become their decimal digits.
-        texts = decoded(plain(batch.column(self.column))).cast(pa.large_string())
+        texts = as_texts(batch.column(self.column))
         rows.reject(NULL_VALUE, null(texts))
         usable = rows.kept.copy()
         codes, inside = codes_of(self.protocol, texts.filter(pa.array(usable)))
@@ -69,7 +68,4 @@ def codes_of(
     protocol: Protocol | CountedSearch, texts: pa.Array
 ) -> tuple[Codes, NDArray[np.bool_]]:
     """The codes of a column of large strings without nulls, and which of them mean something."""
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    symbols = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return protocol.code.encode_bytes(symbols, ends)
+    return protocol.code.encode_bytes(*bytes_of(texts))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import decoded, null, plain
+from transforms.encoders.columns import as_texts, bytes_of, null
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
 Words = NDArray[np.uint32]
@@ -43,7 +43,7 @@ class StringEncoder:
         return frozenset([self.column])
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
-        texts = decoded(plain(batch.column(self.column))).cast(pa.large_string())
+        texts = as_texts(batch.column(self.column))
         rows.reject(NULL_VALUE, null(texts))
         return CellBlock(words_of(texts.filter(pa.array(rows.kept)), self.most), None)
 
@@ -55,10 +55,8 @@ def width_of(most: int) -> int:
 
 def words_of(texts: pa.Array, most: int) -> Words:
     """(n, width) of a column of large strings without nulls; see `StringEncoder`."""
-    _, ends, data = texts.buffers()
-    offsets = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    symbols = np.frombuffer(data or b"", np.uint8)
+    symbols, ends = bytes_of(texts)
+    starts, lengths = ends[:-1], np.diff(ends)
     cut, kept = lengths > most, np.minimum(lengths, most)
     for _ in range(3):  # bytes of a character after its first
         long = np.flatnonzero(cut & (kept > 0))

@@ -80,11 +80,16 @@ class CountedStrings(Counting):
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
         users = named or fresh_digest(self.options.user_column)
-        buckets, keep = bucket_count(self.telemetry.rows), named is not None
+        keep = named is not None
         step = EncodeContributions(
-            self.viewed(), users, buckets, self.open_rng, keep, distinct=self._distinct
+            self.viewed(), users, self._buckets, self.open_rng, keep, distinct=self._distinct
         )
         return tables | "Contributions" >> step
+
+    @property
+    def _buckets(self) -> int:
+        """How many groups users are hashed into."""
+        return bucket_count(self.telemetry.rows)
 
     @property
     def _distinct(self) -> int | None:

@@ -116,8 +116,8 @@ class UnknownStrings(CountedStrings):
     def prospect(self) -> str | None:
         return (
             f"every string that at least {self.limit:,} {self.unit}s hold is found with "
-            f"probability {1 - MISSED:g} or more, one that nobody holds never, and how many do is "
-            f"told with a standard error of {self.error:.3g}"
+            f"probability {1 - MISSED:g} or more, and how many do is told with a standard error of "
+            f"{self.error:.3g}; one that nobody holds is never there"
         )
 
     @property
@@ -131,12 +131,21 @@ class UnknownStrings(CountedStrings):
     def _distinct(self) -> int:
         return self.options.rows_per_user
 
+    @property
+    def bits(self) -> float:
+        return 8.0 * self.options.max_length * self.messages
+
+    @property
+    def _buckets(self) -> int:
+        # Long strings make wide rows, and a bucket's rows are in memory together.
+        return bucket_count(self.telemetry.rows * max(1, self.options.max_length // 64))
+
     def counted(self, block: CellBlock) -> CellBlock:
         return block
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        width, buckets = width_of(self.options.max_length), bucket_count(self.telemetry.rows)
-        step = PublishCrowds(self.reporting, width, buckets, self.open_rng)
+        width = width_of(self.options.max_length)
+        step = PublishCrowds(self.reporting, width, self._buckets, self.open_rng)
         return reports.messages | "Crowds" >> step
 
     def arrived(self, estimate: Any) -> int:
