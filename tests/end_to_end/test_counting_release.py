@@ -98,6 +98,8 @@ ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
+# Kinds that have no other way than counters.
+COUNTED = ("active-users", "count", "cross-tab", "sum", "unknown-strings")
 TABS = {
     "kind": "cross-tab", "columns": ("value", "number"),
     "domains": (f"value={DOMAIN}", "number=-3..3"),
@@ -325,7 +327,7 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
     assert one == other > 0
 
 
-@pytest.mark.parametrize("kind", ["count", "sum", "active-users", "cross-tab"])
+@pytest.mark.parametrize("kind", COUNTED)
 def test_no_option_promises_what_a_device_does_not_do(kind: str) -> None:
     options = registry.options(kind)
     assert not {"epsilon_local", "min_reports", "model"} & options.model_fields.keys()
@@ -563,8 +565,7 @@ def test_files_that_change_are_told_of_without_a_number(
 
 
 def test_counting_metrics_answer_to_one_interface() -> None:
-    kinds = ("count", "sum", "active-users", "cross-tab")
-    assert all(issubclass(registry.find(kind), Counting) for kind in kinds)
+    assert all(issubclass(registry.find(kind), Counting) for kind in COUNTED)
 
 
 # ---- in plans ------------------------------------------------------------------------------------
