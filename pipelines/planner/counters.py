@@ -1,4 +1,4 @@
-"""`hushbeam plan --counts`, `--bounds`, `--averages`, `--releases`, `--tables`: how exact, at what cost."""
+"""`hushbeam plan --counts`, `--bounds` and the like: how exact counters are, at what cost."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from mechanisms.counters.choose import least_error
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
+from mechanisms.heavy_hitters.crowds import Crowds
+from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines import answers
 from pipelines.errors import DONE, RequestError
@@ -85,6 +87,13 @@ class AveragesRequest(NoiseRequest):
         return digits
 
 
+class StringsRequest(NoiseRequest):
+    """What a person asks a plan of unknown strings for."""
+
+    unknown_strings: bool
+    rows_per_user: Several = (1, 2, 3, 5, 10, 30, 100)
+
+
 class NumbersRequest(NoiseRequest):
     """What a person asks a plan of a sum and a mean for."""
 
@@ -107,7 +116,7 @@ class TablesRequest(NoiseRequest):
 # What is asked for, by the option that says so.
 _KINDS: Mapping[str, type[NoiseRequest]] = {
     "counts": CountersRequest, "bounds": NumbersRequest, "averages": AveragesRequest,
-    "releases": ReleasesRequest, "tables": TablesRequest,
+    "releases": ReleasesRequest, "tables": TablesRequest, "unknown_strings": StringsRequest,
 }  # fmt: skip
 _SHARED = {"epsilon", "delta", "reports"}
 OWN = tuple(sorted({name for kind in _KINDS.values() for name in kind.model_fields} - _SHARED))
@@ -128,6 +137,11 @@ def add_to(parser: Any) -> None:
         "--per-value", metavar="B,B,...", help="rows of a value that count (default: 1,2,8,32)"
     )
     group.add_argument("--neighbours", metavar="add-or-remove|replace")
+    group.add_argument(
+        "--unknown-strings", action="store_true", default=None,
+        help="shows how many users must hold a string for `hushbeam unknown-strings` to find it, "
+        "for several --rows-per-user",
+    )  # fmt: skip
     numbers = parser.add_argument_group("sums and means of one number a user")
     numbers.add_argument(
         "--bounds", metavar="L,U",
@@ -186,7 +200,7 @@ def run(typed: Mapping[str, Any]) -> int:
             raise RequestError(f"{flag(name)} means nothing beside {flag(kind)}")
     made: Mapping[str, Callable[[Any], Table]] = {
         "counts": _table, "bounds": _ways, "averages": _rows, "releases": _days,
-        "tables": tables.table,
+        "tables": tables.table, "unknown_strings": _strings,
     }  # fmt: skip
     Console().print(made[kind](request(_KINDS[kind], {name: typed[name] for name in fields})))
     return DONE
@@ -196,6 +210,33 @@ def _ways(options: NumbersRequest) -> Table:
     from pipelines.planner import numbers  # what it plans brings Beam with it
 
     return numbers.table(options)
+
+
+def _strings(options: StringsRequest) -> Table:
+    """A row for each K."""
+    table = Table(
+        title=f"unknown strings, epsilon {options.epsilon:g}, delta {options.delta:g}, "
+        f"{options.neighbours}",
+        caption="threshold: a string is published if its noisy number of users is above it; found "
+        f"from: how many users must hold it so that it is with probability {1 - MISSED:g}; error: "
+        "standard error of that number",
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
+    )  # fmt: skip
+    for heading in ("--rows-per-user", "threshold", "found from", "error"):
+        table.add_column(heading, justify="right", overflow="fold")
+    for k in options.rows_per_user:
+        try:
+            crowds = Crowds.meeting(k, options.neighbours, options.epsilon, options.delta)
+        except ValueError:
+            answers.add("rows", {"rows_per_user": k, "refused": "out of reach"})
+            table.add_row(f"{k:,}", "out of reach")
+            continue
+        threshold, found = crowds.threshold, crowds.detection_limit
+        error = crowds.design.variances[0] ** 0.5
+        row = {"rows_per_user": k, "threshold": threshold, "found_from": found, "error": error}
+        answers.add("rows", row)
+        table.add_row(f"{k:,}", f"{threshold:,}", f"{found:,}", f"{error:,.3g}")
+    return table
 
 
 def _rows(options: AveragesRequest) -> Table:

@@ -11,6 +11,7 @@ from mechanisms.counters.activity import Activity
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
+from mechanisms.heavy_hitters.crowds import Crowds
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
 from pipelines.metrics.counting.count import CountMetric
@@ -57,6 +58,19 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
         shown = f"{sent} ", f"{82 * sent:,} ", f"{variance**0.5 / 1e5:.3g} "
         line = next(text for text in outcome.out.splitlines() if f" {sent} " in text)
         assert all(text in line for text in shown)
+
+
+def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None:
+    asked = "--epsilon 2 --delta 1e-7 --unknown-strings --rows-per-user 1,20"
+    outcome = run(["plan", *asked.split()])
+    assert outcome.code == 0, outcome.said
+    for k in (1, 20):
+        crowds = Crowds.meeting(k, "add or remove", 2.0, 1e-7)
+        error = crowds.design.variances[0] ** 0.5
+        wanted = [f"{k}", f"{crowds.threshold}", f"{crowds.detection_limit}", f"{error:.3g}"]
+        assert wanted in [line.split() for line in outcome.out.splitlines()]
+    far = run(["plan", "--epsilon", "1e-6", "--unknown-strings", "--rows-per-user", "1000"])
+    assert (far.code, "out of reach" in far.out) == (0, True)
 
 
 @pytest.mark.verify  # some ten designs
