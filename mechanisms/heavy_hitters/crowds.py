@@ -7,11 +7,11 @@ is a reading of noisy counters of which a user raises k, and it costs what they 
 digit: large crowds are read whole.
 
 Source: the promise is that of Bittau et al., "Prochlo: strong privacy for analytics in the crowd",
-    SOSP 2017, section 3.5 (there with Gaussian noise and another threshold); for one string a user
-    the mechanism is that of Desfontaines, Voss, Gipson, Mandayam, "Differentially private partition
-    selection", PoPETs 2022, Definition 4 and Theorem 3 (arXiv 2006.03684), which publishes a string
-    with the largest probability that there may be. For several strings the noise is that of the
-    least threshold, under exact composition.
+    SOSP 2017 (there a rounded normal number of reports is dropped before a threshold); for one
+    string a user the mechanism is the truncated geometric thresholding of Desfontaines, Voss,
+    Gipson, Mandayam, "Differentially private partition selection", PoPETs 2022 (arXiv 2006.03684),
+    which publishes a string with the largest probability that there may be. For several strings the
+    noise is that of the least threshold, under exact composition.
 """
 
 from __future__ import annotations

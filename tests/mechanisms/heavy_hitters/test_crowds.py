@@ -103,7 +103,8 @@ def test_what_was_asked_is_met(strings: int, neighbours: str, epsilon: float, de
 def partition_selection(users: int, epsilon: float, delta: float) -> list[float]:
     """The largest probabilities with which 0, 1, 2, ... users' string may be published at all.
 
-    Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022, Theorem 1.
+    The recurrence of Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022: each step is as steep as
+    (epsilon, delta) allows, upwards and seen from 1.
     """
     chances = [0.0]
     for _ in range(users):
