@@ -40,6 +40,9 @@ from mechanisms.randomness import RandomSource
 
 MOST = 1 << 16  # strings of a user
 
+# A slope at which noise is 0 but once in 80,000 draws. Steeper is no better, and between so large a
+# loss and so small a spread a lattice has more points than fit into memory.
+_STEEPEST = 12.0
 _FAINT = 1e-4  # of delta, for the ends of a law that is asked what the rest of it costs
 _STEPS, _ROUNDS = 9, 3  # of a search: each round narrows the scale by four
 _SPREAD = 1.35  # either way from the scale of Gaussian noise that has no ends
@@ -220,14 +223,16 @@ def _least_threshold(
 ) -> ShufflerNoise:
     """The noise by which a string is found soonest."""
     target = _Target(strings, neighbours, epsilon, delta)
+    target = target._replace(epsilon=min(epsilon, _STEEPEST * target.times))
     found = sorted((*target.laplace(), *target.gaussian()), key=target.rough_limit)
     for likely in found:
         certified = target.certified(likely)
         if certified is not None:
             return certified
     raise ValueError(
-        f"epsilon {epsilon} at delta {delta} needs a threshold above {LARGEST_MU:,} users; let a "
-        "user count for fewer strings, or choose a larger epsilon"
+        f"epsilon {epsilon} at delta {delta} needs a threshold above {LARGEST_MU:,} users, or a "
+        "smaller loss than can be told from none; let a user count for fewer strings, or choose a "
+        "larger epsilon or delta (1e-12 is small for any number of people)"
     )
 
 
@@ -250,7 +255,7 @@ class _Target(NamedTuple):
         for slack in _SLACKS:
             yield from self._shortened(_laplace, least * (1 - slack))
         if self.times > 1:
-            yield from self._searched(_laplace, least, least * 8)
+            yield from self._searched(_laplace, least, max(least, min(least * 8, _STEEPEST)))
 
     def gaussian(self) -> Iterator[ShufflerNoise]:
         """Standard deviations about that of noise without ends."""
@@ -259,9 +264,11 @@ class _Target(NamedTuple):
 
     def certified(self, likely: ShufflerNoise) -> ShufflerNoise | None:
         """The noise with somewhat longer ends, if need be, whose tables meet the target."""
-        law = likely
-        for more in range(3):
-            law = replace(likely, mu=likely.mu + more)
+        for tries in range(4):
+            mu = likely.mu + tries + tries * likely.mu // 1000
+            if not mu <= LARGEST_MU:
+                return None
+            law = replace(likely, mu=mu)
             if self._delta(law.seen(), CELLS) <= self.delta:
                 return law
         return None

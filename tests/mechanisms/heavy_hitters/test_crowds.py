@@ -100,6 +100,17 @@ def test_what_was_asked_is_met(strings: int, neighbours: str, epsilon: float, de
     assert crowds.detection_limit <= Crowds(usual).detection_limit
 
 
+@pytest.mark.parametrize("strings", [1, 3, 100])
+@pytest.mark.parametrize("epsilon", [20.0, 600.0])
+def test_an_epsilon_that_promises_nothing_is_answered_all_the_same(
+    strings: int, epsilon: float
+) -> None:
+    """At once and in little memory, though losses are large and spread little."""
+    crowds = Crowds.meeting(strings, "add or remove", epsilon, 1e-6)
+    assert crowds.design.guarantee.epsilon == epsilon
+    assert crowds.detection_limit <= 24
+
+
 def partition_selection(users: int, epsilon: float, delta: float) -> list[float]:
     """The largest probabilities with which 0, 1, 2, ... users' string may be published at all.
 
