@@ -108,4 +108,22 @@ MUTANTS = (
         "of {array.size} cells, {array.max()} among them, lie outside 0 ..",
         ("tests/transforms/test_perturb.py",),
     ),
+    Mutant(
+        "running-totals-of-one-day",
+        "Noise of running totals is forgotten from day to day, so each total has one day's alone.",
+        "mechanisms/running/totals.py",
+        "faded = (decays * buffers >> BITS) + (drawn << _GUARD)",
+        "faded = decays * buffers >> BITS",
+        ("tests/mechanisms/running/test_totals.py",),
+        known_by="definition",
+    ),
+    Mutant(
+        "running-totals-at-the-price-of-a-day",
+        "Running totals are priced as if a unit of one day were in that day's number alone.",
+        "mechanisms/running/factors.py",
+        "return float(np.linalg.norm(lfilter(first, [1.0], c))) * _ROUNDED_UP",
+        "return float(np.sqrt(days)) * _ROUNDED_UP",
+        ("tests/mechanisms/running/test_totals.py",),
+        known_by="two_days",
+    ),
 )
