@@ -73,7 +73,9 @@ def _copied(root: Path, copy: Path) -> Path:
 def _pytest(copy: Path, report: Path, words: Sequence[str]) -> int | None:
     """The exit code of pytest, or None if it hangs."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    # Plugins that nothing here needs take longer to load than most of these tests to run.
+    # Plugins that nothing here needs take longer to load than most of these tests to run; but
+    # for the one whose option stands in pyproject.toml.
+    command += ["-p", "pytest_timeout"]
     settings = {
         "PYTHONPATH": str(copy),
         "PYTEST_ADDOPTS": "",
