@@ -91,10 +91,11 @@ def _pairs(mechanism: Mechanism) -> list[tuple[int, int]]:
 
 def _enumerated(mechanism: Mechanism) -> bool:
     """Whether the laws of a mechanism are read off its channel, input by input."""
+    if isinstance(mechanism, Shuffleable):  # whose reports may be too many to be listed
+        return False
     several = mechanism.outcomes != mechanism.codes
     large = mechanism.inputs * mechanism.codes > _LARGEST_TABLE
-    known = isinstance(mechanism, Shuffleable) or several or large
-    return not known and len(_pairs(mechanism)) <= _PAIRS
+    return not (several or large) and len(_pairs(mechanism)) <= _PAIRS
 
 
 def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
