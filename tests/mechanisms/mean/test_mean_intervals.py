@@ -14,7 +14,6 @@ from mechanisms.mean.widths import piecewise
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 
-
 # Of whose reports a mean is all that can be known.
 _TWO_POINT = ("1bitmean", "duchi", "ndm", "hm")
 
