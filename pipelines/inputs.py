@@ -44,7 +44,7 @@ class Telemetry:
         schemas: the columns of each file, and those that are derived of them; those that a job
             asks for are checked in all.
         reading: of text.
-        missing: of several days that were looked for, those without a file.
+        missing: of several days that were looked for, those without a file of some pattern.
     """
 
     files: tuple[str, ...]
@@ -220,24 +220,26 @@ def open_telemetry(
 def open_days(
     patterns: tuple[str, ...], days: Sequence[str], reading: Reading = PLAIN
 ) -> Telemetry:
-    """The files of several days, and which days have none: a gap, and no day without rows.
+    """The files of several days, and which days lack some: a gap, and no day without rows.
 
     Args:
-        patterns: as of `open_telemetry`; {day} stands for a day. Those without it hold all days.
+        patterns: as of `open_telemetry`; {day} stands for a day, of which a file of each of them is
+            needed. Those without it hold all days.
         days: names of days, the newest first.
         reading: of text.
 
     Raises:
-        RequestError: the newest day has none, or as `open_telemetry`.
+        RequestError: the newest day lacks one, or as `open_telemetry`.
     """
     dated = [pattern for pattern in patterns if DAY in pattern]
     found = {day: [one for p in dated if _stands(one := p.replace(DAY, day))] for day in days}
-    missing = tuple(day for day in days if dated and not found[day])
-    if days[0] in missing:
+    # Those of whom one pattern alone tells would pass for absent where it has no file.
+    missing = tuple(day for day in days if len(found[day]) < len(dated))
+    lacking = (one for p in dated if (one := p.replace(DAY, days[0])) not in found[days[0]])
+    if (none := next(lacking, None)) is not None:
         raise RequestError(
-            f"--input: no file matches {dated[0].replace(DAY, days[0])}: what is not there yet is "
-            "no day on which nobody was active; run it when it is (a day without rows has a file "
-            "without rows)"
+            f"--input: no file matches {none}: what is not there yet is no day on which nobody was "
+            "active; run it when it is (a day without rows has a file without rows)"
         )
     whole = (pattern for pattern in patterns if pattern not in dated)
     telemetry = open_telemetry(

@@ -141,7 +141,7 @@ def test_a_day_without_a_file_is_a_gap_and_no_day_without_users(run, refused, wo
             write(k, log[k])
     outcome = run(asked(28))
     assert outcome.code == 0
-    assert f"No file of these days was there: {day(26)}" in outcome.err
+    assert f"These days lack a file: {day(26)}" in outcome.err
     shown = require_right("out", log, 28)
     assert shown == {("active", 1), ("returning", 0)}
     assert not Path("out/stickiness.parquet").exists()
@@ -157,6 +157,29 @@ def test_a_day_without_a_file_is_a_gap_and_no_day_without_users(run, refused, wo
     assert shown >= {("active", 1), ("new", 0), ("returning", 0), ("resurrected", 0), ("kept", 1)}
     assert not shown & {("active", 7), ("active", 28)}
     refused(asked(26, "none"), "what is not there yet is no day on")
+
+
+def test_a_day_of_which_one_of_two_logs_is_missing_is_a_gap(run, refused, workspace) -> None:
+    """Users of that log would pass for absent on it."""
+    log = people(30)
+    for k, users in enumerate(log):
+        halves = {user for user in users if user % 2}, {user for user in users if not user % 2}
+        for name, half in zip(("eu", "us"), halves, strict=True):
+            write(k, half, f"{name}-{day(k)}")
+    both = ["logs/eu-{day}.parquet", "logs/us-{day}.parquet"]
+
+    def of_both(last: int, output: str) -> list[str]:
+        words = asked(last, output)
+        place = words.index("logs/{day}.parquet")
+        return [*words[:place], *both, *words[place + 1 :]]
+
+    assert run(of_both(28, "whole")).code == 0
+    assert len(require_right("whole", log, 28)) == len(NAMES)
+    Path("logs", f"us-{day(26)}.parquet").unlink()
+    assert run(of_both(28, "out")).code == 0
+    assert Release(Path("out")).statement["days"]["missing"] == [day(26)]
+    assert require_right("out", log, 28) == {("active", 1), ("returning", 0)}
+    refused(of_both(26, "none"), f"--input: no file matches logs/us-{day(26)}.parquet: what is not")
 
 
 def test_days_before_the_service_began_are_no_gap(run, refused, workspace: Path) -> None:

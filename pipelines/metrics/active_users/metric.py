@@ -253,8 +253,8 @@ class ActiveUsers(Counting):
         if missing:
             days = ", ".join(missing[:7]) + f" and {len(missing) - 7} more" * (len(missing) > 7)
             yield (
-                f"No file of these days was there: {days}. That is a gap and no day without "
-                "activity, so what would need them is left out."
+                f"These days lack a file: {days}. That is a gap and no day without activity, so "
+                "what would need them is left out."
             )
 
     @property
