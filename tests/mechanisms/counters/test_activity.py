@@ -104,6 +104,26 @@ def test_figures_depend_on_the_days_that_they_name_alone(activity: Activity) -> 
             assert (day in one.ages) == bool((ends[0] != ends[1]).any()), (one, day)
 
 
+def test_how_long_a_lost_day_is_missed() -> None:
+    """As docs/active-users.md says: on each day after it, by the figures that can be told."""
+    shown = {
+        after: {(f.what, f.size) for f in Activity().figures if after not in f.ages}
+        for after in range(1, 60)
+    }
+    back = {
+        name: 1 + max((after for after, names in shown.items() if name not in names), default=0)
+        for name in ((f.what, f.size) for f in Activity().figures)
+    }
+    cohorts = {("kept", k): 29 + k for k in range(1, 29)}
+    assert back == cohorts | {
+        ("active", 1): 1, ("returning", 0): 2, ("active", 7): 7, ("active", 28): 28,
+        ("new", 0): 29, ("resurrected", 0): 29,
+    }  # fmt: skip
+    for after in range(1, 30):  # lost one a day, the youngest first
+        kept = {name for name in shown[after] if name[0] == "kept"}
+        assert kept == {("kept", k) for k in range(after + 1, 29)}
+
+
 # ---- what is priced ------------------------------------------------------------------------------
 
 
