@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ import pytest
 
 from mechanisms.counters.activity import Activity
 from mechanisms.wire.sealing import create_key
+from pipelines.metrics.active_users.metric import ActiveUsers
 from pipelines.parties.split import split
+from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 from tests.mechanisms.counters.test_activity import figures
 from tests.oracles.releases import Release
@@ -117,6 +120,9 @@ def test_a_day_and_those_before_it(run, workspace: Path) -> None:
         "last": day(28), "looked_at": 28, "missing": [], "left_out": [],
     }  # fmt: skip
     assert statement["published_exactly"] == "which days have files"
+    words = " ".join(statement["in_words"])
+    assert "Nothing but which days have files is published here as it is" in words
+    assert "holds if a file is written every day, whether there are rows or not" in words
     table = pq.read_table("out/active-users.parquet")
     errors = dict(zip(table["value"].to_pylist(), table["standard_error"].to_pylist(), strict=True))
     assert errors["last 28 days"] == pytest.approx(5**0.5 * errors["new"])
@@ -323,6 +329,25 @@ def test_the_plan_of_the_page_covers_a_month(run, workspace: Path) -> None:
     assert "covers 28 windows, as the ledger composes them" in " ".join(outcome.out.split())
 
 
+def test_what_is_published_as_it_is_is_told_of_devices_and_of_files(workspace: Path) -> None:
+    """Each has its part in one sentence, and neither hides the other's."""
+    for k in range(5):
+        write(k, {1, 2})
+    devices = f"{ASKED}, dummies: devices, enrolled: 1000"
+    Path("plan.yaml").write_text(PLAN.replace(ASKED, devices))
+    plan = load("plan.yaml")
+    here, there = open_job(plan, day(4)).metrics[0], unread_job(plan, day(4)).metrics[0]
+    assert isinstance(here, ActiveUsers)
+    assert isinstance(there, ActiveUsers)
+    assert here.exactly == ("which days have files",)
+    sent = "how many devices sent"
+    assert replace(there, sealed=True).redesigned().exactly == (sent,)
+    both = replace(here, sealed=True).redesigned()
+    assert both.exactly == (sent, "which days have files")
+    said = f"Nothing but {sent} and which days have files is published here as it is"
+    assert said in " ".join(both.shared_words)
+
+
 def test_a_window_is_a_day(refused, workspace: Path) -> None:
     Path("plan.yaml").write_text(PLAN)
     for window in ("2026-11", "monday", "2026-11-20T13", "2026-13-01"):
@@ -365,6 +390,8 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
         assert abs(found[name] - expected[name] - value) <= most
     said = json.loads(Path("releases", day(4), "active", "statement.json").read_text())
     assert said["mechanism"]["messages_per_user"] == 2
+    assert said["published_exactly"] == "nothing"  # a collector sees no file of any day
+    assert "Nothing is published here as it is" in " ".join(said["in_words"])
     # A report of another day is none of this one's.
     other = [day(3) if word == day(4) else word for word in [*shuffle, "--seal", public]]
     outcome = run([*other, "--output", "other"])

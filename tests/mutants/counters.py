@@ -245,7 +245,7 @@ MUTANTS = (
         "counters-statement-of-rows-read",
         "A release that hides who takes part states how many rows were read.",
         "pipelines/metrics/counting/metric.py",
-        '"published_exactly": "nothing",',
+        '"published_exactly": " and ".join(self.exactly) or "nothing",',
         '"published_exactly": "nothing", "rows_read": sum(tallies.values()),',
         (_RELEASE,),
         known_by="strings_are_found",

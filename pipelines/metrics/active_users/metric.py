@@ -220,13 +220,17 @@ class ActiveUsers(Counting):
             "missing": list(self.telemetry.missing),
             "left_out": names,
         }
-        exactly = {"published_exactly": "which days have files"} if self._dated else {}
-        return super().statement(estimate, tallies) | exactly | {"days": days}
+        return super().statement(estimate, tallies) | {"days": days}
+
+    @property
+    def exactly(self) -> tuple[str, ...]:
+        return (*super().exactly, *("which days have files",) * self._dated)
 
     @property
     def _dated(self) -> bool:
-        """Whether files are looked for by their day, so that it is told which have none."""
-        return any(DAY in pattern for pattern in self.options.input)
+        """Whether files were looked for by their day, so that it is told which have none."""
+        dated = any(DAY in pattern for pattern in self.options.input)
+        return dated and not self.telemetry.unread
 
     @property
     def words(self) -> list[str]:
@@ -245,11 +249,15 @@ class ActiveUsers(Counting):
             "is of one release. Days on which a device was not heard of are days on which it was "
             "not active."
         )
-        if self._dated:
-            yield "Which days have files is public, and told: that is no figure of anybody's."
 
     def _gaps(self) -> Iterator[str]:
         missing = self.telemetry.missing
+        if self._dated:
+            yield (
+                "Which days have files is told as it is. What is promised holds if a file is "
+                "written every day, whether there are rows or not; otherwise a file says that "
+                "somebody was active."
+            )
         if missing:
             days = ", ".join(missing[:7]) + f" and {len(missing) - 7} more" * (len(missing) > 7)
             yield (

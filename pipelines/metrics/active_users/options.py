@@ -48,7 +48,9 @@ examples:
     day: str = option(
         "the last day, as in 2026-11-20; rows of later ones do not count. In a path of --input "
         "{day} stands for it and for each day before it that is looked at: a day without a file is "
-        "a gap, and figures that would need it are left out",
+        "a gap, and figures that would need it are left out. Which days have files is told as it "
+        "is: write one every day, whether there are rows or not, or a file says that somebody was "
+        "active",
         metavar="YYYY-MM-DD",
     )  # fmt: skip
     period: Literal["day", "week"] = option(

@@ -366,7 +366,7 @@ class Counting(Metric):
         words = [
             self._who(),
             self._liars(),
-            wording.exact(self.design),
+            wording.exact(self.exactly),
             *self.words,
             *among(self.options.where, self.unit, RAISING_NONE),
             *([] if unit == "row" else [wording.NOBODY]),
@@ -375,7 +375,7 @@ class Counting(Metric):
         return {
             **head(self.kind, self.promises, self._protected, words, 0),
             "neighbours": wording.neighbours(unit, neighbours),
-            "published_exactly": "nothing",
+            "published_exactly": " and ".join(self.exactly) or "nothing",
             **self._devices(estimate),
             "cut": self._cut(estimate),
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
@@ -412,7 +412,12 @@ class Counting(Metric):
             return {}
         sent = int(design.reports(estimate.counts))
         counts = {"enrolled": design.enrolled, "counted_on": design.honest, "sent": sent}
-        return {"published_exactly": "how many devices sent", "devices": counts}
+        return {"devices": counts}
+
+    @property
+    def exactly(self) -> tuple[str, ...]:
+        """What is published as it is."""
+        return ("how many devices sent",) * isinstance(self.design, SlottedDevices)
 
     @property
     def _protected(self) -> str:
@@ -420,7 +425,7 @@ class Counting(Metric):
 
     @property
     def shared_words(self) -> list[str]:
-        return [self._protected, self._who(), wording.exact(self.design)]
+        return [self._protected, self._who(), wording.exact(self.exactly)]
 
     def _who(self) -> str:
         return wording.who(self.design, self.unit, self.collects)

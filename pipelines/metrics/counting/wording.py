@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
@@ -45,9 +47,13 @@ def source(design: NoisyCounters) -> str:
     return _OF_DEVICES if isinstance(design, DeviceCounters) else _OF_SHUFFLER
 
 
-def exact(design: NoisyCounters) -> str:
-    """What is published as it is."""
-    but = " but how many devices sent" if isinstance(design, SlottedDevices) else ""
+def exact(exactly: Sequence[str]) -> str:
+    """What is published as it is, and what is not.
+
+    >>> exact(["how many devices sent"]).partition(":")[0]
+    'Nothing but how many devices sent is published here as it is'
+    """
+    but = f" but {' and '.join(exactly)}" if exactly else ""
     return (
         f"Nothing{but} is published here as it is: neither how many took part nor what was left "
         "out."
