@@ -54,6 +54,7 @@ const hushbeam = (() => {
     return Array.from({ length: now.rows }, (_, i) => {
       const row = {};
       for (const name of names) row[name] = now.columns[name][i];
+      row.estimate ??= null; // a column of which nothing is known is left out
       const bin = row.low !== undefined && row.high !== undefined;
       const said = bin ? [`${short(row.low)} to ${short(row.high)}`]
         : [row.group, row.value].filter((part) => part !== null && part !== undefined);

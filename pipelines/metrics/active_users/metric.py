@@ -14,11 +14,11 @@ from rich.console import Console
 
 from mechanisms.counters.activity import HISTORIES, Activity, Figure
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
+from pipelines.metrics.active_users.stickiness import shares
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.drowned import Typical
@@ -166,19 +166,15 @@ class ActiveUsers(Counting):
         """The share of the active users of a span who were active in a shorter one."""
         rows = []
         for some, all_ in self._pairs:
-            count, n = float(totals[some]), float(totals[all_])
-            errors = self._errors(some), self._errors(all_)
+            count, n = (np.array([float(totals[one])]) for one in (some, all_))
             risk = (1 - self.options.confidence) / len(self._pairs)
             row: dict[str, Any] = {"value": [f"{some.size} of {all_.size} days"]}
             for suffix, confidence in (("", self.options.confidence), ("_simultaneous", 1 - risk)):
-                far = max(one.far(confidence) for one in errors)
-                # Whoever is in a part of the whole is in the whole: their noise is in both.
-                found = quotients(
-                    np.array([count]), np.array([n]), errors[0].sigma, errors[1].sigma, far,
-                    errors[0].sigma ** 2,
-                )  # fmt: skip
-                if not suffix:
-                    row |= {"estimate": np.nan_to_num(found.ratio), "standard_error": found.error}
+                found = shares(self.design, some, all_, count, n, confidence)
+                if not suffix:  # null where nobody may have been active: then there is none
+                    told = {"estimate": found.ratio, "standard_error": found.error}
+                    unknown = np.isnan(found.ratio)
+                    row |= {name: pa.array(each, mask=unknown) for name, each in told.items()}
                 row[f"lower{suffix}"] = np.clip(found.lower, 0, 1)
                 row[f"upper{suffix}"] = np.clip(found.upper, 0, 1)
             rows.append(pa.table(row))
@@ -295,7 +291,9 @@ def _designed(
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    """A share of the active users, as a paragraph."""
+    """A share of the active users, as a paragraph; nothing where there is none."""
+    if row["estimate"] is None:
+        return ""
     error = 100 * row["standard_error"]
     share, low, high = (
         digits(100 * row[name], error)
