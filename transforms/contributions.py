@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
-from mechanisms.counters.amounts import contributions
+from mechanisms.counters.amounts import pairs
 from mechanisms.randomness import RandomSource, SecureRandom
 from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
@@ -95,7 +95,7 @@ class BoundContributions(beam.PTransform):
     There each row draws a random priority and the least one of each user stays: a uniform choice.
     Where something must hold of rows, it is among those of which it does, if the user has any: a
     function of that user's rows alone, as ever. A bucket's memory is a row of each user, however
-    many rows they have.
+    many rows they have; with `distinct`, all its rows, however many of a user may stay.
 
     Attributes:
         kind: of block.
@@ -225,10 +225,11 @@ def choose_distinct(rows: NDArray[np.void], most: int, rng: RandomSource) -> NDA
     cells = rows[_CELLS]
     first, groups = distinct(cells if cells.ndim > 1 else cells[:, None])
     names, users = np.unique(rows[_USERS], return_inverse=True)
-    chosen = contributions(users, groups, names.size, most, rng).groups
-    owner, place = np.nonzero(chosen >= 0)
-    kept = rows[first[chosen[owner, place]]]
-    kept[_USERS] = names[owner]  # equal cells are the same, whoever's row they were read from
+    chosen = pairs(users, groups, names.size, most, rng)
+    kept = rows[first[chosen.groups]]
+    kept[_USERS] = names[
+        chosen.users
+    ]  # equal cells are the same, whoever's row they were read from
     return kept
 
 

@@ -112,6 +112,43 @@ def contributions(
         rng: draws the groups.
         numbers: (rows,) that are added up; without them rows are counted.
     """
+    found = pairs(users, groups, n, k, rng, numbers)
+    chosen = np.full((n, k), -1)
+    amounts, rows = np.zeros((n, k), found.amounts.dtype), np.zeros((n, k), np.int64)
+    where = found.users, found.places
+    chosen[where], amounts[where], rows[where] = found.groups, found.amounts, found.rows
+    return Contributions(chosen, amounts, rows, found.cut)
+
+
+class Pairs(NamedTuple):
+    """What users contribute, a pair of a user and one of its groups after the other.
+
+    Attributes:
+        users: (pairs,) ascending.
+        places: (pairs,) 0, 1, .. among those of each user.
+        groups: (pairs,)
+        amounts: (pairs,) how many rows the user has of it, or what their numbers add up to.
+        rows: (pairs,) how many rows it has of it.
+        cut: (n,) whether a user has more groups than it may.
+    """
+
+    users: Slots
+    places: Slots
+    groups: Slots
+    amounts: NDArray[Any]
+    rows: Slots
+    cut: NDArray[np.bool_]
+
+
+def pairs(
+    users: ArrayLike,
+    groups: ArrayLike,
+    n: int,
+    k: int,
+    rng: RandomSource,
+    numbers: Floats | None = None,
+) -> Pairs:
+    """As `contributions`, which has k places for each user, in no more memory than the rows."""
     owners, kinds = np.asarray(users, np.int64), np.asarray(groups, np.int64)
     size = int(kinds.max(initial=0)) + 1
     keys = owners * size + kinds
@@ -129,11 +166,8 @@ def contributions(
         keys, sums, rows = keys[order], sums[order], rows[order]
     place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
     kept = place < k
-    chosen = np.full((n, k), -1)
-    amounts, numbers_of = np.zeros((n, k), sums.dtype), np.zeros((n, k), np.int64)
-    where = owner[kept], place[kept]
-    chosen[where], amounts[where], numbers_of[where] = keys[kept] % size, sums[kept], rows[kept]
-    return Contributions(chosen, amounts, numbers_of, cut)
+    keys, sums, rows = keys[kept], sums[kept], rows[kept]
+    return Pairs(owner[kept], place[kept], keys % size, sums, rows, cut)
 
 
 def whole_amounts(numbers: ArrayLike, bound: float, most: int, rng: RandomSource) -> Slots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter, defaultdict
 from functools import partial
 from unittest import mock
@@ -186,6 +187,18 @@ def test_different_cells_are_as_likely_however_often_they_stand():
     two = np.sort(choose_distinct(rows, 2, SeededRandom(5)), order=["users", "cells"])["cells"]
     pairs = np.bincount(two[0::2] * ROWS + two[1::2], minlength=ROWS**2)
     assert follows(pairs[pairs > 0], np.full(15, 1 / 15))
+
+
+def test_memory_of_different_cells_is_in_rows_and_not_in_how_many_may_stay():
+    """20,000 users with a row each, and one with many, of whom 10,000 each could stay."""
+    users = np.r_[np.arange(20_000), np.zeros(5_000, np.int64)]
+    rows = rows_of(users, np.arange(users.size))
+    tracemalloc.start()
+    kept = choose_distinct(rows, 10_000, SeededRandom(1))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kept) == len(rows)
+    assert peak < 1000 * len(rows)  # a place for each that could stay takes 240,000 bytes a user
 
 
 def test_users_choose_independently():
