@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
-from mechanisms.counters.amounts import pairs
+from mechanisms.counters.contributions import pairs
 from mechanisms.randomness import RandomSource, SecureRandom
 from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of

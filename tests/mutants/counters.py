@@ -235,7 +235,7 @@ MUTANTS = (
     Mutant(
         "rows-one-value-more",
         "A user counts for one value more than it may.",
-        "mechanisms/counters/amounts.py",
+        "mechanisms/counters/contributions.py",
         "have = np.bincount(owner, minlength=n)",
         "k, have = k + 1, np.bincount(owner, minlength=n)",
         (_AMOUNTS,),

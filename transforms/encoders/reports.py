@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats, Messages
 from mechanisms.counters.amounts import (
     Amounts,
-    Contributions,
-    contributions,
     digit_weights,
     whole_amounts,
 )
+from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.rows import RowCounters
@@ -168,9 +167,9 @@ class Reporting(Levelled):
         if users is None:
             found = Contributions.of_rows(groups, numbers)
         elif none is None or numbers is None:
-            found = contributions(users, groups, n, k, rng)
+            found = pairs(users, groups, n, k, rng).placed(k)
         else:
-            found = contributions(users[~none], groups[~none], n, k, rng, numbers[~none])
+            found = pairs(users[~none], groups[~none], n, k, rng, numbers[~none]).placed(k)
         if self.clip is None or none is None:
             found = found.at_most(self.amounts.most)
             amounts = found.amounts
@@ -367,7 +366,7 @@ class SplitReporting:
         if users is None:
             users = np.arange(n)
         some = ~np.isnan(numbers)
-        found = contributions(users[some], groups[some], n, 1, rng, numbers[some])
+        found = pairs(users[some], groups[some], n, 1, rng, numbers[some]).placed(1)
         totals = found.averages if self.averaged else found.amounts
         units = _units(self.clip, found.groups, totals, rng)[0]
         yield self.design.told(units, found.groups >= 0)

@@ -9,14 +9,13 @@ import pytest
 
 from mechanisms.counters.amounts import (
     Amounts,
-    Contributions,
     SignedDigits,
-    contributions,
     digit_weights,
     digits,
     units,
     whole_amounts,
 )
+from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.randomness import SeededRandom
 
 
@@ -55,7 +54,7 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
     groups = np.concatenate([np.tile(np.arange(6), 10), [2, 2, 2], [0, 5]])
     drawn = np.zeros(6)
     for seed in range(600):
-        made = contributions(users, groups, n=4, k=2, rng=SeededRandom(seed)).at_most(4)
+        made = pairs(users, groups, n=4, k=2, rng=SeededRandom(seed)).placed(2).at_most(4)
         assert made.groups.shape == made.amounts.shape == (4, 2)
         assert len(set(made.groups[0].tolist())) == 2
         assert made.amounts[0].tolist() == [4, 4]
@@ -66,9 +65,9 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
         drawn[made.groups[0]] += 1
     # Each group is one of the two with chance 1/3; 6.5 standard deviations.
     assert (np.abs(drawn - 200) < 6.5 * math.sqrt(600 * 2 / 9)).all()
-    capped = contributions([0, 0, 0], [1, 1, 1], 1, 2, SeededRandom(1)).at_most(2)
+    capped = pairs([0, 0, 0], [1, 1, 1], 1, 2, SeededRandom(1)).placed(2).at_most(2)
     assert (capped.amounts.tolist(), capped.cut.tolist()) == ([[2, 0]], [True])
-    nobody = contributions([], [], 3, 2, SeededRandom(1)).at_most(1)
+    nobody = pairs([], [], 3, 2, SeededRandom(1)).placed(2).at_most(1)
     assert (nobody.groups == -1).all()
     assert not nobody.cut.any()
 

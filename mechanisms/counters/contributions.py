@@ -1,0 +1,120 @@
+"""What users contribute: which groups they have, how much of each, and no more than they may."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Floats
+from mechanisms.counters.levels import Slots
+from mechanisms.randomness import RandomSource
+
+
+class Contributions(NamedTuple):
+    """What some users may contribute.
+
+    Attributes:
+        groups: (n, k) distinct groups of each user, and -1 where there is none.
+        amounts: (n, k) how many rows it has of each, or what their numbers add up to.
+        rows: (n, k) how many rows it has of each.
+        cut: (n,) whether it has more groups than it may.
+    """
+
+    groups: Slots
+    amounts: NDArray[Any]
+    rows: Slots
+    cut: NDArray[np.bool_]
+
+    @classmethod
+    def of_rows(cls, groups: Slots, numbers: Floats | None = None) -> Contributions:
+        """Of users who have one row each.
+
+        Args:
+            groups: (n,) of the rows, at least 0.
+            numbers: (n,) of each, NaN for a row that contributes nothing; else rows are counted.
+        """
+        used = np.ones(groups.size, np.bool_) if numbers is None else ~np.isnan(numbers)
+        rows: NDArray[Any] = used.astype(np.int32)[:, None]
+        amounts = rows if numbers is None else np.where(used, numbers, 0.0)[:, None]
+        kept: NDArray[Any] = np.where(used, groups, -1).astype(np.int32)[:, None]
+        return cls(kept, amounts, rows, np.zeros(groups.size, np.bool_))
+
+    @property
+    def averages(self) -> Floats:
+        """(n, k) what a row of each group is on average; 0 where there is none."""
+        return np.asarray(self.amounts / np.maximum(self.rows, 1))
+
+    def at_most(self, most: int) -> Contributions:
+        """The same with so many rows of a group at the most; the rest is cut."""
+        beyond = (self.amounts > most).any(axis=1)
+        return self._replace(amounts=np.minimum(self.amounts, most), cut=self.cut | beyond)
+
+
+class Pairs(NamedTuple):
+    """What users contribute, a pair of a user and one of its groups after the other.
+
+    Attributes:
+        users: (pairs,) ascending.
+        places: (pairs,) 0, 1, .. among those of each user.
+        groups: (pairs,)
+        amounts: (pairs,) how many rows the user has of it, or what their numbers add up to.
+        rows: (pairs,) how many rows it has of it.
+        cut: (n,) whether a user has more groups than it may.
+    """
+
+    users: Slots
+    places: Slots
+    groups: Slots
+    amounts: NDArray[Any]
+    rows: Slots
+    cut: NDArray[np.bool_]
+
+    def placed(self, k: int) -> Contributions:
+        """The same with k places for each user, which has no more groups."""
+        shape, where = (self.cut.size, k), (self.users, self.places)
+        groups, rows = np.full(shape, -1), np.zeros(shape, np.int64)
+        amounts = np.zeros(shape, self.amounts.dtype)
+        groups[where], amounts[where], rows[where] = self.groups, self.amounts, self.rows
+        return Contributions(groups, amounts, rows, self.cut)
+
+
+def pairs(
+    users: ArrayLike,
+    groups: ArrayLike,
+    n: int,
+    k: int,
+    rng: RandomSource,
+    numbers: Floats | None = None,
+) -> Pairs:
+    """At most k groups of each user, drawn uniformly where there are more.
+
+    Args:
+        users: (rows,) 0 .. n - 1.
+        groups: (rows,) of each row, at least 0.
+        n: how many users there are.
+        k: how many groups a user may have.
+        rng: draws the groups.
+        numbers: (rows,) that are added up; without them rows are counted.
+
+    """
+    owners, kinds = np.asarray(users, np.int64), np.asarray(groups, np.int64)
+    size = int(kinds.max(initial=0)) + 1
+    keys = owners * size + kinds
+    if numbers is None:
+        keys, rows = np.unique(keys, return_counts=True)
+        sums = rows
+    else:
+        keys, places, rows = np.unique(keys, return_inverse=True, return_counts=True)
+        sums = np.bincount(places, numbers, keys.size)
+    owner = keys // size
+    have = np.bincount(owner, minlength=n)
+    cut = have > k
+    if cut.any():  # of those with more than they may have, in an order that is drawn
+        order = np.lexsort((np.where(cut[owner], rng.words(keys.size), 0), owner))
+        keys, sums, rows = keys[order], sums[order], rows[order]
+    place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
+    kept = place < k
+    keys, sums, rows = keys[kept], sums[kept], rows[kept]
+    return Pairs(owner[kept], place[kept], keys % size, sums, rows, cut)
