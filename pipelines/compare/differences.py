@@ -186,8 +186,10 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
 
     Where noise is independent, the half-length of a difference, in its own standard errors, is that
     of the worse of the two figures: a sum of independent noise has no heavier tail for its
-    deviation than its parts, beyond two of them. Nor is it ever less than that of normal noise: an
-    interval that was cut off where figures end says too little.
+    deviation than its parts, beyond two of them. Of whole noise that is true of the first number
+    that an interval leaves out: the difference reaches up to, and not to, as many of its errors.
+    Nor is it ever less than that of normal noise: an interval that was cut off where figures end
+    says too little.
 
     Args:
         earlier: the first.
@@ -207,8 +209,10 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
         return Change(difference, error, np.asarray(half), half + _ANY * error)
     error = np.hypot(one, other)
     with np.errstate(invalid="ignore", divide="ignore"):
-        times = np.maximum(earlier.half / one, later.half / other)
+        times = np.maximum((earlier.half + grain) / one, (later.half + grain) / other)
     half = np.maximum(times, least) * error
+    if grain:
+        half = np.ceil(half - 1e-9) - 1
     # Whole noise has one mode among the whole numbers: spread over units, it has one.
     smooth = _ONE_MODE * np.hypot(error, grain / math.sqrt(12)) + grain / 2
     return Change(difference, error, half, half + smooth)

@@ -197,8 +197,9 @@ class Series:
 
     def _at(self, window: int, compared: int) -> Side:
         """One window, among so many figures that are compared."""
-        known, half = self._columns, self._reach.compared(compared)
-        return Side(known[CENTRE][:, window], known["standard_error"][:, window], half[:, window])
+        known, reach = self._columns, self._reach
+        figures = (known[CENTRE], known["standard_error"], reach.compared(compared))
+        return Side(*(figure[:, window] for figure in figures), whole=reach.whole)
 
 
 def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:

@@ -152,7 +152,8 @@ class CrossTab(RowWise):
         error = self._standard_errors
         columns: dict[str, Any] = {"estimate": figures, "standard_error": error}
         for suffix, comparisons in (("", 1), ("_simultaneous", figures.size)):
-            half = self.far(comparisons) * error
+            # Noise of a few units goes in steps: an interval reaches over half a one more.
+            half = self.far(comparisons) * error + 0.5
             columns[f"lower{suffix}"] = np.maximum(figures - half, 0.0)
             # One that lies below all that can be reaches a standard error inwards.
             columns[f"upper{suffix}"] = np.maximum(figures + half, error)

@@ -87,6 +87,22 @@ def test_equal_releases_show_a_change_as_rarely_as_is_said(name: str) -> None:
     assert halved / pairs > 0.5
 
 
+@pytest.mark.parametrize("labels", [1, 2, 10, 50, 1000])
+def test_whole_noise_of_a_few_units_shows_a_change_as_rarely(labels: int) -> None:
+    """Exactly, by the law of a difference: between whole numbers there is no room to scale."""
+    reached = np.arange(-200, 201)
+    for slope in np.arange(0.3, 8, 0.05):
+        law = stats.dlaplace(slope)
+        reach = reach_of(law, labels)
+        known = {"centre": np.zeros(labels), "standard_error": np.full(labels, law.std())}
+        each = Side.of(known, reach, labels)
+        made = change(each, each, MISS / labels)
+        of_difference = np.convolve(law.pmf(reached), law.pmf(reached))
+        outside = np.abs(np.arange(-400, 401)) > made.half[0]
+        alarm = float(of_difference[outside].sum())
+        assert -math.expm1(labels * math.log1p(-alarm)) <= MISS, slope
+
+
 @every_law
 def test_a_change_of_the_size_that_is_stated_is_found_nine_times_in_ten(name: str) -> None:
     """Of 10,000, each among 1,000 values: fewer than 90 % and 6.2 standard errors with a
