@@ -198,8 +198,8 @@ class Series:
     def _at(self, window: int, compared: int) -> Side:
         """One window, among so many figures that are compared."""
         known, reach = self._columns, self._reach
-        figures = (known[CENTRE], known["standard_error"], reach.compared(compared))
-        return Side(*(figure[:, window] for figure in figures), whole=reach.whole)
+        centre, error = known[CENTRE][:, window], known["standard_error"][:, window]
+        return Side(centre, error, reach.compared(compared)[:, window], reach.whole)
 
 
 def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
