@@ -22,6 +22,7 @@ from pipelines.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1
+_AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Kept:
         totals: (windows, names) as they were published.
         last: the digest of the last window's numbers.
         state: of the noise.
+        paid: the ledger and the population that pay for the whole horizon; None if none does.
     """
 
     asked: Mapping[str, Any]
@@ -47,6 +49,7 @@ class Kept:
     totals: tuple[tuple[int, ...], ...]
     last: str
     state: State
+    paid: tuple[str, str] | None
 
     def digest(self, window: str, numbers: Sequence[int]) -> str:
         """What tells numbers of a window from others, to who has the key."""
@@ -55,7 +58,7 @@ class Kept:
 
     def written(self) -> bytes:
         """As a file."""
-        said = {name: getattr(self, name) for name in ("names", "key", "windows", "totals", "last")}
+        said = {name: getattr(self, name) for name in _AS_THEY_ARE}
         drawn = self.design
         design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
         design |= {"contribution": asdict(drawn.contribution)}
@@ -82,11 +85,13 @@ class Kept:
             design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
             state = State.read(said["state"].encode())
+            paid = None if said["paid"] is None else tuple(said["paid"])
         except (KeyError, TypeError) as error:
             raise ValueError("these are no running totals") from error
         return cls(
-            asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state
-        )
+            asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
+            paid,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
 from pipelines.metrics.statement import head, parquet, versions
+from pipelines.paths import beside
 from pipelines.paying import Payment, Price, paid
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
 
@@ -47,11 +48,13 @@ def begun(
         asked: what they were begun with, or are.
         design: of new ones.
         names: of the totals.
-        payment: the ledger that pays for the whole horizon, and whose budget; None for none.
+        payment: the ledger that pays for the whole horizon, and whose budget; None for none, or
+            for what was paid before.
         rng: of this process.
 
     Raises:
-        RequestError: others stand there, or a part is missing, or it cannot be used.
+        RequestError: others stand there, or a part is missing, or another ledger was to pay, or it
+            cannot be used.
         WithheldError: too little budget is left.
     """
     if len({*names}) < len(names):
@@ -60,10 +63,16 @@ def begun(
         kept = read(place)
         if kept is None or not (kept.windows or release.holds_release(place.output)):
             key = rng.words(_KEY).tobytes().hex()
-            kept = kept or Kept(asked, design, tuple(names), key, (), (), "", design.begin())
+            kept = kept or Kept(
+                asked, design, tuple(names), key, (), (), "", design.begin(), _payer(payment)
+            )
             _require_same(place, kept, asked, names)
+            # Or what one run reserved would be published by the next, which names no ledger, free.
+            _require_payer(place, kept, _payer(payment))
             _begin(place, kept, payment)
         _require_same(place, kept, asked, names)
+        if payment is not None:
+            _require_payer(place, kept, _payer(payment))
         _catch_up(place, kept)
     return kept
 
@@ -128,6 +137,26 @@ def _require_same(place: Place, kept: Kept, asked: Mapping[str, Any], names: Seq
             f"{place.output} holds running totals that were begun with other terms; they cannot "
             "change: name a new folder, and pay for it"
         )
+
+
+def _payer(payment: Payment | None) -> tuple[str, str] | None:
+    """Who pays, wherever a command is typed."""
+    return payment and (beside("", payment.ledger), payment.population)
+
+
+def _require_payer(place: Place, kept: Kept, payer: tuple[str, str] | None) -> None:
+    """Refuse a ledger that would not be charged, for all windows are paid for at the begin."""
+    if payer == kept.paid:
+        return
+    if kept.paid is None:
+        raise RequestError(
+            f"--ledger: {place.output} holds running totals that were begun without a ledger, and "
+            "none can be charged for them now: name none, or a new folder"
+        )
+    raise RequestError(
+        f"--ledger: the running totals of {place.output} were begun at the expense of "
+        f"{kept.paid[1]} in {kept.paid[0]}, once for all windows: name these, or a new folder"
+    )
 
 
 def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource) -> Kept:

@@ -100,6 +100,7 @@ def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
         ("a", [], "window a was drawn before, and its totals stand"),
         ("c", ["--epsilon", "5"], "begun with other terms"),
         ("c", BY_VALUE, "begun with other terms"),
+        ("c", ["--ledger", "b", "--population", "p"], "that were begun without a ledger"),
         ("c", ["--user-windows", "2"], "--user-windows: a row is in one window"),
         ("c", ["--runner", "PrismRunner"], "--runner: PrismRunner would carry exact counts"),
         ("c", ["--horizon", "20001"], "--horizon must be a number of at most 20,000"),

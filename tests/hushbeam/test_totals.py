@@ -268,6 +268,36 @@ def test_a_ledger_is_charged_once_for_the_whole_horizon() -> None:
         hushbeam.RunningTotals("other", **TERMS, ledger="book.sqlite")
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "why"),
+    [
+        (None, "riders", "begun without a ledger, and none can be charged for them now"),
+        (None, "strangers", "begun without a ledger, and none can be charged for them now"),
+        ("riders", "drivers", "begun at the expense of riders in .*: name these"),
+        ("riders", None, None),
+        ("riders", "riders", None),
+    ],
+)
+def test_a_ledger_that_would_not_be_charged_is_refused(
+    first: str | None, later: str | None, why: str | None
+) -> None:
+    for population in ("riders", "drivers"):
+        begin = "ledger init --ledger book.sqlite --unit row --budget 5,1e-5 --population"
+        assert cli.main([*begin.split(), population]) == 0
+    pays: dict[str | None, dict[str, Any]] = {None: {}}
+    for name in ("riders", "drivers", "strangers"):
+        pays[name] = {"ledger": "book.sqlite", "population": name}
+    hushbeam.RunningTotals("totals", **TERMS, **pays[first]).add("a", 1)
+    before = Path("kept/secret").read_bytes(), hushbeam.Ledger("book.sqlite").show()
+    assert len(before[1]) == (first is not None)
+    if why is None:
+        hushbeam.RunningTotals("totals", **TERMS, **pays[later])
+    else:
+        with pytest.raises(hushbeam.RequestError, match=why):
+            hushbeam.RunningTotals("totals", **TERMS, **pays[later])
+    assert (Path("kept/secret").read_bytes(), hushbeam.Ledger("book.sqlite").show()) == before
+
+
 @pytest.mark.parametrize("step", ["publish", "commit"])
 def test_a_beginning_that_is_killed_is_gone_on_with_at_no_further_price(
     step: str, monkeypatch: pytest.MonkeyPatch
@@ -287,6 +317,10 @@ def test_a_beginning_that_is_killed_is_gone_on_with_at_no_further_price(
         patched.setattr(target, killed)
         with pytest.raises(KeyboardInterrupt):
             hushbeam.RunningTotals("totals", **pays)
+    if step == "publish":
+        with pytest.raises(hushbeam.RequestError, match="begun at the expense of riders"):
+            hushbeam.RunningTotals("totals", **TERMS)
+        assert not Path("totals").exists()
     hushbeam.RunningTotals("totals", **pays).add("a", 1)
     states = [entry["state"] for entry in hushbeam.Ledger("book.sqlite").show()]
     assert states.count("committed") == 1
