@@ -35,7 +35,7 @@ class RunningTotals:
         names: Sequence[str] = ("all",),
         norm: float = 1.0,
         changed: int = 1,
-        windows: int = 1,
+        windows: int | None = None,
         unit: Literal["row", "user"] = "row",
         secret: str | os.PathLike[str] | None = None,
         ledger: str | os.PathLike[str] | None = None,
@@ -51,7 +51,8 @@ class RunningTotals:
             names: of the totals.
             norm: of what a unit adds in a window (Euclidean, over all totals).
             changed: how many totals a unit adds to in a window.
-            windows: to how many windows a unit adds; that it does is for the caller to see to.
+            windows: to how many windows a unit adds, at the most; needed for users, of whom the
+                promise is about those in no more. That it does is for the caller to see to.
             unit: what is protected.
             secret: the file in which noise is kept, by default in a folder of this account's. An
                 older copy must never take its place: a window would be drawn twice.
@@ -70,8 +71,13 @@ class RunningTotals:
             from pipelines.running.kept import Place
             from pipelines.running.totals import begun
 
+            if windows is None and unit == "user":
+                raise RequestError(
+                    "windows is missing: the promise is about users in at most so many windows, "
+                    f"and says nothing true of others; {horizon} covers everybody"
+                )
             try:
-                contribution = Contribution(norm, changed, windows)
+                contribution = Contribution(norm, changed, 1 if windows is None else windows)
                 design = least(epsilon, delta, horizon, contribution, len(names))
             except ValueError as error:
                 raise RequestError(str(error)) from None
@@ -87,8 +93,7 @@ class RunningTotals:
     @property
     def guarantee(self) -> Guarantee:
         """What holds of all windows together."""
-        asked = self._kept.asked
-        return self._kept.design.guarantee(asked["epsilon"], asked["unit"])
+        return self._kept.promise
 
     def add(self, window: str, numbers: Mapping[str, Any] | int) -> pa.Table:
         """Add a window; as often as need be with the same numbers, until there is another.

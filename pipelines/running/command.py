@@ -60,8 +60,6 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
             "totals are counted on this machine"
         )
     FileSystems.set_options(for_beam)
-    if options.user_column is None and options.user_windows > 1:
-        raise RequestError("--user-windows: a row is in one window; name the --user-column")
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
     metric = CountMetric.resolve(options.counted_as, Source(telemetry=telemetry))
@@ -80,7 +78,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
         )
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
-        guarantee=kept.design.guarantee(options.epsilon, options.unit).as_dict(),
+        guarantee=kept.promise.as_dict(),
         rows=table(kept, None, options.confidence).to_pylist()[-len(names) :],
     )  # fmt: skip
     _show(kept, options, screen)
@@ -92,7 +90,7 @@ def _asked(options: TotalOptions, metric: CountMetric) -> dict[str, Any]:
     left = {"input", "output", "window", "secret", "last", "confidence", *options.unsaid}
     declared = {name: metric.request[name] for name in options.files}
     said = options.model_dump(mode="json", exclude=left)
-    return {**said, **declared, "unit": options.unit}
+    return {**said, **declared, "unit": options.unit, "user_windows": options.windows}
 
 
 def _design(options: TotalOptions, totals: int) -> Any:
@@ -101,7 +99,7 @@ def _design(options: TotalOptions, totals: int) -> Any:
 
     changed = min(options.rows_per_user, totals)
     norm = options.per_value * math.sqrt(changed)
-    unit = Contribution(norm, changed, options.user_windows)
+    unit = Contribution(norm, changed, options.windows)
     try:
         return least(options.epsilon, options.delta, options.horizon, unit, totals)
     except ValueError as error:
@@ -115,7 +113,7 @@ def _caution(metric: CountMetric, kept: Kept, options: TotalOptions) -> None:
     from mechanisms.privacy.search import gaussian_mu
     from pipelines.errors import Caution
 
-    horizon, often = options.horizon, options.user_windows
+    horizon, often = options.horizon, options.windows
     ours = kept.design.standard_error(horizon - 1)
     anew = (
         kept.design.contribution.norm
@@ -162,6 +160,6 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
                 row["window"], row["value"], digits(row["estimate"], error), f"{error:.3g}"
             )
         screen.print(shown)
-    screen.print(one_line(kept.design.guarantee(options.epsilon, options.unit)), highlight=False)
+    screen.print(one_line(kept.promise), highlight=False)
     line = f"all totals: {options.output}/totals.parquet"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -10,10 +10,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
@@ -50,6 +51,20 @@ class Kept:
     last: str
     state: State
     paid: tuple[str, str] | None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds of all windows together, as a ledger counts it."""
+        return self.design.guarantee(self.asked["epsilon"], self.asked["unit"])
+
+    @property
+    def promise(self) -> Guarantee:
+        """The same, and of whom: nothing cuts what a unit adds in further windows."""
+        unit, days = self.asked["unit"], self.design.contribution.days
+        if (unit, days) != ("row", 1):  # a row is in one window, whatever anybody declares
+            who = "that" if unit == "row" else "who"
+            unit += f" {who} is in at most {days:,} of {self.design.factors.horizon:,} windows"
+        return replace(self.guarantee, unit=unit)
 
     def digest(self, window: str, numbers: Sequence[int]) -> str:
         """What tells numbers of a window from others, to who has the key."""

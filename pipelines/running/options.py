@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, ClassVar
 
+from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountOptions
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import PROMISE, RESULT, option
@@ -58,10 +59,11 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         group=PROMISE,
     )
     delta: Delta = option("the probability that epsilon may fail", DELTA, group=PROMISE, gt=0)
-    user_windows: Count = option(
-        "in how many windows of the horizon a user has rows, at the most. Nothing cuts what a user "
-        "adds in further ones: the promise is about users who do not",
-        1, group=PROMISE, metavar="N",
+    user_windows: Count | None = option(
+        "in how many windows of the horizon a user has rows, at the most; needed with "
+        "--user-column. Nothing cuts what a user adds in further ones: the promise is about users "
+        "who do not",
+        None, group=PROMISE, metavar="N",
     )  # fmt: skip
     rows_per_user: Count = _counted("rows_per_user")
     per_value: Count = _counted("per_value")
@@ -77,6 +79,24 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         "a local folder, new or with earlier windows: totals.parquet, statement.json",
         group=RESULT, metavar="FOLDER", min_length=1,
     )  # fmt: skip
+
+    @property
+    def windows(self) -> int:
+        """In how many of them a unit has rows, at the most.
+
+        Raises:
+            RequestError: nobody says of users, or somebody of rows.
+        """
+        if self.user_column is None:
+            if (self.user_windows or 1) > 1:
+                raise RequestError("--user-windows: a row is in one window; name the --user-column")
+            return 1
+        if self.user_windows is None:
+            raise RequestError(
+                "--user-windows is missing: the promise is about users with rows in at most so "
+                f"many windows, and says nothing true of others; {self.horizon} covers everybody"
+            )
+        return self.user_windows
 
     @property
     def counted_as(self) -> CountOptions:

@@ -79,10 +79,9 @@ def begun(
 
 def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
     """Pay for the whole horizon, and publish totals of no window yet."""
-    guarantee = kept.design.guarantee(kept.asked["epsilon"], kept.asked["unit"])
 
     def price() -> Price:
-        return Price(KIND, guarantee, kept.design.profile, place.output, None)
+        return Price(KIND, kept.guarantee, kept.design.profile, place.output, None)
 
     lost = (
         f"{place.output}: running totals were begun there, and their secret is not at "
@@ -97,28 +96,31 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
             raise RequestError(lost)
         # First what is drawn from: without it a folder would only look like running totals.
         write(place.secret, kept.written(), secret=True)
-        said = _statement(kept, guarantee) | right.stamp
+        said = _statement(kept) | right.stamp
         release.publish(place.output, {TABLE: parquet(table(kept, None, 0.95))}, said)
         right.conclude(True)
 
 
-def _statement(kept: Kept, guarantee: Guarantee) -> dict[str, Any]:
+def _statement(kept: Kept) -> dict[str, Any]:
     """What the release says of all its windows, before there is one."""
     design, asked = kept.design, kept.asked
-    unit, days = asked["unit"], design.contribution.days
+    promise, days = kept.promise, design.contribution.days
     horizon = design.factors.horizon
     words = [
-        f"All of it holds of {horizon:,} windows together, at one price, if a {unit} adds to "
-        f"{days:,} of them at the most, and no more in a window than was declared.",
+        f"All of it holds of {horizon:,} windows together, at one price, if a {asked['unit']} adds "
+        f"to {days:,} of them at the most, and no more in a window than was declared.",
         "Noise of one window is not independent of that of the next: a secret file holds what it "
         "follows from. Whoever has that file and these totals knows more than is said here.",
     ]
-    first = f"Protected is all that any one {unit} adds to the totals: whether it is there or not."
+    first = (
+        f"Protected is all that any one {promise.unit} adds to the totals: whether it is there or "
+        "not."
+    )
     nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, horizon - 1)]
     return {
-        **head(KIND, (guarantee, nobody), first, words, 0),
-        "neighbours": f"all that a {unit} adds is there or not",
+        **head(KIND, (promise, nobody), first, words, 0),
+        "neighbours": f"all that a {promise.unit} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "asked": asked,
         "mechanism": {

@@ -15,7 +15,7 @@ from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 
 BY_VALUE = ["--column", "value", "--domain", DOMAIN]
-BY_USER = ["--user-column", "user"]
+BY_USER = ["--user-column", "user", "--user-windows", "2"]
 
 
 @pytest.fixture
@@ -94,6 +94,18 @@ def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
     assert json.loads(said)["asked"]["domain"] == "4 declared values"
 
 
+def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> None:
+    whom = "user who is in at most 2 of 30 windows"
+    assert asked("a", *BY_USER)["guarantee"]["unit"] == whom
+    said = json.loads(Path("out/statement.json").read_text())
+    assert said["in_words"][0].startswith(f"Protected is all that any one {whom} adds")
+    assert said["in_words"][1].startswith("For anyone who sees this release")
+    assert f"any one {whom} contributes" in said["in_words"][1]
+    shown = run(["total", "--input", log, "--window", "b", "--horizon", "30", "--epsilon", "4",
+                 "--output", "out", "--secret", "secrets/out", *BY_USER])  # fmt: skip
+    assert f", per {whom}, presence hidden" in " ".join(shown.said.split())
+
+
 @pytest.mark.parametrize(
     ("window", "more", "why"),
     [
@@ -102,6 +114,7 @@ def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
         ("c", BY_VALUE, "begun with other terms"),
         ("c", ["--ledger", "b", "--population", "p"], "that were begun without a ledger"),
         ("c", ["--user-windows", "2"], "--user-windows: a row is in one window"),
+        ("c", ["--user-column", "user"], "--user-windows is missing: the promise is about"),
         ("c", ["--runner", "PrismRunner"], "--runner: PrismRunner would carry exact counts"),
         ("c", ["--horizon", "20001"], "--horizon must be a number of at most 20,000"),
     ],
@@ -157,8 +170,8 @@ def test_a_ledger_pays_once(asked, run) -> None:
     [
         (["--horizon", "365"], False),
         (["--horizon", "7"], True),
-        (["--horizon", "100", *BY_USER, "--user-windows", "3"], False),
-        (["--horizon", "100", *BY_USER, "--user-windows", "100"], True),
+        (["--horizon", "100", *BY_USER[:2], "--user-windows", "3"], False),
+        (["--horizon", "100", *BY_USER[:2], "--user-windows", "100"], True),
     ],
 )
 def test_it_is_said_where_counts_of_each_window_would_err_less(

@@ -178,6 +178,7 @@ def test_terms_do_not_change(change: dict[str, Any]) -> None:
     [
         ({"epsilon": 0.0}, "epsilon must be positive"),
         ({"horizon": 0}, "horizon must be 1 .. 20,000 days"),
+        ({"unit": "user"}, "windows is missing: the promise is about users in at most so many"),
         ({"windows": 31}, "days must lie in 1 .. 30"),
         ({"changed": 2}, "a unit cannot change 2 of 1 totals"),
     ],
@@ -188,6 +189,22 @@ def test_terms_that_cannot_be_are_refused_and_leave_nothing(
     with pytest.raises(hushbeam.RequestError, match=why):
         hushbeam.RunningTotals("totals", **TERMS | change)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("terms", "whom"),
+    [
+        ({}, "row"),
+        ({"windows": 3}, "row that is in at most 3 of 30 windows"),
+        ({"unit": "user", "windows": 1}, "user who is in at most 1 of 30 windows"),
+    ],
+)
+def test_the_promise_says_of_whom_it_holds(terms: dict[str, Any], whom: str) -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS | terms)
+    assert totals.guarantee.unit == whom
+    said = hushbeam.Release("totals").statement
+    assert said["guarantees"]["release"]["unit"] == whom
+    assert f"any one {whom} adds to the totals" in said["in_words"][0]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"version": 2}'])
