@@ -23,7 +23,7 @@ from pipelines.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1
-_AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid")
+_AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid", "output")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Kept:
         last: the digest of the last window's numbers.
         state: of the noise.
         paid: the ledger and the population that pay for the whole horizon; None if none does.
+        output: the folder that they were begun for.
     """
 
     asked: Mapping[str, Any]
@@ -51,6 +52,7 @@ class Kept:
     last: str
     state: State
     paid: tuple[str, str] | None
+    output: str
 
     @property
     def guarantee(self) -> Guarantee:
@@ -66,9 +68,16 @@ class Kept:
             unit += f" {who} is in at most {days:,} of {self.design.factors.horizon:,} windows"
         return replace(self.guarantee, unit=unit)
 
+    @property
+    def id(self) -> str:
+        """By which a release knows its secret; of the key, which is random, it tells nothing."""
+        return self._under_key(b"id")
+
     def digest(self, window: str, numbers: Sequence[int]) -> str:
         """What tells numbers of a window from others, to who has the key."""
-        said = json.dumps([window, [*numbers]]).encode()
+        return self._under_key(json.dumps([window, [*numbers]]).encode())
+
+    def _under_key(self, said: bytes) -> str:
         return hmac.new(bytes.fromhex(self.key), said, hashlib.sha256).hexdigest()
 
     def written(self) -> bytes:
@@ -105,7 +114,7 @@ class Kept:
             raise ValueError("these are no running totals") from error
         return cls(
             asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
-            paid,
+            paid, said["output"],
         )  # fmt: skip
 
 
@@ -142,12 +151,17 @@ class Place:
 
 @contextlib.contextmanager
 def locked(place: Place) -> Iterator[None]:
-    """One process at a time."""
+    """One process at a time, of those that draw from the secret and of those that publish there."""
+    folder, name = os.path.split(os.path.realpath(place.output))
+    # A file for each, in one order, and never the same one. Not the folder itself: ledgers lock
+    # theirs meanwhile.
+    locks = {f"{place.secret}.lock": 0o700, os.path.join(folder, f".{name}.in-use"): 0o777}
     try:
-        for folder in make_folders(os.path.dirname(place.secret), 0o700)[1:]:
-            flush(folder)
-        with open(f"{place.secret}.lock", "a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            for path, mode in locks.items():
+                for changed in make_folders(os.path.dirname(path), mode)[1:]:
+                    flush(changed)
+                fcntl.flock(stack.enter_context(open(path, "a")), fcntl.LOCK_EX)
             yield
     except OSError as error:
         raise RequestError(f"{place.secret} cannot be used: {reason(error)}") from None

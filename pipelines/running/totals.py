@@ -9,6 +9,7 @@ which tells a window that was drawn and not shown from one that is asked for wit
 from __future__ import annotations
 
 import hmac
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -64,8 +65,9 @@ def begun(
         if kept is None or not (kept.windows or release.holds_release(place.output)):
             key = rng.words(_KEY).tobytes().hex()
             kept = kept or Kept(
-                asked, design, tuple(names), key, (), (), "", design.begin(), _payer(payment)
-            )
+                asked, design, tuple(names), key, (), (), "", design.begin(), _payer(payment),
+                place.output,
+            )  # fmt: skip
             _require_same(place, kept, asked, names)
             # Or what one run reserved would be published by the next, which names no ledger, free.
             _require_payer(place, kept, _payer(payment))
@@ -79,6 +81,11 @@ def begun(
 
 def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
     """Pay for the whole horizon, and publish totals of no window yet."""
+    if kept.output != place.output:
+        raise RequestError(
+            f"{place.secret} is what running totals of {kept.output} are drawn from: each folder "
+            "needs a secret of its own"
+        )
 
     def price() -> Price:
         return Price(KIND, kept.guarantee, kept.design.profile, place.output, None)
@@ -123,6 +130,7 @@ def _statement(kept: Kept) -> dict[str, Any]:
         "neighbours": f"all that a {promise.unit} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "asked": asked,
+        "secret_id": kept.id,
         "mechanism": {
             "name": KIND, "sigma": design.sigma, "buffers": len(design.factors.decays),
             "source": "buffered linear Toeplitz factors of the running sum, near its square root: "
@@ -197,10 +205,15 @@ def _catch_up(place: Place, kept: Kept) -> None:
     """Publish what is drawn and is not shown yet: by a job, say, that was killed in between.
 
     Raises:
-        RequestError: what is shown is not there, or is newer.
+        RequestError: what is shown is not there, or is newer, or was drawn from another secret.
     """
     if not release.holds_release(place.output):
         raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
+    if json.loads(release.read(place.output, release.STATEMENT)).get("secret_id") != kept.id:
+        raise RequestError(
+            f"{place.output} is drawn from another secret than {place.secret}: name its own, or a "
+            "new folder"
+        )
     shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
     if shown != [*kept.windows[: len(shown)]]:
         raise RequestError(

@@ -129,6 +129,64 @@ def test_of_many_jobs_at_once_one_draws() -> None:
     assert sum(totals is not None for totals in found) == 8
 
 
+def test_of_many_begins_at_once_with_secrets_of_their_own_one_begins() -> None:
+    def begin(number: int) -> str | None:
+        try:
+            hushbeam.RunningTotals("totals", **TERMS | {"secret": f"kept/{number}"})
+        except hushbeam.RequestError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        said = [*pool.map(begin, range(8))]
+    assert said.count(None) == 1
+    assert all(line is None or "their secret is not at" in line for line in said)
+    secrets = {path.name for path in Path("kept").iterdir() if path.suffix != ".lock"}
+    assert secrets == {str(said.index(None))}
+
+
+def test_a_secret_is_of_one_folder_and_a_folder_of_one_secret() -> None:
+    hushbeam.RunningTotals("totals", **TERMS)
+    with pytest.raises(hushbeam.RequestError, match="each folder needs a secret of its own"):
+        hushbeam.RunningTotals("more", **TERMS)
+    own = TERMS | {"secret": "kept/more"}
+    hushbeam.RunningTotals("more", **own)
+    # Neither has a window, then both have the same ones.
+    for window in ("a", "b"):
+        before = Path("more/totals.parquet").read_bytes()
+        with pytest.raises(hushbeam.RequestError, match="drawn from another secret"):
+            hushbeam.RunningTotals("more", **TERMS)
+        with pytest.raises(hushbeam.RequestError, match="drawn from another secret"):
+            running.add(Place.of("more", "kept/secret"), window, {"all": 5}, SeededRandom(1))
+        assert Path("more/totals.parquet").read_bytes() == before
+        estimates_of(window, 5)
+        hushbeam.RunningTotals("more", **own).add(window, 5)
+
+
+def test_a_begin_that_was_killed_is_not_ended_where_another_was_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(*words: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipelines.release.publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            hushbeam.RunningTotals("totals", **TERMS | {"secret": "kept/slow"})
+    estimates_of("a", 5)
+    with pytest.raises(hushbeam.RequestError, match="drawn from another secret"):
+        hushbeam.RunningTotals("totals", **TERMS | {"secret": "kept/slow"})
+    estimates_of("b", 5)
+
+
+def test_a_folder_that_was_moved_with_its_secret_is_gone_on_with() -> None:
+    estimates_of("a", 5)
+    Path("totals").rename("moved")
+    Path("kept").rename("elsewhere")
+    moved = hushbeam.RunningTotals("moved", **TERMS | {"secret": "elsewhere/secret"})
+    assert moved.add("b", 5)["window"].unique().to_pylist() == ["a", "b"]
+
+
 def test_the_folder_is_secret_and_holds_no_number_as_it_is() -> None:
     totals = hushbeam.RunningTotals("totals", **TERMS, names=["x", "y"])
     totals.add("a", {"x": 123456789, "y": 0})
