@@ -40,6 +40,7 @@ class RunningTotals:
         secret: str | os.PathLike[str] | None = None,
         ledger: str | os.PathLike[str] | None = None,
         population: str | None = None,
+        confidence: float = 0.95,
     ) -> None:
         """Begin running totals, or go on with those that stand in the folder.
 
@@ -58,6 +59,7 @@ class RunningTotals:
                 older copy must never take its place: a window would be drawn twice.
             ledger: which pays, once, for all windows.
             population: whose budget that is.
+            confidence: of the intervals that are published.
 
         Raises:
             RequestError: a number is out of range, or other totals stand in the folder.
@@ -65,6 +67,7 @@ class RunningTotals:
         """
         self.folder = os.fspath(output)
         with called() as cautions:
+            from mechanisms.postprocess.intervals import normal_quantile
             from mechanisms.randomness import SecureRandom
             from mechanisms.running.totals import Contribution, least
             from pipelines.paying import Payment
@@ -79,13 +82,14 @@ class RunningTotals:
             try:
                 contribution = Contribution(norm, changed, 1 if windows is None else windows)
                 design = least(epsilon, delta, horizon, contribution, len(names))
+                normal_quantile(confidence)
             except ValueError as error:
                 raise RequestError(str(error)) from None
             if (ledger is None) != (population is None):
                 raise RequestError("ledger and population go together")
             pays = None if ledger is None else Payment(os.fspath(ledger), str(population))
             asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-            asked |= {"contribution": asdict(contribution), "unit": unit}
+            asked |= {"contribution": asdict(contribution), "unit": unit, "confidence": confidence}
             self._place = Place.of(self.folder, None if secret is None else os.fspath(secret))
             self._kept = begun(self._place, asked, design, names, pays, SecureRandom())
         warn(cautions, 2)
@@ -116,20 +120,20 @@ class RunningTotals:
             self._kept = add(self._place, window, each, SecureRandom())
         return self.total()
 
-    def total(self, confidence: float = 0.95) -> pa.Table:
+    def total(self, confidence: float | None = None) -> pa.Table:
         """The totals after each window: estimate, standard_error, and an interval for each alone.
 
         Args:
-            confidence: of the intervals.
+            confidence: of the intervals; by default what was said at the begin.
         """
         return self._table(None, confidence)
 
-    def rolling(self, windows: int, confidence: float = 0.95) -> pa.Table:
+    def rolling(self, windows: int, confidence: float | None = None) -> pa.Table:
         """The same of the last windows, at each that has as many.
 
         Args:
             windows: how many.
-            confidence: of the intervals.
+            confidence: of the intervals; by default what was said at the begin.
 
         Raises:
             RequestError: it is not a number of windows.
@@ -138,7 +142,7 @@ class RunningTotals:
             raise RequestError(f"windows must be at least 1, not {windows}")
         return self._table(windows, confidence)
 
-    def _table(self, last: int | None, confidence: float) -> pa.Table:
+    def _table(self, last: int | None, confidence: float | None) -> pa.Table:
         from pipelines.running.totals import table
 
         return table(self._kept, last, confidence)

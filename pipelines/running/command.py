@@ -79,7 +79,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
         guarantee=kept.promise.as_dict(),
-        rows=table(kept, None, options.confidence).to_pylist()[-len(names) :],
+        rows=table(kept).to_pylist()[-len(names) :],
     )  # fmt: skip
     _show(kept, options, screen)
     return DONE
@@ -87,7 +87,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
 
 def _asked(options: TotalOptions, metric: CountMetric) -> dict[str, Any]:
     """The terms, which are the same for all windows; a statement shows them, and no path."""
-    left = {"input", "output", "window", "secret", "last", "confidence", *options.unsaid}
+    left = {"input", "output", "window", "secret", "last", *options.unsaid}
     declared = {name: metric.request[name] for name in options.files}
     said = options.model_dump(mode="json", exclude=left)
     return {**said, **declared, "unit": options.unit, "user_windows": options.windows}
@@ -151,7 +151,7 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
     for last in dict.fromkeys((None, options.last)):
         if last is not None and last > len(kept.windows):
             continue
-        rows = table(kept, last, options.confidence).to_pylist()
+        rows = table(kept, last).to_pylist()
         title = "total so far" if last is None else f"of the last {last:,} windows"
         shown = numbers_table(("window", "of"), ("estimate", "standard error"), title)
         for row in rows[-_SHOWN:]:

@@ -104,7 +104,7 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
         # First what is drawn from: without it a folder would only look like running totals.
         write(place.secret, kept.written(), secret=True)
         said = _statement(kept) | right.stamp
-        release.publish(place.output, {TABLE: parquet(table(kept, None, 0.95))}, said)
+        release.publish(place.output, {TABLE: parquet(table(kept))}, said)
         right.conclude(True)
 
 
@@ -136,7 +136,8 @@ def _statement(kept: Kept) -> dict[str, Any]:
             "source": "buffered linear Toeplitz factors of the running sum, near its square root: "
             "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, FOCS 2024",
         },
-        "error": {"first": error[0], "last": error[1], "covers": "all noise, and roundings of it"},
+        "error": {"first": error[0], "last": error[1], "covers": "all noise, and roundings of it",
+                  "confidence": asked["confidence"], "intervals": "each holds alone"},
         "versions": versions(),
     }  # fmt: skip
 
@@ -221,7 +222,7 @@ def _catch_up(place: Place, kept: Kept) -> None:
             "know: drawn again they would tell more than was paid for; bring the newest back"
         )
     if len(shown) < len(kept.windows):
-        write(os.path.join(place.output, TABLE), parquet(table(kept, None, 0.95)))
+        write(os.path.join(place.output, TABLE), parquet(table(kept)))
 
 
 def again(kept: Kept, window: str) -> None:
@@ -251,21 +252,22 @@ def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Ke
     return replace(kept, windows=(*kept.windows, window), totals=totals, last=digest, state=state)
 
 
-def table(kept: Kept, last: int | None, confidence: float) -> pa.Table:
+def table(kept: Kept, last: int | None = None, confidence: float | None = None) -> pa.Table:
     """Totals after each window, with their errors.
 
     Args:
         kept: what stands in the folder.
         last: of so many windows each, where there are as many; of all so far where it is None.
-        confidence: of intervals, each of which holds alone.
+        confidence: of intervals, each of which holds alone; None for what they were begun with.
     """
+    width = normal_quantile(kept.asked["confidence"] if confidence is None else confidence)
     rows = []
     for day, (window, totals) in enumerate(zip(kept.windows, kept.totals, strict=True)):
         if last is not None and day + 1 < last:
             continue
         before = kept.totals[day - last] if last is not None and day >= last else None
         error = kept.design.standard_error(day, last)
-        half = normal_quantile(confidence) * error
+        half = width * error
         for place, (name, total) in enumerate(zip(kept.names, totals, strict=True)):
             found = total - (before[place] if before else 0)
             rows.append({

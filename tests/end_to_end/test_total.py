@@ -83,6 +83,15 @@ def test_totals_are_as_near_as_is_said_and_a_window_is_drawn_once(asked) -> None
     assert table["estimate"].to_pylist()[-1] == row["estimate"]
 
 
+def test_the_confidence_that_is_asked_for_is_published(asked) -> None:
+    answer = asked("a", "--confidence", "0.5")
+    (row,) = pq.read_table("out/totals.parquet").to_pylist()
+    assert [row] == answer["rows"]
+    assert row["upper"] - row["lower"] == pytest.approx(2 * 0.674490 * row["standard_error"])
+    said = json.loads(Path("out/statement.json").read_text())
+    assert said["asked"]["confidence"] == said["error"]["confidence"] == 0.5
+
+
 def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
     asked("a", *BY_VALUE, *BY_USER)
     for path in workspace.rglob("*"):
@@ -112,6 +121,7 @@ def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> No
         ("a", [], "window a was drawn before, and its totals stand"),
         ("c", ["--epsilon", "5"], "begun with other terms"),
         ("c", BY_VALUE, "begun with other terms"),
+        ("c", ["--confidence", "0.9"], "begun with other terms"),
         ("c", ["--ledger", "b", "--population", "p"], "that were begun without a ledger"),
         ("c", ["--user-windows", "2"], "--user-windows: a row is in one window"),
         ("c", ["--user-column", "user"], "--user-windows is missing: the promise is about"),

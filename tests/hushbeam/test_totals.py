@@ -110,6 +110,20 @@ def test_a_job_that_is_killed_has_shown_nothing_that_is_drawn_twice(
     assert {path.name for path in Path("totals").iterdir()} == {"statement.json", "totals.parquet"}
 
 
+def test_the_confidence_of_the_begin_is_that_of_what_is_published() -> None:
+    totals = hushbeam.RunningTotals("totals", **TERMS, confidence=0.5)
+    shown = totals.add("a", 10)
+    (row,) = shown.to_pylist()
+    # The half of a normal law is within 0.674490 of its standard deviation.
+    half = pytest.approx(0.674490 * row["standard_error"], rel=1e-5)
+    assert (row["upper"] - row["estimate"], row["estimate"] - row["lower"]) == (half, half)
+    release = hushbeam.Release("totals")
+    assert release.table.equals(shown)
+    assert release.statement["error"]["confidence"] == 0.5
+    wider = totals.total(0.95).to_pylist()[0]
+    assert wider["upper"] == pytest.approx(row["estimate"] + 1.959964 * row["standard_error"])
+
+
 def test_of_many_jobs_at_once_one_draws() -> None:
     hushbeam.RunningTotals("totals", **TERMS)
 
@@ -223,7 +237,8 @@ def test_numbers_that_are_none_are_refused_by_name_and_nothing_is_drawn(
 
 
 @pytest.mark.parametrize(
-    "change", [{"epsilon": 2.0}, {"horizon": 31}, {"names": ["x"]}, {"windows": 2}]
+    "change",
+    [{"epsilon": 2.0}, {"horizon": 31}, {"names": ["x"]}, {"windows": 2}, {"confidence": 0.9}],
 )
 def test_terms_do_not_change(change: dict[str, Any]) -> None:
     hushbeam.RunningTotals("totals", **TERMS)
@@ -237,6 +252,7 @@ def test_terms_do_not_change(change: dict[str, Any]) -> None:
         ({"epsilon": 0.0}, "epsilon must be positive"),
         ({"horizon": 0}, "horizon must be 1 .. 20,000 days"),
         ({"unit": "user"}, "windows is missing: the promise is about users in at most so many"),
+        ({"confidence": 1.0}, "confidence must"),
         ({"windows": 31}, "days must lie in 1 .. 30"),
         ({"changed": 2}, "a unit cannot change 2 of 1 totals"),
     ],
