@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import add_command, typed
@@ -47,7 +48,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines.inputs import Source, open_telemetry
     from pipelines.metrics.counting.count import CountMetric
     from pipelines.run import beam_options, run_beam
-    from pipelines.running.job import REFUSED, AddWindow
+    from pipelines.running.job import AddWindow
     from pipelines.running.kept import Place
     from pipelines.running.totals import again, begun, table
     from pipelines.views.console import Screen
@@ -71,11 +72,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     screen = Screen()
     counted = run_beam(AddWindow(metric, place, options.window, names), for_beam, screen, None)
     kept = begun(place, asked, kept.design, names, pays, rng)
-    if (counted or {}).get(REFUSED) or options.window not in kept.windows:
-        raise RequestError(
-            f"window {options.window} was not added: it was drawn before, with other rows, or the "
-            "horizon is over, or the secret is older than the totals; what was published stands"
-        )
+    _require_added(kept, options.window, counted or {})
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
         guarantee=kept.promise.as_dict(),
@@ -83,6 +80,18 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     )  # fmt: skip
     _show(kept, options, screen)
     return DONE
+
+
+def _require_added(kept: Kept, window: str, counted: Mapping[str, int]) -> None:
+    """Say of a window that a job has not added why, and what there is now."""
+    from pipelines.running.job import REFUSED
+
+    reasons = [name.removeprefix(REFUSED) for name in counted if name.startswith(REFUSED)]
+    drawn = window in kept.windows
+    if reasons or not drawn:
+        why = "; ".join(reasons) or "the job ended without it"
+        stands = "it stands as it was first drawn" if drawn else "what was published before stands"
+        raise RequestError(f"window {window} was not added by this run: {why}; {stands}")
 
 
 def _asked(options: TotalOptions, metric: CountMetric) -> dict[str, Any]:

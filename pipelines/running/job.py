@@ -8,7 +8,7 @@ import apache_beam as beam
 import numpy as np
 
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, reason
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.running.kept import Place
 from pipelines.running.totals import add
@@ -16,7 +16,8 @@ from transforms.blocks import Generator
 from transforms.collect_counts import Counted
 from transforms.progress import tally
 
-REFUSED = "window not added"  # a counter
+# How the counter begins that says why a window was not added.
+REFUSED = "window not added: "
 
 
 @dataclass
@@ -64,5 +65,5 @@ class AddWindowDoFn(beam.DoFn):
         exact = np.rint(amounts.estimate(levels[: len(amounts.levels)])).astype(np.int64).tolist()
         try:
             add(self._place, self._window, dict(zip(self._names, exact, strict=True)), self._rng)
-        except RequestError:  # Beam would make a failure of it, in words of its own
-            tally(REFUSED, 1)
+        except RequestError as error:  # Beam would make a failure of it, in words of its own
+            tally(REFUSED + reason(error), 1)

@@ -164,7 +164,7 @@ def locked(place: Place) -> Iterator[None]:
                 fcntl.flock(stack.enter_context(open(path, "a")), fcntl.LOCK_EX)
             yield
     except OSError as error:
-        raise RequestError(f"{place.secret} cannot be used: {reason(error)}") from None
+        raise RequestError(f"{place.output}, or {place.secret}: {reason(error)}") from None
 
 
 def read(place: Place) -> Kept | None:

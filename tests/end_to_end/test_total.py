@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.sampling.rounded_normal import RoundedNormal
+from pipelines.running import totals
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 
@@ -23,8 +24,10 @@ def asked(run, log: str, workspace: Path):
     """Runs a window, and returns what a program reads."""
     Path(DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
 
-    def asked(window: str, *more: str, output: str = "out", code: int = 0) -> dict[str, Any]:
-        words = ["total", "--input", log, "--window", window, "--horizon", "30", "--epsilon", "4",
+    def asked(
+        window: str, *more: str, output: str = "out", horizon: str = "30", code: int = 0
+    ) -> dict[str, Any]:
+        words = ["total", "--input", log, "--window", window, "--horizon", horizon, "--epsilon", "4",
                  "--output", output, "--secret", f"secrets/{output}", *more, "--json"]  # fmt: skip
         outcome = run(words)
         assert outcome.code == code, outcome.said
@@ -151,7 +154,38 @@ def test_the_last_window_with_other_rows_is_refused(asked, run, log: str, tmp_pa
     outcome = run(["total", "--input", other, "--window", "a", "--horizon", "30", "--epsilon", "4",
                    "--output", "out", "--secret", "secrets/out"])  # fmt: skip
     assert outcome.code == 2
-    assert "window a was not added: it was drawn before, with other rows" in outcome.err
+    assert "window a was not added by this run: window a was drawn before" in outcome.err
+    assert "it stands as it was first drawn" in outcome.err
+
+
+def test_a_horizon_that_is_over_is_said_to_be(asked) -> None:
+    for window in "ab":
+        asked(window, horizon="2")
+    error = asked("c", horizon="2", code=2)["error"]
+    assert "window c: all 2 days of the horizon were drawn; what was published before" in error
+
+
+@pytest.mark.parametrize("part", ["secret", "table"])
+def test_what_the_disk_refused_is_said_and_whether_the_window_stands(
+    asked, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    asked("a")
+    wrote, failures = totals.write, [28]
+
+    def full(path: str, data: bytes, secret: bool = False) -> None:
+        if secret == (part == "secret") and failures:
+            raise OSError(failures.pop(), "No space left on device")
+        wrote(path, data, secret)
+
+    monkeypatch.setattr(totals, "write", full)
+    error = asked("b", code=2)["error"]
+    assert "No space left on device" in error
+    assert "drawn before" not in error
+    stands = part == "table"
+    assert error.endswith("as it was first drawn" if stands else "what was published before stands")
+    shown = pq.read_table("out/totals.parquet").to_pylist()
+    assert [row["window"] for row in shown] == ["a", *["b"] * stands]
+    assert asked("b")["rows"] == shown[1:] or not stands
 
 
 def test_what_was_drawn_and_not_shown_is_shown_by_the_next_run(asked) -> None:
