@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import add_command, typed
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, FailedError, RequestError
 from pipelines.paying import Payment, payment
 from pipelines.requests import request
 from pipelines.running.options import TotalOptions
@@ -47,6 +47,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines import answers
     from pipelines.inputs import Source, open_telemetry
     from pipelines.metrics.counting.count import CountMetric
+    from pipelines.publishing import require_nothing_lost
     from pipelines.run import beam_options, run_beam
     from pipelines.running.job import AddWindow
     from pipelines.running.kept import Place
@@ -70,7 +71,11 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     again(kept, options.window)
     _caution(metric, kept, options)
     screen = Screen()
-    counted = run_beam(AddWindow(metric, place, options.window, names), for_beam, screen, None)
+    try:
+        counted = run_beam(AddWindow(metric, place, options.window, names), for_beam, screen, None)
+    except Exception:
+        require_nothing_lost()
+        raise
     kept = begun(place, asked, kept.design, names, pays, rng)
     _require_added(kept, options.window, counted or {})
     answers.tell(
@@ -85,7 +90,13 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
 def _require_added(kept: Kept, window: str, counted: Mapping[str, int]) -> None:
     """Say of a window that a job has not added why, and what there is now."""
     from pipelines.running.job import REFUSED
+    from transforms.progress import CHANGED
 
+    if CHANGED in counted:
+        raise FailedError(
+            "the files changed while they were read, and nothing was added: run again when they "
+            "are at rest"
+        )
     reasons = [name.removeprefix(REFUSED) for name in counted if name.startswith(REFUSED)]
     drawn = window in kept.windows
     if reasons or not drawn:

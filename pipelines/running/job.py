@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.pvalue import AsDict
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError, reason
@@ -14,7 +16,8 @@ from pipelines.running.kept import Place
 from pipelines.running.totals import add
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
-from transforms.progress import tally
+from transforms.conservation import Flow, LostError, Shuffled, leaving, require_whole, summed
+from transforms.progress import CHANGED, LOST, ROWS, tally
 
 # How the counter begins that says why a window was not added.
 REFUSED = "window not added: "
@@ -44,12 +47,18 @@ class AddWindow(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
         tables = begin | "Read" >> metric.telemetry.read(metric.columns)
-        counted = metric.estimated(metric.reports(tables))
-        return counted | "Add to totals" >> beam.ParDo(AddWindowDoFn(self))
+        reports = metric.reports(tables)
+        sent = leaving(reports.messages, metric.shuffled_batches.batches)
+        flow = summed(*reports.flow, sent)
+        step = beam.ParDo(AddWindowDoFn(self), AsDict(reports.tallies), AsDict(flow))
+        return metric.estimated(reports) | "Add to totals" >> step
 
 
 class AddWindowDoFn(beam.DoFn):
-    """Adds a window; a worker that is retried with the same numbers adds nothing more."""
+    """Adds a window, if nothing was lost on the way to its numbers.
+
+    A worker that is retried with the same numbers adds nothing more.
+    """
 
     def __init__(self, job: AddWindow) -> None:
         self._metric, self._place, self._window = job.metric, job.place, job.window
@@ -58,7 +67,18 @@ class AddWindowDoFn(beam.DoFn):
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, counted: Counted) -> None:
+    def process(self, counted: Counted, tallies: Mapping[str, int], flow: Flow) -> None:
+        files = self._metric.telemetry
+        if not files.unread and tallies.get(ROWS, 0) != files.rows:
+            tally(CHANGED, 1)
+            return
+        try:
+            # No shuffler, and so no dummies. None of these messages may be impossible.
+            passed = Shuffled(0, self._metric.shuffled_batches.batches)
+            require_whole(tallies, flow, passed, counted.messages)
+        except LostError:
+            tally(LOST, 1)
+            raise
         amounts, layout = self._metric.reporting.amounts, self._metric.design.layout
         # No dummy was drawn, so none is taken away.
         levels = [np.asarray(row, float) for row in layout.split(counted.counts)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.sampling.rounded_normal import RoundedNormal
+from pipelines import inputs
+from pipelines.metrics.counting.count import CountMetric
 from pipelines.running import totals
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -27,8 +31,9 @@ def asked(run, log: str, workspace: Path):
     def asked(
         window: str, *more: str, output: str = "out", horizon: str = "30", code: int = 0
     ) -> dict[str, Any]:
-        words = ["total", "--input", log, "--window", window, "--horizon", horizon, "--epsilon", "4",
-                 "--output", output, "--secret", f"secrets/{output}", *more, "--json"]  # fmt: skip
+        words = ["total", "--input", log, "--window", window, "--horizon", horizon,
+                 "--epsilon", "4", "--output", output, "--secret", f"secrets/{output}", *more,
+                 "--json"]  # fmt: skip
         outcome = run(words)
         assert outcome.code == code, outcome.said
         assert not canaries.found(outcome.said, declared=False)
@@ -156,6 +161,63 @@ def test_the_last_window_with_other_rows_is_refused(asked, run, log: str, tmp_pa
     assert outcome.code == 2
     assert "window a was not added by this run: window a was drawn before" in outcome.err
     assert "it stands as it was first drawn" in outcome.err
+
+
+@pytest.mark.usefixtures("noiseless")
+@pytest.mark.parametrize("more", [[], BY_USER])
+def test_a_day_without_rows_is_a_window(run, workspace: Path, more: list[str]) -> None:
+    files = {"a": canaries.table(), "b": canaries.table().slice(0, 0)}
+    for window, rows in files.items():
+        log = canaries.write(workspace / window, rows)
+        outcome = run(["total", "--input", log, "--window", window, "--horizon", "30", "--epsilon",
+                       "4", "--output", "out", "--secret", "secret", *more])  # fmt: skip
+        assert outcome.code == 0, outcome.said
+    first, second = pq.read_table("out/totals.parquet")["estimate"].to_pylist()
+    assert first == second > 0
+
+
+def short(messages: np.ndarray) -> np.ndarray:
+    return messages[1:]
+
+
+def impossible(messages: np.ndarray) -> np.ndarray:
+    return np.full(messages.size, 200, np.uint8)
+
+
+@pytest.mark.parametrize("spoilt", [short, impossible])
+@pytest.mark.parametrize("more", [[], BY_USER])
+def test_a_window_of_which_something_was_lost_is_not_drawn(
+    asked, monkeypatch: pytest.MonkeyPatch, spoilt: Any, more: list[str]
+) -> None:
+    """Between the step that sends and the one that counts."""
+    asked("a", *more)
+    before = Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()
+    counts = CountMetric.estimated
+
+    def estimated(self: CountMetric, reports: Any) -> Any:
+        messages = reports.messages | "Spoil" >> beam.Map(spoilt).with_output_types(np.ndarray)
+        return counts(self, reports._replace(messages=messages))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CountMetric, "estimated", estimated)
+        error = asked("b", *more, code=3)["error"]
+    assert "the engine has lost some, and nothing is published" in error
+    assert (Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()) == before
+    asked("b", *more)
+
+
+def test_files_that_change_meanwhile_add_nothing(asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked("a")
+    before = Path("secrets/out").read_bytes()
+    opened = inputs.open_telemetry
+
+    def longer(*words: Any) -> Any:
+        telemetry = opened(*words)
+        return replace(telemetry, rows=telemetry.rows + 1)
+
+    monkeypatch.setattr(inputs, "open_telemetry", longer)
+    assert "the files changed while they were read" in asked("b", code=3)["error"]
+    assert Path("secrets/out").read_bytes() == before
 
 
 def test_a_horizon_that_is_over_is_said_to_be(asked) -> None:
