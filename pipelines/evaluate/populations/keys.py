@@ -61,8 +61,8 @@ def read_keys(texts: Sequence[str]) -> tuple[Keys, ...]:
         RequestError: one of them is none, or two have one name.
 
     >>> [keys] = read_keys(["keys:2000,4,1"])
-    >>> keys.held.round(1).tolist()
-    [1.0, 0.5, 0.3, 0.2]
+    >>> keys.held.round(2).tolist()
+    [1.0, 0.5, 0.33, 0.25]
     """
     return sources.once(texts, lambda text: [_made(text)])
 
