@@ -62,7 +62,7 @@ def read_keys(texts: Sequence[str]) -> tuple[Keys, ...]:
 
     >>> [keys] = read_keys(["keys:2000,4,1"])
     >>> keys.held.round(2).tolist()
-    [1.0, 0.5, 0.33, 0.25]
+    [1.0, 0.5, 0.33, 0.26]
     """
     return sources.once(texts, lambda text: [_made(text)])
 
