@@ -40,7 +40,7 @@ def heat(
     )
     return (
         f'<h2>{title}</h2>\n<div class="scroll" tabindex="0" role="region" aria-label="{title}">\n'
-        f'<table class="numbers heat">\n<thead><tr><th></th>{heads}</tr></thead>\n<tbody>\n{lines}'
+        f'<table class="numbers heat">\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{lines}'
         "</tbody>\n</table>\n</div>"
     )
 
