@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms.channel import Counts, Floats, Guarantee, Messages, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, Independent, complete
 from mechanisms.counters.levels import Layout, Level
-from mechanisms.counters.noise import STEEPEST, ShufflerNoise
-from mechanisms.counters.price import Price, changes
+from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.counters.price import Price
 from mechanisms.counters.solve import least_noise
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
@@ -88,8 +88,6 @@ class Counters:
             beside: levels that come after these and are no part of the statistic.
             **more: further arguments of `least_noise`.
         """
-        moved = sum(changes(lv.slots, lv.counters, neighbours) for lv in (*levels, *beside))
-        epsilon = min(epsilon, STEEPEST * moved)
         dummies = least_noise(levels, neighbours, epsilon, delta, beside=beside, **more)
         return cls((*levels, *beside), dummies, neighbours, epsilon, delta, len(beside))
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LARGEST_MU = 1 << 20
-# A slope at which noise is 0 but once in 80,000 draws. Steeper is no better, and between so large a
-# loss and so small a spread a lattice has more points than fit into memory.
-STEEPEST = 12.0
 _BITS = 128  # to which terms are computed, for weights of 64
 _WORD = 1 << 64
 _UNIT = 2.0**-53

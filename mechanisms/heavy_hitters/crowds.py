@@ -29,7 +29,7 @@ from mechanisms.channel import Floats, Neighbours, require_epsilon, require_inte
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Independent
 from mechanisms.counters.levels import Level
-from mechanisms.counters.noise import LARGEST_MU, STEEPEST, Gaussian, Laplace, ShufflerNoise
+from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.privacy.divergence import require_delta
@@ -40,6 +40,9 @@ from mechanisms.randomness import RandomSource
 
 MOST = 1 << 16  # strings of a user
 
+# A slope at which noise is 0 but once in 80,000 draws. Steeper is no better, and between so large a
+# loss and so small a spread a lattice has more points than fit into memory.
+_STEEPEST = 12.0
 _FAINT = 1e-4  # of delta, for the ends of a law that is asked what the rest of it costs
 _STEPS, _ROUNDS = 9, 3  # of a search: each round narrows the scale by four
 _SPREAD = 1.35  # either way from the scale of Gaussian noise that has no ends
@@ -220,7 +223,7 @@ def _least_threshold(
 ) -> ShufflerNoise:
     """The noise by which a string is found soonest."""
     target = _Target(strings, neighbours, epsilon, delta)
-    target = target._replace(epsilon=min(epsilon, STEEPEST * target.times))
+    target = target._replace(epsilon=min(epsilon, _STEEPEST * target.times))
     found = sorted((*target.laplace(), *target.gaussian()), key=target.rough_limit)
     for likely in found:
         certified = target.certified(likely)
@@ -252,7 +255,7 @@ class _Target(NamedTuple):
         for slack in _SLACKS:
             yield from self._shortened(_laplace, least * (1 - slack))
         if self.times > 1:
-            yield from self._searched(_laplace, least, max(least, min(least * 8, STEEPEST)))
+            yield from self._searched(_laplace, least, max(least, min(least * 8, _STEEPEST)))
 
     def gaussian(self) -> Iterator[ShufflerNoise]:
         """Standard deviations about that of noise without ends."""

@@ -365,14 +365,6 @@ def test_bad_designs_are_refused() -> None:
         layout.reports([np.array([[1]])])
 
 
-@pytest.mark.parametrize(("slots", "most"), [(1, 12.0), (2, 24.0)])
-def test_an_epsilon_that_nobody_needs_is_not_spent(slots: int, most: float) -> None:
-    """Steeper noise would be no smaller, and its price asked for more memory than there is."""
-    design = Counters.meeting([Level(slots, 5)], "add or remove", 39.0, 1e-6)
-    assert design.guarantee.epsilon == most
-    assert max(design.variances) < 1e-3
-
-
 def test_the_page_shows_what_is_made() -> None:
     page = Path(__file__).parents[3] / "docs" / "counters.md"
     assert doctest.testfile(str(page), module_relative=False).failed == 0
