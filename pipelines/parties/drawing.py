@@ -70,7 +70,7 @@ class DrawAndMix(beam.PTransform):
     """
 
     parted: Split
-    files: tuple[str, ...]
+    files: ReportFiles
     pem: bytes
     memory: Memory
     buckets: int = 64
@@ -81,7 +81,7 @@ class DrawAndMix(beam.PTransform):
         plan, counters = self.parted.fingerprint, self.parted.counters
         form = Form(sealed=True, slots=1)
         keys = (key_id(public_key(self.pem)),)
-        step = ReadAll(self.files, self.parted.expected(form), keys)
+        step = ReadAll(self.files.files, self.parted.expected(form), keys)
         reports, dropped = begin | "Read" >> step
         sizes = [reports | "How many" >> Sizes(_ALL)]
         words = []
@@ -261,7 +261,7 @@ def shuffle_counters(
     if made is None:
         release.require_vacant(output)
         buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
-        job = DrawAndMix(parted, files.files, pem, memory, buckets)
+        job = DrawAndMix(parted, files, pem, memory, buckets)
         if not _made(job, output, for_beam, here, screen):
             answers.tell(output=output, handed_over=True)
             line = "handed to the runner; run the same command again when its job has ended"
@@ -284,7 +284,7 @@ def _made(
     begun = Begun(
         collection=plan.collection, created=created.isoformat(timespec="seconds"),
         output=beside("", output), key=key_name(read(SHUFFLE.flag, job.memory.secret)),
-        here=here, once=True,
+        here=here, once=True, inputs=job.files.mark,
     )  # fmt: skip
     job.memory.begin(job.shuffle_id, begun)
     job.memory.require_alone(job.shuffle_id)

@@ -151,6 +151,18 @@ class Memory:
                 self.forget(shuffle)
         return None
 
+    def sent_into(self, output: str, inputs: str) -> summary.Summary | None:
+        """The summary of just these files in this folder, if they were handed over there.
+
+        A shuffle may be killed when all is done but its last word.
+        """
+        for shuffle, begun in shuffles(self.folder):
+            mine = (begun.inputs, begun.output) == (inputs, beside("", output))
+            noted = mine and FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
+            if noted and stands(output, shuffle):
+                return summary.read(output)
+        return None
+
     def close(self, shuffle: str, sent: Sent) -> None:
         """Note what a shuffle sends on; its summary may be written now, and not earlier."""
         put(FileSystems.join(self.of(shuffle), _CLOSING), sent)

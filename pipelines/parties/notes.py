@@ -36,6 +36,7 @@ class Begun(BaseModel):
         number: greater than of all that began before it, whatever a clock says; 0 in notes of
             earlier versions.
         once: whether its window is never shuffled again, and never forgotten.
+        inputs: the mark of the files that it shuffles; empty in notes of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,6 +48,7 @@ class Begun(BaseModel):
     here: bool = False
     number: int = 0
     once: bool = False
+    inputs: str = ""
 
 
 class Sent(BaseModel):

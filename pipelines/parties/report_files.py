@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections import Counter
@@ -40,6 +41,12 @@ class ReportFiles(NamedTuple):
 
     files: tuple[str, ...]
     size: int
+
+    @property
+    def mark(self) -> str:
+        """Of which files these are, and how long: a command that is typed again has the same."""
+        named = "\n".join((*self.files, str(self.size)))
+        return hashlib.sha256(named.encode()).hexdigest()
 
 
 def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:

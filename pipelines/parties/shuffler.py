@@ -91,6 +91,8 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     place = default_place(MEMORY) if request.memory is None else request.memory
     memory = Memory(beside("", place), parted.fingerprint, secret)
     with memory.held():
+        if before := memory.sent_into(request.output, files.mark):
+            return _told(request.output, before, Screen())
         if parted.counters:
             pem, here = read_public(request.seals[0]), runs_here(for_beam)
             return shuffle_counters(parted, files, pem, request.output, memory, for_beam, here)
@@ -104,9 +106,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
         keys = ids(request.seals)
         here = runs_here(for_beam)
-        job = ShuffleReports(
-            parted, files.files, keys, request.output, memory, earlier, buckets, here
-        )
+        job = ShuffleReports(parted, files, keys, request.output, memory, earlier, buckets, here)
         return _carry_out(job, for_beam, Screen())
 
 
@@ -131,10 +131,18 @@ def _finish(memory: Memory, shuffle: str, output: str, screen: Screen) -> int:
     with _or_taken_back(memory, shuffle, output):
         summary = _concluded(output, memory.recall(apart=shuffle))
         memory.commit(shuffle, output)
+    return _told(output, summary, screen)
+
+
+def _told(output: str, summary: Summary, screen: Screen) -> int:
+    """Show what was shuffled already."""
     answers.tell(shuffled_before=True)
     line = f"shuffled before, and not again: {output}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
-    _show(summary, output, screen)
+    if summary.metrics:
+        _show(summary, output, screen)
+    else:  # of noisy counters it does not say what came
+        answers.tell(**answered(output, summary))
     return DONE
 
 

@@ -20,7 +20,7 @@ from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
 from pipelines.parties.memory import SENT_BEFORE, Earlier, Memory
 from pipelines.parties.notes import Begun, Sent
-from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
 from pipelines.parties.split import Split
@@ -60,7 +60,7 @@ class ShuffleReports(beam.PTransform):
     """
 
     parted: Split
-    files: tuple[str, ...]
+    files: ReportFiles
     keys: tuple[bytes, ...]
     output: str
     memory: Memory
@@ -75,12 +75,14 @@ class ShuffleReports(beam.PTransform):
         collection = self.parted.job.plan.collection
         created = datetime.now(timezone.utc).isoformat(timespec="seconds")
         key = key_name(read(SHUFFLE.flag, self.memory.secret))
-        output = beside("", self.output)
-        return Begun(collection=collection, created=created, output=output, key=key, here=self.here)
+        return Begun(
+            collection=collection, created=created, output=beside("", self.output), key=key,
+            here=self.here, inputs=self.files.mark,
+        )  # fmt: skip
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys))
-        step = ReadAll(self.files, self.parted.expected(form), self.keys)
+        step = ReadAll(self.files.files, self.parted.expected(form), self.keys)
         reports, dropped = begin | "Read" >> step
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [

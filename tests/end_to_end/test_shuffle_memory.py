@@ -305,8 +305,13 @@ def test_a_shuffle_that_is_killed_is_run_again_as_it_was(step: str, run, workspa
     assert outcome.code == 0, outcome.err
     assert ("shuffled before, and not again: a" in outcome.out) == (step in WHOLE)
     assert sent_on("a") == of(block)
-    # Whoever has not been killed is told that the folder is taken.
-    assert run(words).code == 2
+    # When all was done but the last word the same files are shuffled no more; others are refused.
+    again = run(words)
+    assert (again.code, "shuffled before, and not again: a" in again.out) == (0, True)
+    assert sent_on("a") == of(block)
+    write("second.bin", reports(plan(), 2))
+    other = run(shuffle("first.bin", "second.bin", into="a"))
+    assert (other.code, "a already holds files" in other.err) == (2, True)
 
 
 @pytest.mark.verify
