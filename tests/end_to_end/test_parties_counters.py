@@ -109,6 +109,10 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     outcome = run(shuffle("log.bin", "again.bin", into="out"))
     assert outcome.code == 0
     assert "180 reports came; 90 dropped: duplicate" in outcome.out
+    handed = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    outcome = run(shuffle("log.bin", "again.bin", into="out"))  # by a scheduler that tries again
+    assert (outcome.code, "shuffled before, and not again: out" in outcome.out) == (0, True)
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == handed
     outcome = run(collect("out"))
     assert (outcome.code, outcome.err) == (0, "")
     assert near(parted, 0, figures("cities"), [20, 20, 20, 0])
