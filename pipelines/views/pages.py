@@ -36,8 +36,11 @@ def page(package: str, **parts: object) -> bytes:
 
     Args:
         package: whose folder holds it, as in "pipelines.metrics.mean". Its first line is the title.
-        **parts: what stands for the template's names; HTML, escaped by whoever made it.
+        **parts: what stands for the template's names; HTML, escaped by whoever made it. A time
+            that is called `created` is ISO 8601, in UTC.
     """
+    if "created" in parts:
+        parts["created"] = str(parts["created"]).replace("T", " ").replace("+00:00", " UTC")
     template = resources.files(package).joinpath("page.html").read_text("utf-8")
     style = resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
     title, body = (Template(part).substitute(**parts) for part in template.split("\n", 1))

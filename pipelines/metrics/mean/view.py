@@ -16,7 +16,7 @@ from pipelines.views.digits import digits, spread
 
 _ROWS = 500
 _SHOWN = 20  # on the screen
-_SCALE = 420  # width of the whole range between the bounds, in pixels
+_SCALE = 340  # width of the whole range between the bounds, in pixels
 _WIDE = 48  # characters of a group that are shown
 _COLUMNS = ("estimate", "standard_error", "lower", "upper")
 
