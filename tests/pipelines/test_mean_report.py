@@ -81,7 +81,7 @@ def test_the_page_of_groups(public):
     assert "<td>3.50 to 6.50</td>" in text  # whoever reads the largest has picked it by looking
     assert "all groups together" in text
     # The interval is drawn where the bounds say: 5 is 15/40 of the way.
-    assert f'cx="{4 + 420 * 15 / 40:.1f}"' in text
+    assert f'cx="{4 + 340 * 15 / 40:.1f}"' in text
     assert text.count("<circle") == 1
 
 
