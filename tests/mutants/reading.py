@@ -21,4 +21,12 @@ MUTANTS = (
         "return apart + 0 * float(",
         ("tests/mechanisms/postprocess/test_choice.py",),
     ),
+    Mutant(
+        "compare-whole-noise-as-if-it-were-smooth",
+        "Of whole numbers, differences count as beyond noise from the number that noise takes on.",
+        "pipelines/compare/differences.py",
+        "grain = float(earlier.whole and later.whole)",
+        "grain = 0.0",
+        ("tests/pipelines/compare/test_differences.py",),
+    ),
 )
