@@ -14,7 +14,7 @@ from pipelines.requests import request
 from pipelines.running.options import TotalOptions
 
 if TYPE_CHECKING:
-    from pipelines.metrics.counting.count import CountMetric
+    from pipelines.metrics.counting.metric import Counting
     from pipelines.running.kept import Kept
 
 NAME = "total"
@@ -47,6 +47,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines import answers
     from pipelines.inputs import Source, open_telemetry
     from pipelines.metrics.counting.count import CountMetric
+    from pipelines.metrics.counting.sum import SumMetric
     from pipelines.publishing import require_nothing_lost
     from pipelines.run import beam_options, run_beam
     from pipelines.running.job import AddWindow
@@ -64,10 +65,11 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     FileSystems.set_options(for_beam)
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
-    metric = CountMetric.resolve(options.counted_as, Source(telemetry=telemetry))
+    kind: type[Any] = CountMetric if options.sum is None else SumMetric
+    metric = kind.resolve(options.counted_as, Source(telemetry=telemetry))
     names = _names(metric)
     asked, rng = _asked(options, metric), SecureRandom()
-    kept = begun(place, asked, _design(options, len(names)), names, pays, rng)
+    kept = begun(place, asked, _design(options, metric, len(names)), names, pays, rng)
     again(kept, options.window)
     _caution(metric, kept, options)
     screen = Screen()
@@ -105,20 +107,20 @@ def _require_added(kept: Kept, window: str, counted: Mapping[str, int]) -> None:
         raise RequestError(f"window {window} was not added by this run: {why}; {stands}")
 
 
-def _asked(options: TotalOptions, metric: CountMetric) -> dict[str, Any]:
+def _asked(options: TotalOptions, metric: Counting) -> dict[str, Any]:
     """The terms, which are the same for all windows; a statement shows them, and no path."""
-    left = {"input", "output", "window", "secret", "last", *options.unsaid}
-    declared = {name: metric.request[name] for name in options.files}
+    left = {"input", "output", "window", "secret", "last", *options.files, *options.unsaid}
+    declared = {name: metric.request[name] for name in metric.options.files}
     said = options.model_dump(mode="json", exclude=left)
     return {**said, **declared, "unit": options.unit, "user_windows": options.windows}
 
 
-def _design(options: TotalOptions, totals: int) -> Any:
+def _design(options: TotalOptions, metric: Counting, totals: int) -> Any:
     """The noise for what a unit adds in a window."""
     from mechanisms.running.totals import Contribution, least
 
     changed = min(options.rows_per_user, totals)
-    norm = options.per_value * math.sqrt(changed)
+    norm = metric.reporting.amounts.most * math.sqrt(changed)
     unit = Contribution(norm, changed, options.windows)
     try:
         return least(options.epsilon, options.delta, options.horizon, unit, totals)
@@ -126,7 +128,7 @@ def _design(options: TotalOptions, totals: int) -> Any:
         raise RequestError(str(error)) from None
 
 
-def _caution(metric: CountMetric, kept: Kept, options: TotalOptions) -> None:
+def _caution(metric: Counting, kept: Kept, options: TotalOptions) -> None:
     """Say where noise that is drawn anew in each window would come to less."""
     import warnings
 
@@ -150,7 +152,7 @@ def _caution(metric: CountMetric, kept: Kept, options: TotalOptions) -> None:
         )  # fmt: skip
 
 
-def _names(metric: CountMetric) -> tuple[str, ...]:
+def _names(metric: Counting) -> tuple[str, ...]:
     """What each total is of; all rows of other values share the last."""
     from pipelines.metrics.counting.view import OTHER_LABEL
 

@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsDict
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError, reason
-from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.metric import Counting
 from pipelines.running.kept import Place
 from pipelines.running.totals import add
 from transforms.blocks import Generator
@@ -31,14 +31,15 @@ class AddWindow(beam.PTransform):
     whose workers reach the secret as well.
 
     Attributes:
-        metric: the count; of its counters nothing is used but how rows of a unit become one report.
+        metric: a count, or a sum of whole numbers; of its counters nothing is used but how rows of
+            a unit become one report.
         place: of the totals.
         window: its name.
         names: of the totals, in the order of the count's.
         open_rng: opens the generator on the worker.
     """
 
-    metric: CountMetric
+    metric: Counting
     place: Place
     window: str
     names: tuple[str, ...]
@@ -82,7 +83,8 @@ class AddWindowDoFn(beam.DoFn):
         amounts, layout = self._metric.reporting.amounts, self._metric.design.layout
         # No dummy was drawn, so none is taken away.
         levels = [np.asarray(row, float) for row in layout.split(counted.counts)]
-        exact = np.rint(amounts.estimate(levels[: len(amounts.levels)])).astype(np.int64).tolist()
+        totals = self._metric.totals(levels[: len(amounts.levels)])
+        exact = np.rint(totals).astype(np.int64).tolist()
         try:
             add(self._place, self._window, dict(zip(self._names, exact, strict=True)), self._rng)
         except RequestError as error:  # Beam would make a failure of it, in words of its own

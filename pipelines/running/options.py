@@ -6,17 +6,17 @@ from copy import copy
 from typing import Any, ClassVar
 
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.options import DELTA, CountOptions
+from pipelines.metrics.counting.options import DELTA, CountingOptions, CountOptions, SumOptions
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.options import PROMISE, RESULT, option
+from pipelines.options import PROMISE, RESULT, flag, option
 from pipelines.requests import Count, Delta, Epsilon
 
 _HORIZON = "which windows there are"
 
 
-def _counted(name: str) -> Any:
-    """An option of counts, which means the same here."""
-    return copy(CountOptions.model_fields[name])
+def _counted(name: str, of: type[CountingOptions] = CountOptions) -> Any:
+    """An option of counts, or of sums, which means the same here."""
+    return copy(of.model_fields[name])
 
 
 class TotalOptions(ReleaseOptions):
@@ -25,9 +25,9 @@ class TotalOptions(ReleaseOptions):
     subject: ClassVar[str] = "what is counted"
     withheld: ClassVar[str] = "too little budget"
     files: ClassVar[tuple[str, ...]] = CountOptions.files
-    brief: ClassVar[str] = "a count that grows day by day, at one price for all days"
+    brief: ClassVar[str] = "a count or a sum that grows day by day, at one price for all days"
     description: ClassVar[str] = (
-        "Totals so far, and over the last windows, of a count that grows window by window: all of "
+        "Totals so far, and over the last windows, of what grows window by window: all of "
         "them at one price, which is declared beforehand. The job adds noise that it remembers in "
         "a secret file; each window is drawn once."
     )
@@ -42,6 +42,16 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
     domain: str | None = _counted("domain")
     by: str | None = _counted("by")
     by_domain: str | None = _counted("by_domain")
+    sum: str | None = option(
+        "add up this column of whole numbers, in place of counting: of all rows, or of those with "
+        "each value of --column", None, metavar="COLUMN",
+    )  # fmt: skip
+    bounds: str | None = option(
+        "of --sum, whole: the least and the largest number of a user in a window, its rows added "
+        "up (those with each value), or of a row where rows are protected; numbers beyond are "
+        "clipped",
+        None, metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+    )  # fmt: skip
     window: str = option(
         "the name of the one that is added now: each once, in their order", group=_HORIZON,
         min_length=1, metavar="NAME",
@@ -99,11 +109,25 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         return self.user_windows
 
     @property
-    def counted_as(self) -> CountOptions:
-        """The count of one window that this is the total of."""
-        return CountOptions(
-            **{
-                name: getattr(self, name)
-                for name in {*type(self).model_fields} & {*CountOptions.model_fields}
-            }
-        )
+    def counted_as(self) -> CountOptions | SumOptions:
+        """The count, or the sum, of one window that this is the total of.
+
+        Raises:
+            RequestError: an option means nothing for the one, or is missing for the other.
+        """
+        if (self.sum is None) != (self.bounds is None):
+            raise RequestError(
+                "--sum and --bounds go together: name the column, and what to clip its numbers to"
+            )
+        if self.sum is None:
+            return CountOptions(**self._shared(CountOptions))
+        for name in ("by", "per_value"):
+            if name in self.model_fields_set:
+                raise RequestError(f"{flag(name)}: says something of counts; leave it out of a sum")
+        said = {"column": self.sum, "bounds": self.bounds}
+        groups = {"group_by": self.column, "groups": self.domain, "whole_numbers": True}
+        return SumOptions(**(self._shared(SumOptions) | said | groups))
+
+    def _shared(self, other: type[CountingOptions]) -> dict[str, Any]:
+        names = {*type(self).model_fields} & {*other.model_fields}
+        return {name: getattr(self, name) for name in names}

@@ -79,6 +79,43 @@ def test_values_have_totals_of_their_own_and_all_others_one(asked) -> None:
     assert max(users.values()) <= 500 == canaries.ROWS // 4
 
 
+@pytest.mark.usefixtures("noiseless")
+def test_sums_of_whole_numbers_are_clipped_and_added_up(asked) -> None:
+    rows = canaries.table()
+    values, numbers = rows["value"].to_pylist(), rows["number"].to_pylist()
+    within = [min(max(number or 0, -2), 3) for number in numbers]
+    told = ["--sum", "number", "--bounds=-2,3"]
+    assert estimates(asked("a", *told)) == {"all": sum(within)}
+    expected = dict.fromkeys([*canaries.DECLARED, "(any other, or none)"], 0)
+    for value, number in zip(values, within, strict=True):
+        expected[value if value in canaries.DECLARED else "(any other, or none)"] += number
+    assert estimates(asked("a", *told, *BY_VALUE, output="values")) == expected
+    said = json.loads(Path("values/statement.json").read_text())
+    assert (said["asked"]["sum"], said["asked"]["groups"]) == ("number", "4 declared values")
+    # Noise is that of a count, three times.
+    asked("a", output="counted")
+    sigmas = [
+        json.loads(Path(folder, "statement.json").read_text())["mechanism"]["sigma"]
+        for folder in ("out", "counted")
+    ]
+    assert sigmas[0] == pytest.approx(3 * sigmas[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--sum", "number"], "--sum and --bounds go together"),
+        (["--bounds", "0,3"], "--sum and --bounds go together"),
+        (["--sum", "number", "--bounds", "0,3", "--per-value", "2"], "--per-value: says something"),
+        (["--sum", "number", "--bounds", "0,2.5"], "--bounds: with --whole-numbers they must be"),
+        (["--sum", "value", "--bounds", "0,3"], "value"),
+    ],
+)
+def test_a_sum_that_is_none_is_refused(asked, more: list[str], why: str) -> None:
+    assert why in asked("a", *more, code=2)["error"]
+    assert not Path("out").exists()
+
+
 def test_totals_are_as_near_as_is_said_and_a_window_is_drawn_once(asked) -> None:
     """Beyond 7 standard errors with a probability below 1e-10."""
     for day, window in enumerate("abc"):
