@@ -168,6 +168,7 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
     from pipelines.running.totals import table
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
+    from pipelines.views.pages import REPORT
     from pipelines.views.wording import one_line
 
     for last in dict.fromkeys((None, options.last)):
@@ -183,5 +184,5 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
             )
         screen.print(shown)
     screen.print(one_line(kept.promise), highlight=False)
-    line = f"all totals: {options.output}/totals.parquet"
+    line = f"all totals: {options.output}/totals.parquet, and to read {options.output}/{REPORT}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -86,7 +86,7 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         "show the sum of so many last windows, too", None, group=RESULT, metavar="N"
     )
     output: str = option(
-        "a local folder, new or with earlier windows: totals.parquet, statement.json",
+        "a local folder, new or with earlier windows: totals.parquet, report.html, statement.json",
         group=RESULT, metavar="FOLDER", min_length=1,
     )  # fmt: skip
 

@@ -28,6 +28,8 @@ from pipelines.metrics.statement import head, parquet, versions
 from pipelines.paths import beside
 from pipelines.paying import Payment, Price, paid
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
+from pipelines.running.view import page
+from pipelines.views.pages import REPORT
 
 TABLE = "totals.parquet"
 _AGAIN = (
@@ -104,7 +106,8 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
         # First what is drawn from: without it a folder would only look like running totals.
         write(place.secret, kept.written(), secret=True)
         said = _statement(kept) | right.stamp
-        release.publish(place.output, {TABLE: parquet(table(kept))}, said)
+        none = table(kept)
+        release.publish(place.output, {TABLE: parquet(none), REPORT: page(none, said)}, said)
         right.conclude(True)
 
 
@@ -210,7 +213,8 @@ def _catch_up(place: Place, kept: Kept) -> None:
     """
     if not release.holds_release(place.output):
         raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
-    if json.loads(release.read(place.output, release.STATEMENT)).get("secret_id") != kept.id:
+    said = json.loads(release.read(place.output, release.STATEMENT))
+    if said.get("secret_id") != kept.id:
         raise RequestError(
             f"{place.output} is drawn from another secret than {place.secret}: name its own, or a "
             "new folder"
@@ -222,7 +226,9 @@ def _catch_up(place: Place, kept: Kept) -> None:
             "know: drawn again they would tell more than was paid for; bring the newest back"
         )
     if len(shown) < len(kept.windows):
-        write(os.path.join(place.output, TABLE), parquet(table(kept)))
+        made = table(kept)
+        write(os.path.join(place.output, REPORT), page(made, said))
+        write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
 
 
 def again(kept: Kept, window: str) -> None:

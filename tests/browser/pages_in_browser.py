@@ -23,6 +23,7 @@ COMMANDS = {
     "active-users": "--user-column user --time moment --day 2026-11-21",
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
     "unknown-strings": "--column value --max-length 20",
+    "total": "--column value --domain values.txt --window a --horizon 30 --secret secrets/total",
     "train": "--number number=-3,3 --target real=0,300 --dummies shuffler",
 }
 MORE = {"distribution": "--dummies shuffler", "vector-mean": "--dummies shuffler"}

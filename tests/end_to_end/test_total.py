@@ -128,6 +128,22 @@ def test_totals_are_as_near_as_is_said_and_a_window_is_drawn_once(asked) -> None
     assert table["estimate"].to_pylist()[-1] == row["estimate"]
 
 
+def test_its_page_has_a_picture_of_each_total_and_the_newest_first(asked) -> None:
+    for window in ("a", "b <i>", "c"):
+        answer = asked(window, *BY_VALUE)
+    page = Path("out/report.html").read_text()
+    assert "3 of 30 windows" in page
+    assert page.count('class="picture"') == len(answer["rows"]) == 5
+    assert page.index("<th>c</th>") < page.index("<th>b &lt;i&gt;</th>") < page.index("<th>a</th>")
+    assert page.count("<tr><th>c</th>") == 5
+    # A job that was killed before it was shown shows it the next time.
+    Path("out/report.html").unlink()
+    table = pq.read_table("out/totals.parquet")
+    pq.write_table(table.slice(0, 10), "out/totals.parquet")
+    asked("c", *BY_VALUE)
+    assert Path("out/report.html").read_text() == page
+
+
 def test_the_confidence_that_is_asked_for_is_published(asked) -> None:
     answer = asked("a", "--confidence", "0.5")
     (row,) = pq.read_table("out/totals.parquet").to_pylist()

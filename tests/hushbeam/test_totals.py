@@ -107,7 +107,11 @@ def test_a_job_that_is_killed_has_shown_nothing_that_is_drawn_twice(
     after = estimates_of("b", 20)
     assert after[: len(drawn)] == drawn
     assert {path.name for path in Path("kept").iterdir()} == {"secret", "secret.lock"}
-    assert {path.name for path in Path("totals").iterdir()} == {"statement.json", "totals.parquet"}
+    assert {path.name for path in Path("totals").iterdir()} == {
+        "report.html",
+        "statement.json",
+        "totals.parquet",
+    }
 
 
 def test_the_confidence_of_the_begin_is_that_of_what_is_published() -> None:
