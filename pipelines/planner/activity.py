@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
-from rich import box
 from rich.table import Table
 
 from mechanisms.counters.activity import Activity
@@ -13,7 +13,8 @@ from mechanisms.counters.price import Price
 from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.privacy.search import private_end
 from pipelines import answers
-from pipelines.requests import Neighbours
+from pipelines.options import option
+from pipelines.planner.question import Question, Several, empty
 from pipelines.views.wording import upward
 
 _BEYOND = 1.01  # what a ledger comes to, at the most, over the exact price: see docs/accounting.md
@@ -21,44 +22,51 @@ _PART = 100  # of delta, for one release
 _CLOSE = 2e-3  # relative, of an epsilon
 
 
-def table(releases: tuple[int, ...], neighbours: Neighbours, epsilon: float, delta: float) -> Table:
-    """A row for each number of releases that are to come to an epsilon together.
+class ReleasesQuestion(Question):
+    """Active users, day after day."""
 
-    Args:
-        releases: of one user.
-        neighbours, epsilon, delta: of all of them together.
-    """
-    shown = Table(
-        title=f"releases of a user, together epsilon {epsilon:g}, delta {delta:g}, {neighbours}",
-        caption="epsilon, delta: of each, for the plan. Then standard errors, in users: of new, "
-        "returning, resurrected and kept ones, of the actives of a day and of 28",
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
+    asks: ClassVar[str] = "releases"
+    title: ClassVar[str] = "active users, day after day"
+
+    releases: Several = option(
+        "how many releases of `hushbeam active-users` are to come to --epsilon and --delta "
+        "together, for a user who is in all of them (28 is a month): shows what each may cost, and "
+        "how far off it is",
+        metavar="R,R,...",
     )  # fmt: skip
-    for heading in ("releases", "epsilon", "delta", "new or kept", "active in a day", "in 28 days"):
-        shown.add_column(heading, justify="right")
-    for several in releases:
-        design = _each(several, neighbours, epsilon, delta)
-        if design is None:
-            answers.add("rows", {"releases": several, "refused": "out of reach"})
-            shown.add_row(f"{several:,}", "out of reach")
-            continue
-        one = math.sqrt(design.variances[0])
-        day, *_, month = (math.sqrt(len(f.cells)) * one for f in Activity().figures[:3])
-        answers.add(
-            "rows",
-            {
-                "releases": several, "epsilon": design.epsilon, "delta": design.delta,
-                "new": one, "day": day, "month": month,
-            },
+
+    def table(self) -> Table:
+        """A row for each number of releases that are to come to an epsilon together."""
+        table = empty(
+            f"releases of a user, together {self.terms}",
+            "epsilon, delta: of each, for the plan. Then standard errors, in users: of new, "
+            "returning, resurrected and kept ones, of the actives of a day and of 28",
+            "releases", "epsilon", "delta", "new or kept", "active in a day", "in 28 days",
         )  # fmt: skip
-        errors = (f"{error:.3g}" for error in (one, day, month))
-        shown.add_row(f"{several:,}", f"{design.epsilon:g}", f"{design.delta:g}", *errors)
-    return shown
+        for several in self.releases:
+            design = _each(several, self)
+            if design is None:
+                answers.add("rows", {"releases": several, "refused": "out of reach"})
+                table.add_row(f"{several:,}", "out of reach")
+                continue
+            one = math.sqrt(design.variances[0])
+            day, *_, month = (math.sqrt(len(f.cells)) * one for f in Activity().figures[:3])
+            answers.add(
+                "rows",
+                {
+                    "releases": several, "epsilon": design.epsilon, "delta": design.delta,
+                    "new": one, "day": day, "month": month,
+                },
+            )  # fmt: skip
+            errors = (f"{error:.3g}" for error in (one, day, month))
+            table.add_row(f"{several:,}", f"{design.epsilon:g}", f"{design.delta:g}", *errors)
+        return table
 
 
-def _each(releases: int, neighbours: Neighbours, epsilon: float, delta: float) -> Counters | None:
+def _each(releases: int, asked: ReleasesQuestion) -> Counters | None:
     """The counters of one release of so many; None if they are out of reach."""
-    levels, together = Activity().levels, epsilon / _BEYOND
+    levels, together = Activity().levels, asked.epsilon / _BEYOND
+    neighbours, delta = asked.neighbours, asked.delta
     part = delta / _PART if releases > 1 else delta
 
     def design(own: float) -> Counters:

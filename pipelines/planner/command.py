@@ -20,7 +20,8 @@ from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
 from pipelines import answers
 from pipelines.errors import DONE, RequestError
-from pipelines.planner import counters, rows
+from pipelines.planner import question, rows
+from pipelines.planner.counts import instead
 from pipelines.planner.request import (
     PlanRequest,
     absence,
@@ -85,7 +86,7 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     _add_histogram(parser.add_argument_group("histograms of values"))
     rows.add_to(parser)
-    counters.add_to(parser)
+    question.add_to(parser)
     parser.set_defaults(command=run)
 
 
@@ -110,9 +111,9 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print the comparison."""
     no_more(beam_arguments)
     typed = {k: v for k, v in vars(arguments).items() if k != "command"}
-    if counters.asked(typed):
-        return counters.run(typed)
-    typed = {name: given for name, given in typed.items() if name not in counters.OWN}
+    if (asked := question.asked(typed)) is not None:
+        return question.run(asked, typed)
+    typed = {name: given for name, given in typed.items() if name not in question.own()}
     if typed["dimension"] is not None:
         return rows.run(typed)
     _require_histogram(typed)
@@ -130,8 +131,8 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     absence(screen, compared[0], FrequencyTask(options.domain_size + 1, options.max_messages))
     if target.model == "shuffle":
         released = compared[0].release
-        asked = options.domain_size, target.n, released.epsilon, released.delta
-        for line in counters.instead(*asked):
+        terms = options.domain_size, target.n, released.epsilon, released.delta
+        for line in instead(*terms):
             answers.add("instead", line)
             screen.print(line, highlight=False)
     return DONE

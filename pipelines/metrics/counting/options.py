@@ -95,6 +95,7 @@ class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
+    planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
@@ -142,6 +143,7 @@ class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
+    planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (

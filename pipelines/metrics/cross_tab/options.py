@@ -15,6 +15,7 @@ class CrossTabOptions(CountingOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
+    planned: ClassVar[str] = "pipelines.planner.tables:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
     description: ClassVar[str] = (

@@ -15,6 +15,7 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
+    planned: ClassVar[str] = "pipelines.planner.averages:AveragesQuestion"
     counted: ClassVar[str] = "pipelines.metrics.counting.vector_mean:CountedRows"
     files: ClassVar[tuple[str, ...]] = ("category", "prior")
     brief: ClassVar[str] = (

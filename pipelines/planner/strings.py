@@ -1,0 +1,52 @@
+"""`hushbeam plan --unknown-strings`: from how many users on a string is found."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.table import Table
+
+from mechanisms.heavy_hitters.crowds import Crowds
+from mechanisms.heavy_hitters.schedule import MISSED
+from pipelines import answers
+from pipelines.options import option
+from pipelines.planner.question import Question, Several, empty
+
+
+class StringsQuestion(Question):
+    """How many must hold a string of which nobody has a list."""
+
+    asks: ClassVar[str] = "unknown_strings"
+    title: ClassVar[str] = "strings of which nobody has a list"
+
+    unknown_strings: bool = option(
+        "shows how many users must hold a string for `hushbeam unknown-strings` to find it, for "
+        "several --rows-per-user"
+    )
+    rows_per_user: Several = option(
+        "values of a user that count (default: several)", (1, 2, 3, 5, 10, 30, 100),
+        metavar="K,K,...",
+    )  # fmt: skip
+
+    def table(self) -> Table:
+        """A row for each K."""
+        table = empty(
+            f"unknown strings, {self.terms}",
+            "threshold: a string is published if its noisy number of users is above it; found "
+            f"from: how many users must hold it so that it is with probability {1 - MISSED:g}; "
+            "error: standard error of that number",
+            "--rows-per-user", "threshold", "found from", "error",
+        )  # fmt: skip
+        for k in self.rows_per_user:
+            try:
+                crowds = Crowds.meeting(k, self.neighbours, self.epsilon, self.delta)
+            except ValueError:
+                answers.add("rows", {"rows_per_user": k, "refused": "out of reach"})
+                table.add_row(f"{k:,}", "out of reach")
+                continue
+            threshold, found = crowds.threshold, crowds.detection_limit
+            error = crowds.design.variances[0] ** 0.5
+            row = {"rows_per_user": k, "threshold": threshold, "found_from": found, "error": error}
+            answers.add("rows", row)
+            table.add_row(f"{k:,}", f"{threshold:,}", f"{found:,}", f"{error:,.3g}")
+        return table

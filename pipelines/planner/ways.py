@@ -1,0 +1,120 @@
+"""`hushbeam plan --bounds`: what each way to a sum and to a mean costs, as the commands have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.table import Table
+
+from pipelines import answers
+from pipelines.errors import RequestError
+from pipelines.inputs import UNREAD, Source
+from pipelines.metrics.counting.design import designed
+from pipelines.metrics.counting.mean import CountedMean
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.options import SPLIT_MIX
+from pipelines.metrics.counting.split_mix import MixedMean, MixedSum
+from pipelines.metrics.counting.sum import SumMetric
+from pipelines.metrics.mean.metric import Mean
+from pipelines.numbers import read_bounds
+from pipelines.planner.numbers import NumbersQuestion
+from pipelines.planner.question import SENT
+from pipelines.requests import request
+
+_CAPTION = (
+    "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
+    "that lies halfway between their middle and an end; bytes: of a user, each message sealed by "
+    "itself, which one job does not do; three parties: digits share noise less, for dummies are "
+    "sealed, too; devices, {split}: all users are enrolled devices; one report: how many take part "
+    "is published"
+)
+
+
+class _Way(NamedTuple):
+    """One way to a statistic.
+
+    Attributes:
+        statistic: sum or mean.
+        name: of the way.
+        kind: of the metric that goes it.
+        asked: options of it.
+        then: what is made of the metric.
+    """
+
+    statistic: str
+    name: str
+    kind: Any
+    asked: Mapping[str, Any]
+    then: Callable[[Any], Any] = lambda metric: metric
+
+    def metric(self, log: Mapping[str, Any]) -> Any:
+        """The metric of a release.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        options = request(self.kind.Options, {**log, **self.asked})
+        return self.then(self.kind.resolve(options, Source(UNREAD)))
+
+
+def table(options: NumbersQuestion) -> Table:
+    """A row for each way.
+
+    Raises:
+        RequestError: bounds are none.
+    """
+    bounds = read_bounds(options.bounds)
+    made = Table(
+        title=f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, "
+        f"{options.reports:,} users, epsilon {options.epsilon:g}, delta {options.delta:g}, "
+        f"{options.neighbours}",
+        caption=_CAPTION.format(split=SPLIT_MIX), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+        show_edge=False,
+    )  # fmt: skip
+    for heading in ("", "", "messages", "bytes", "dummies", "error", "ranges"):
+        made.add_column(heading, justify="right" if heading else "left", overflow="fold")
+    log = {"input": ["-"], "output": "-", "column": "number", "bounds": options.bounds,
+           "epsilon": options.epsilon, "delta": options.delta}  # fmt: skip
+    for way in _ways(options):
+        place = {"statistic": way.statistic, "way": way.name}
+        try:
+            metric = way.metric(log)
+        except RequestError:
+            answers.add("rows", {**place, "refused": "out of reach"})
+            made.add_row(way.statistic, way.name, "out of reach")
+            continue
+        messages, error = metric.messages, metric.error
+        by_shuffler = getattr(metric, "counters", None) is not None and not metric.by_devices
+        dummies = metric.design.number if by_shuffler else None
+        ranges = error / (2 * bounds.half)
+        cost = {"messages": messages, "bytes": SENT * messages, "dummies": dummies}
+        answers.add("rows", {**place, **cost, "error": error, "ranges": ranges})
+        made.add_row(
+            way.statistic, way.name, f"{messages:,.4g}", f"{SENT * messages:,.0f}",
+            "" if dummies is None else f"{dummies:,}", f"{error:.3g}", f"{ranges:.3g}",
+        )  # fmt: skip
+    return made
+
+
+def _ways(options: NumbersQuestion) -> Iterator[_Way]:
+    """Every way, sums first."""
+    n = options.reports
+    drawn = {"neighbours": options.neighbours, "expected": n, "dummies": "shuffler"}
+    enrolled = drawn | {"enrolled": n}
+    devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
+    for counted, mixed in ((SumMetric, MixedSum), (CountedMean, MixedMean)):
+        name = counted.kind
+        yield _Way(name, "correlated dummies", counted, drawn)
+        yield _Way(name, "same, three parties", counted, drawn, counted.divided)
+        yield _Way(name, "independent dummies", counted, drawn, _alone)
+        yield _Way(name, "devices' dummies", counted, devices)
+        yield _Way(name, SPLIT_MIX, mixed, split)
+    yield _Way("mean", "one report", Mean, {"min_reports": n})
+
+
+def _alone(metric: Counting) -> Counting:
+    """The same without noise that digits share."""
+    return replace(metric, design=designed(metric.options, metric.reporting, correlated=False))
