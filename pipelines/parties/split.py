@@ -13,8 +13,10 @@ from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import MetricRequest, Plan, seconds_of
+from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.parts import MetricRequest
+from pipelines.plan.served import seconds_of
 from pipelines.stream.windows import SEED
 from transforms.windowed import SECOND, Tumbling, now
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
     field_validator,
     model_validator,
 )
 
-from mechanisms.nearest import meant
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
@@ -28,11 +23,12 @@ from pipelines.options import undashed
 from pipelines.paths import DAY, beside, require_found
 from pipelines.plan.consistency import about, require_consistent, require_looking_back
 from pipelines.plan.cron import require_schedule
+from pipelines.plan.parts import MetricRequest, Name, Part
+from pipelines.plan.served import Stream
 from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
-from transforms.windowed import SECOND, Tumbling, moment_of
 
 if TYPE_CHECKING:
     from transforms.expressions.view import View
@@ -40,139 +36,18 @@ if TYPE_CHECKING:
 
 WINDOW = "{window}"
 
-_Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-OF_PLAN = frozenset(
-    {
-        "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
-        "header", "day",
-    }
-)  # fmt: skip
-_SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"})
 _OF_COUNTERS = frozenset({"neighbours"})
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
-def _require_kind(name: str) -> str:
-    """Refuse a kind of metric that nobody has registered."""
-    if name not in registry.names():
-        kinds = registry.names()
-        raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
-    return name
-
-
-def _list_kinds(schema: dict[str, Any]) -> None:
-    """Offer the kinds to whoever writes a plan."""
-    schema["enum"] = list(registry.names())
-
-
-_Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Budget(_Part):
+class Budget(Part):
     """The most that all releases of the collection may reveal together, as its ledger counts."""
 
     epsilon: Epsilon = Field(description="in nats")
     delta: Delta = 1e-6
 
 
-class Stream(_Part):
-    """How the plan is served as a stream: see docs/streams.md.
-
-    Attributes:
-        window: how long one is: 15min, 1h, 1d.
-        state: the folder in which the stream remembers where it is; on this machine.
-        time: the column that says when a row happened; without it, a date in the file's name does.
-        lateness: how long a window waits, by the clock of the rows, for those that come late.
-        ahead: how far a row's clock may run ahead of this machine's.
-        idle: after how long without a new file this machine's clock takes over.
-        first: of noisy counters: the first window of the calendar, by its name; each is released
-            when this machine's clock has passed it, if there are rows of it or not.
-        last: the last one, if there is one.
-    """
-
-    window: str
-    state: str = Field(min_length=1)
-    time: str | None = Field(None, min_length=1)
-    lateness: str = "0s"
-    ahead: str = "5min"
-    idle: str | None = None
-    first: str | None = None
-    last: str | None = None
-
-    @field_validator("window", "lateness", "ahead", "idle")
-    @classmethod
-    def _is_a_span(cls, written: str | None) -> str | None:
-        if written is not None and not _SPAN.fullmatch(written):
-            raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
-        return written
-
-    @field_validator("window")
-    @classmethod
-    def _lasts(cls, written: str) -> str:
-        if not seconds_of(written) > 0:
-            raise ValueError("a window must last")
-        return written
-
-    @model_validator(mode="after")
-    def _begins_with_a_window(self) -> Stream:
-        if self.last is not None and self.first is None:
-            raise about("a calendar with a last window has a first one: name it", "last")
-        windows, earliest = Tumbling(seconds_of(self.window) * SECOND), -math.inf
-        named = {"first": self.first, "last": self.last}
-        for key, name in ((key, name) for key, name in named.items() if name is not None):
-            moment = moment_of(name)
-            if moment is None or windows.start(moment) != moment:
-                raise about(f"no window of {self.window} begins so; as in 2026-11-20T1300", key)
-            if moment < earliest:
-                raise about("is before the first window", key)
-            earliest = moment
-        return self
-
-
-def seconds_of(span: str) -> int:
-    """A span of time as people write it.
-
-    >>> seconds_of("15min")
-    900
-    """
-    match = _SPAN.fullmatch(span)
-    if match is None:
-        raise ValueError("no span of time")
-    return int(match[1]) * _SECONDS[match[2]]
-
-
-class MetricRequest(BaseModel):
-    """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
-
-    What the kind asks are the options of its command, with underscores: column, domain, bounds,
-    mechanism, model, min_reports, epsilon_local, confidence and so on.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    name: _Name
-    kind: _Kind
-    share: float | None = Field(None, gt=0, le=1, description="of the plan's epsilon and delta")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the kind asks, as it was written."""
-        return dict(self.model_extra or {})
-
-    @model_validator(mode="after")
-    def _asks_no_more_than_it_may(self) -> MetricRequest:
-        taken = sorted(OF_PLAN.intersection(self.options))
-        if taken:
-            raise about("belongs to the plan, not to a metric of it", taken[0])
-        return self
-
-
-class Plan(_Part):
+class Plan(Part):
     """A reviewed collection.
 
     Attributes:
@@ -214,8 +89,8 @@ class Plan(_Part):
         metrics: what is published.
     """
 
-    collection: _Name
-    population: _Name | None = None
+    collection: Name
+    population: Name | None = None
     version: int = Field(ge=1)
     unit: Literal["row", "user", "user per window"] = "row"
     user_column: str | None = Field(None, min_length=1)

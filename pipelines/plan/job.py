@@ -18,9 +18,10 @@ from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
 from pipelines.options import undashed
 from pipelines.plan.design import mark_of_design
-from pipelines.plan.document import WINDOW, Plan, seconds_of
+from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
+from pipelines.plan.served import seconds_of
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import WITHHELD

@@ -18,8 +18,9 @@ from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
 from pipelines.options import undashed
-from pipelines.plan.document import MetricRequest, Plan
+from pipelines.plan.document import Plan
 from pipelines.plan.joint import settled
+from pipelines.plan.parts import MetricRequest
 from pipelines.stores import require_reachable
 from transforms.encoders.part import Part
 

@@ -8,7 +8,8 @@ from typing import Any
 from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.metrics import registry
-from pipelines.plan.document import OF_PLAN, MetricRequest, Plan
+from pipelines.plan.document import Plan
+from pipelines.plan.parts import OF_PLAN, MetricRequest
 
 
 def schema() -> dict[str, Any]:

@@ -106,7 +106,8 @@ def own() -> frozenset[str]:
 def add_to(parser: Any) -> None:
     """Add the options of all questions, each once."""
     added: set[str] = set()
-    for question in (Question, *questions()):
+    every: tuple[type[Question], ...] = (Question, *questions())
+    for question in every:
         group = parser.add_argument_group(question.title)
         for name, field in question.model_fields.items():
             if name in added or not isinstance(field.json_schema_extra, Description):

@@ -23,7 +23,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import description, flag, undashed
 from pipelines.paying import PREFIX
-from pipelines.plan.document import OF_PLAN
+from pipelines.plan.parts import OF_PLAN
 from pipelines.plan.schema import schema
 from pipelines.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions

@@ -1,0 +1,67 @@
+"""The parts of a plan: how all of them are read, and one metric as it was written."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from mechanisms.nearest import meant
+from pipelines.metrics import registry
+from pipelines.plan.consistency import about
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+OF_PLAN = frozenset(
+    {
+        "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
+        "header", "day",
+    }
+)  # fmt: skip
+
+
+def _require_kind(name: str) -> str:
+    """Refuse a kind of metric that nobody has registered."""
+    if name not in registry.names():
+        kinds = registry.names()
+        raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
+    return name
+
+
+def _list_kinds(schema: dict[str, Any]) -> None:
+    """Offer the kinds to whoever writes a plan."""
+    schema["enum"] = list(registry.names())
+
+
+_Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
+
+
+class Part(BaseModel):
+    """A part that says nothing that nobody knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class MetricRequest(BaseModel):
+    """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
+
+    What the kind asks are the options of its command, with underscores: column, domain, bounds,
+    mechanism, model, min_reports, epsilon_local, confidence and so on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    name: Name
+    kind: _Kind
+    share: float | None = Field(None, gt=0, le=1, description="of the plan's epsilon and delta")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the kind asks, as it was written."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="after")
+    def _asks_no_more_than_it_may(self) -> MetricRequest:
+        taken = sorted(OF_PLAN.intersection(self.options))
+        if taken:
+            raise about("belongs to the plan, not to a metric of it", taken[0])
+        return self
