@@ -106,10 +106,10 @@ def own() -> frozenset[str]:
 def add_to(parser: Any) -> None:
     """Add the options of all questions, each once."""
     added: set[str] = set()
-    every: tuple[type[Question], ...] = (Question, *questions())
-    for question in every:
-        group = parser.add_argument_group(question.title)
-        for name, field in question.model_fields.items():
+    own_fields = [(question.title, question.model_fields) for question in questions()]
+    for title, fields in ((Question.title, Question.model_fields), *own_fields):
+        group = parser.add_argument_group(title)
+        for name, field in fields.items():
             if name in added or not isinstance(field.json_schema_extra, Description):
                 continue
             added.add(name)
