@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import add_command, typed
-from pipelines.errors import DONE, FailedError, RequestError
+from pipelines.errors import DONE, RequestError
 from pipelines.paying import Payment, payment
 from pipelines.requests import request
 from pipelines.running.options import TotalOptions
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from pipelines.running.kept import Kept
 
 NAME = "total"
-_LOCAL = ("FnApiRunner", "DirectRunner")
 _SHOWN = 10  # windows on the screen
 
 
@@ -40,46 +38,37 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
 
 def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | None) -> int:
+    from functools import partial
+
     from apache_beam.io.filesystems import FileSystems
-    from apache_beam.options.pipeline_options import StandardOptions
 
     from mechanisms.randomness import SecureRandom
     from pipelines import answers
     from pipelines.inputs import Source, open_telemetry
     from pipelines.metrics.counting.count import CountMetric
+    from pipelines.metrics.counting.exactly import counted_here, take
+    from pipelines.metrics.counting.exactly import names as names_of
     from pipelines.metrics.counting.sum import SumMetric
-    from pipelines.publishing import require_nothing_lost
-    from pipelines.run import beam_options, run_beam
-    from pipelines.running.job import AddWindow
     from pipelines.running.kept import Place
-    from pipelines.running.totals import again, begun, table
+    from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
 
-    for_beam = beam_options(beam_arguments)
-    runner = for_beam.view_as(StandardOptions).runner.rpartition(".")[2]
-    if runner not in _LOCAL:
-        raise RequestError(
-            f"--runner: {runner} would carry exact counts, and its workers have no secret: running "
-            "totals are counted on this machine"
-        )
+    for_beam = counted_here(beam_arguments)
     FileSystems.set_options(for_beam)
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
     kind: type[Any] = CountMetric if options.sum is None else SumMetric
     metric = kind.resolve(options.counted_as, Source(telemetry=telemetry))
-    names = _names(metric)
+    names = names_of(metric)
     asked, rng = _asked(options, metric), SecureRandom()
     kept = begun(place, asked, _design(options, metric, len(names)), names, pays, rng)
     again(kept, options.window)
     _caution(metric, kept, options)
     screen = Screen()
-    try:
-        counted = run_beam(AddWindow(metric, place, options.window, names), for_beam, screen, None)
-    except Exception:
-        require_nothing_lost()
-        raise
+    adds = partial(add_counted, place, options.window, names, metric)
+    refused = take(metric, for_beam, adds, screen)
     kept = begun(place, asked, kept.design, names, pays, rng)
-    _require_added(kept, options.window, counted or {})
+    _require_added(kept, options.window, refused)
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
         guarantee=kept.promise.as_dict(),
@@ -89,17 +78,8 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     return DONE
 
 
-def _require_added(kept: Kept, window: str, counted: Mapping[str, int]) -> None:
+def _require_added(kept: Kept, window: str, reasons: list[str]) -> None:
     """Say of a window that a job has not added why, and what there is now."""
-    from pipelines.running.job import REFUSED
-    from transforms.progress import CHANGED
-
-    if CHANGED in counted:
-        raise FailedError(
-            "the files changed while they were read, and nothing was added: run again when they "
-            "are at rest"
-        )
-    reasons = [name.removeprefix(REFUSED) for name in counted if name.startswith(REFUSED)]
     drawn = window in kept.windows
     if reasons or not drawn:
         why = "; ".join(reasons) or "the job ended without it"
@@ -150,17 +130,6 @@ def _caution(metric: Counting, kept: Kept, options: TotalOptions) -> None:
             "rarely",
             Caution, stacklevel=2,
         )  # fmt: skip
-
-
-def _names(metric: Counting) -> tuple[str, ...]:
-    """What each total is of; all rows of other values share the last."""
-    from pipelines.metrics.counting.view import OTHER_LABEL
-
-    columns = [labels.to_pylist() for labels in metric.labels().values()]
-    rows = zip(*columns, strict=True) if columns else [("all",)]
-    return tuple(
-        OTHER_LABEL if None in row else " · ".join(str(part) for part in row) for row in rows
-    )
 
 
 def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:

@@ -149,13 +149,29 @@ class Place:
         return cls(folder, file)
 
 
-@contextlib.contextmanager
-def locked(place: Place) -> Iterator[None]:
+def locked(place: Place) -> contextlib.AbstractContextManager[None]:
     """One process at a time, of those that draw from the secret and of those that publish there."""
-    folder, name = os.path.split(os.path.realpath(place.output))
-    # A file for each, in one order, and never the same one. Not the folder itself: ledgers lock
-    # theirs meanwhile.
-    locks = {f"{place.secret}.lock": 0o700, os.path.join(folder, f".{name}.in-use"): 0o777}
+    # A file for each, in one order.
+    locks = {f"{place.secret}.lock": 0o700, in_use(place.output): 0o777}
+    return held(locks, f"{place.output}, or {place.secret}")
+
+
+def in_use(output: str) -> str:
+    """What is locked while a folder is published in, or added to."""
+    # Not the folder itself: ledgers lock theirs meanwhile.
+    folder, name = os.path.split(os.path.realpath(output))
+    return os.path.join(folder, f".{name}.in-use")
+
+
+@contextlib.contextmanager
+def held(locks: Mapping[str, int], what: str) -> Iterator[None]:
+    """One process at a time.
+
+    Args:
+        locks: file -> the mode of its folder, if there is none yet; in one order, and never the
+            same file for two things.
+        what: they guard.
+    """
     try:
         with contextlib.ExitStack() as stack:
             for path, mode in locks.items():
@@ -164,7 +180,7 @@ def locked(place: Place) -> Iterator[None]:
                 fcntl.flock(stack.enter_context(open(path, "a")), fcntl.LOCK_EX)
             yield
     except OSError as error:
-        raise RequestError(f"{place.output}, or {place.secret}: {reason(error)}") from None
+        raise RequestError(f"{what}: {reason(error)}") from None
 
 
 def read(place: Place) -> Kept | None:

@@ -16,14 +16,16 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Floats, Guarantee
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.statement import head, parquet, versions
 from pipelines.paths import beside
 from pipelines.paying import Payment, Price, paid
@@ -203,6 +205,15 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
             write(place.secret, drawn.written(), secret=True)
             _catch_up(place, drawn)
         return drawn
+
+
+def add_counted(
+    place: Place, window: str, names: Sequence[str], metric: Counting, levels: Sequence[Floats],
+    rng: RandomSource,
+) -> None:  # fmt: skip
+    """The same of what a job has counted: levels of a count or a sum, for each name."""
+    exact = np.rint(metric.totals(levels)).astype(np.int64).tolist()
+    add(place, window, dict(zip(names, exact, strict=True)), rng)
 
 
 def _catch_up(place: Place, kept: Kept) -> None:
