@@ -47,7 +47,8 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
     for title in _titles(options):
         group = parser.add_argument_group(title or options.subject)
         for field in (name for name in fields if description(fields[name]).group == title):
-            action = group.add_argument(flag(field), **_argument(fields[field]))
+            word = field if description(fields[field]).positional else flag(field)
+            action = group.add_argument(word, **_argument(fields[field]))
             vars(action)[_ABOUT] = fields[field]
     add_options(parser)
     parser.set_defaults(command=run)
@@ -81,7 +82,10 @@ def _argument(field: FieldInfo) -> dict[str, Any]:
     argument: dict[str, Any] = {"default": None, "help": _ABOUT}
     if kind is bool:
         return argument | {"action": "store_true"}
-    argument["required"] = field.is_required()
+    if not about.positional:
+        argument["required"] = field.is_required()
+    elif not field.is_required():
+        argument["nargs"] = "?"
     if kind is Literal and about.metavar is None:  # else the options' class says what there is
         return argument | {"choices": values}
     if kind is tuple:

@@ -46,6 +46,9 @@ _OTHERS = {
         "a count that grows day by day, at one price for all days",
         _RELEASE,
     ),
+    "ask": _Command(
+        "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
+    ),
     "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
     "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),

@@ -30,6 +30,7 @@ class Description:
         repeated: whether several values are several options, and not several words of one.
         figure: whether it says what a figure is of, so that where it differs no figures can be
             compared; by default, whether it stands under the command's subject.
+        positional: whether a command line names it by its place alone.
     """
 
     text: str | Callable[[], str]
@@ -38,6 +39,7 @@ class Description:
     hint: str = ""
     repeated: bool = False
     figure: bool | None = None
+    positional: bool = False
 
     @property
     def of_figure(self) -> bool:
@@ -61,16 +63,17 @@ def option(
     hint: str = "",
     repeated: bool = False,
     figure: bool | None = None,
+    positional: bool = False,
     **limits: Any,
 ) -> Any:
     """A field of an options class.
 
     Args:
-        text: as all up to `figure`, see `Description`.
+        text: as all up to `positional`, see `Description`.
         default: where nobody says anything; without one the option is required.
         limits: what pydantic's `Field` takes: gt, le, min_length and so on.
     """
-    described = Description(text, group, metavar, hint, repeated, figure)
+    described = Description(text, group, metavar, hint, repeated, figure, positional)
     return Field(default, json_schema_extra=described, **limits)
 
 

@@ -104,7 +104,7 @@ class GaussianFilter:
     def parts(self, epsilon: float) -> int:
         """What an answer takes that alone is (epsilon, the budget's delta)-private, at the most."""
         require_epsilon(epsilon)
-        mu = gaussian_mu(epsilon, self.delta) * (1 - 1e-9)
+        mu = gaussian_mu(epsilon, self.delta * (1 - 2 * _RESERVE)) * (1 - 1e-9)
         return math.floor((mu / self.mu) ** 2 * WHOLE)
 
     def epsilon_of(self, parts: int) -> float:

@@ -1,0 +1,1 @@
+"""Questions of one log, until its budget is gone."""

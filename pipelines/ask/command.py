@@ -1,0 +1,153 @@
+"""`hushbeam ask` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipelines.arguments import add_command, typed
+from pipelines.ask.options import AskOptions
+from pipelines.errors import DONE, RequestError, WithheldError
+from pipelines.paying import payment
+from pipelines.requests import no_more, request
+
+if TYPE_CHECKING:
+    from pipelines.ask.session import Session
+
+NAME = "ask"
+_SHOWN = 10  # figures of an answer on the screen
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    add_command(commands, NAME, AskOptions, run)
+
+
+def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+    """Begin a session, show it, or answer a question in it.
+
+    Raises:
+        RequestError: the request or its input is wrong.
+        WithheldError: too little budget is left.
+        FailedError: the job ended without an answer.
+    """
+    from pipelines.ask.session import Session, begun
+    from pipelines.metrics.counting.options import DELTA
+
+    options, pays = request(AskOptions, typed(arguments)), payment(arguments)
+    if options.question is not None:
+        if pays is not None:
+            raise RequestError("--ledger: a session is paid for when it is begun; leave it out")
+        return _asked(options, beam_arguments)
+    options.require_alone()
+    no_more(beam_arguments)
+    if options.epsilon is None:
+        if pays is not None:
+            raise RequestError("--epsilon is missing: say how much is to be paid for")
+        session = Session.read(options.output)
+    else:
+        terms = {
+            "epsilon": options.epsilon, "delta": options.delta or DELTA, "unit": options.unit,
+            "user_column": options.user_column,
+        }  # fmt: skip
+        session = begun(options.output, terms, pays)
+    shown = {tuple(one["id"] for one in session.alike(answer)) for answer in session.answers}
+    last = {ids[-1] for ids in shown}
+    _show(session, options, [answer for answer in session.answers if answer["id"] in last])
+    return DONE
+
+
+def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
+    import uuid
+    from functools import partial
+
+    from pipelines.ask import questions
+    from pipelines.ask.session import Session, answered, require
+    from pipelines.inputs import Source, open_telemetry
+    from pipelines.metrics import registry
+    from pipelines.metrics.counting.exactly import counted_here, take
+    from pipelines.views.console import Screen
+
+    session, for_beam = Session.read(options.output), counted_here(beam_arguments)
+    release = options.counted_as(session.terms["user_column"], session.budget)
+    parts = options.parts(session.budget, session.left)
+    telemetry = open_telemetry(release.input, True, release.reading)
+    metric: Any = registry.find_for(release).resolve(release, Source(telemetry=telemetry))
+    said = {*release.model_fields_set} - {
+        "input", "output", "epsilon", "delta", "confidence", "dummies", "user_column", "expected",
+    }  # fmt: skip
+    asked = {name: metric.request[name] for name in sorted(said - release.unsaid)}
+    kind = str(options.question)
+    question = questions.question(kind, metric, asked, options.threshold or 0)
+    require(session, question, parts)
+    id = uuid.uuid4().hex
+    answers = partial(answered, options.output, question, kind, parts, id)
+    refused = take(metric, for_beam, answers, Screen())
+    session = Session.read(options.output)
+    mine = [answer for answer in session.answers if answer["id"] == id]
+    if not mine:
+        raise WithheldError("; ".join(refused) or "the job ended without an answer")
+    _show(session, options, mine)
+    return DONE
+
+
+def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]]) -> None:
+    """Answers, each combined with earlier ones to its question, and what is left."""
+    from mechanisms.privacy.gaussian_filter import WHOLE
+    from pipelines import answers
+    from pipelines.ask.questions import rows
+    from pipelines.views.console import Screen
+    from pipelines.views.wording import one_line
+
+    screen, told = Screen(), []
+    for answer in asked:
+        alike = session.alike(answer)
+        own, together = (rows(part, options.confidence) for part in (alike[-1:], alike))
+        combined = len(alike) > 1 and "value" not in together[0]
+        told.append(
+            {name: answer[name] for name in ("id", "at", "question", "asked", "share", "guarantee")}
+            | {"rows": own, "answers": len(alike)} | ({"combined": together} if combined else {})
+        )  # fmt: skip
+        _print(screen, answer, together if combined else own, len(alike) if combined else 1)
+    budget, left = session.budget, session.left
+    promise = budget.guarantee(session.terms["unit"])
+    alone = budget.epsilon_of(left) if left else 0.0
+    answers.tell(
+        session=options.output, answers=told, share_left=left / WHOLE, epsilon_left=alone,
+        guarantee=promise.as_dict(),
+    )  # fmt: skip
+    for line in (
+        f"all answers together, {one_line(promise)}",
+        f"left: {left / WHOLE:.4g} of the budget, by which one answer could reveal {alone:.3g}",
+    ):
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], times: int) -> None:
+    from pipelines.views.console import numbers_table
+    from pipelines.views.digits import digits
+
+    asked = {
+        name: " and ".join(said) if isinstance(said, list) else said
+        for name, said in answer["asked"].items()
+    }
+    title = ", ".join([answer["question"], *(f"{name} {said}" for name, said in asked.items())])
+    title += f" ({times} answers together)" * (times > 1)
+    if "value" in found[0]:
+        terms = ", ".join(f"{name} {x:.4g}" for name, x in found[0].items() if name != "value")
+        value = found[0]["value"]
+        title += f": {'none' if value is None else value} ({terms})"
+    screen.print(title, highlight=False, markup=False, soft_wrap=True)
+    if "value" in found[0]:
+        return
+    shown = numbers_table(("of",), ("estimate", "standard error"))
+    known = [row for row in found if math.isfinite(row["estimate"])]
+    for row in sorted(known, key=lambda row: -row["estimate"])[:_SHOWN]:
+        error = row["standard_error"]
+        shown.add_row(row["of"], digits(row["estimate"], error), f"{error:.3g}")
+    screen.print(shown)
+    if len(found) > _SHOWN:
+        line = f"{len(found) - _SHOWN:,} more: --json tells all"
+        screen.print(line, highlight=False, markup=False)

@@ -1,0 +1,306 @@
+"""What can be asked, how it is answered from exact numbers, and what answers tell together."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from mechanisms.central.exponential import ExponentialMechanism
+from mechanisms.central.first_above import FirstAbove
+from mechanisms.channel import Counts, Floats
+from mechanisms.counters.amounts import Ends
+from mechanisms.mean.fieller import quotients
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.privacy.gaussian_filter import range_of_gaussian
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.rounded_normal import RoundedNormal
+from pipelines.errors import RequestError, reason
+from pipelines.metrics.counting.exactly import names
+from pipelines.metrics.counting.mean import CountedMean
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.sum import SumMetric
+
+_LARGEST = float(1 << 52)  # whole numbers up to it are exact in doubles: totals are clipped there
+_SURE = 0.95
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """Something that is asked of a log.
+
+    Attributes:
+        metric: the release whose exact numbers tell.
+        asked: in words of its options, as a statement shows them.
+    """
+
+    how: ClassVar[str]
+
+    metric: Counting
+    asked: Mapping[str, Any]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the answer is about: the values of a column, or "all"."""
+        return names(self.metric)
+
+    @property
+    def units_raised(self) -> tuple[int, int]:
+        """(how many numbers a unit changes, by how much each) at the most."""
+        amounts = self.metric.reporting.amounts
+        return amounts.most_groups, amounts.most
+
+    def answer(self, levels: Sequence[Floats], mu: float, rng: RandomSource) -> dict[str, Any]:
+        """What is told.
+
+        Args:
+            levels: what a job has counted, exactly.
+            mu: of the Gaussian mechanism that reveals as much, or more.
+            rng: the generator of this process.
+        """
+        amounts = self.metric.reporting.amounts
+        return self.drawn(_whole(amounts.estimate(levels)), levels, mu, rng)
+
+    @abstractmethod
+    def drawn(
+        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+    ) -> dict[str, Any]:
+        """The same, of (groups,) totals."""
+
+    @abstractmethod
+    def distance(self, mu: float) -> float:
+        """How far its sampler is from what it is priced as, in total variation."""
+
+
+@dataclass(frozen=True)
+class Figures(Question):
+    """Counts or sums, each with Gaussian noise.
+
+    A unit changes k of them by b at the most, so the noise of each is sqrt(k) b / mu.
+    """
+
+    how = "Gaussian noise, rounded to whole numbers"
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers get noise."""
+        return len(self.names)
+
+    @property
+    def norm(self) -> float:
+        """By how much a unit changes them, at the most (Euclidean)."""
+        changed, most = self.units_raised
+        return most * math.sqrt(changed)
+
+    def noise(self, mu: float) -> RoundedNormal:
+        """Of each number."""
+        return RoundedNormal(self.norm / mu * (1 + 1e-12))
+
+    def distance(self, mu: float) -> float:
+        return self.numbers * self.noise(mu).farthest
+
+    def drawn(
+        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+    ) -> dict[str, Any]:
+        noise = self.noise(mu)
+        noisy = exact + noise.draw(exact.size, rng)
+        return {
+            "noisy": noisy.tolist(), "variance": noise.sigma**2 + 1 / 12, "scale": self.scale
+        }  # fmt: skip
+
+    @property
+    def scale(self) -> dict[str, float]:
+        """What a number is in the words of the question, and what rounding adds to its variance."""
+        return {"unit": 1.0, "rounding": 0.0}
+
+
+@dataclass(frozen=True)
+class Sums(Figures):
+    """Sums of clipped numbers."""
+
+    @property
+    def scale(self) -> dict[str, float]:
+        metric = cast(SumMetric, self.metric)
+        clip = metric.clip
+        return {"unit": clip.sign * clip.bound / clip.units, "rounding": metric.rounding**2}
+
+
+@dataclass(frozen=True)
+class Means(Figures):
+    """Sums from the middle of the bounds, and how many have a number: of k groups of each unit.
+
+    In halves of the range a unit moves a sum by 1 and a count by 1, at the most.
+    """
+
+    @property
+    def numbers(self) -> int:
+        return 2 * len(self.names)
+
+    @property
+    def norm(self) -> float:
+        return math.sqrt(2) * super().norm
+
+    def drawn(
+        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+    ) -> dict[str, Any]:
+        people = _whole(cast(Ends, self.metric.reporting.amounts).number(levels))
+        return super().drawn(np.concatenate([exact, people]), levels, mu, rng)
+
+    @property
+    def scale(self) -> dict[str, float]:
+        metric, most = cast(CountedMean, self.metric), self.units_raised[1]
+        return {
+            "low": metric.bounds.low, "half": metric.bounds.half, "people": most,
+            "rounding": (metric.rounding * most) ** 2,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Selection(Question):
+    """The name of a value, of those that are declared; never how many have it.
+
+    Scores are counts, which a unit moves one way alone, by b at the most.
+    """
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return names(self.metric)[:-1]  # the last is of all other rows
+
+    def drawn(
+        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+    ) -> dict[str, Any]:
+        place = self.selected(exact[: len(self.names)], mu, rng)
+        return {"value": None if place is None else self.names[place], **self.terms(mu)}
+
+    @abstractmethod
+    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int | None:
+        """Which value; None if none is."""
+
+    @abstractmethod
+    def terms(self, mu: float) -> dict[str, float]:
+        """How far the answer may be off."""
+
+
+@dataclass(frozen=True)
+class MostCommon(Selection):
+    """The value that most have, by the exponential mechanism.
+
+    Where all scores move one way, its losses span half its epsilon.
+    """
+
+    how = "exponential mechanism (McSherry, Talwar 2007, Theorem 6), of counts that move one way"
+
+    def _mechanism(self, mu: float) -> ExponentialMechanism:
+        most = self.units_raised[1]
+        return ExponentialMechanism(2 * range_of_gaussian(mu), sensitivity=most, resolution=most)
+
+    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int:
+        return int(self._mechanism(mu).select(exact, rng)[0])
+
+    def distance(self, mu: float) -> float:
+        _ = self._mechanism(mu).weights(np.zeros(len(self.names)))  # refuses what 64 bits cannot
+        return 0.0
+
+    def terms(self, mu: float) -> dict[str, float]:
+        # Each worse one is chosen with e^(-span gap / b) of the best one's probability, or less.
+        gap = self.units_raised[1] / range_of_gaussian(mu)
+        return {"within": gap * math.log(len(self.names) / (1 - _SURE)), "confidence": _SURE}
+
+
+@dataclass(frozen=True)
+class First(Selection):
+    """The first value that more than a threshold have, by the sparse vector.
+
+    Attributes:
+        threshold: public.
+    """
+
+    how = "sparse vector (Lyu, Su, Li 2017, Algorithm 1), of counts that move one way"
+
+    threshold: int = 0
+
+    def _mechanism(self, mu: float) -> FirstAbove:
+        return FirstAbove(range_of_gaussian(mu), self.units_raised[1])
+
+    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int | None:
+        # Above is at least one more.
+        return self._mechanism(mu).choose(exact, self.threshold + 1, rng)
+
+    def distance(self, mu: float) -> float:
+        return self._mechanism(mu).distance(len(self.names))
+
+    def terms(self, mu: float) -> dict[str, float]:
+        error = self._mechanism(mu).standard_error
+        return {"threshold": self.threshold, "standard_error": error}
+
+
+def question(kind: str, metric: Counting, asked: Mapping[str, Any], threshold: int) -> Question:
+    """What is asked, of the exact numbers of a release."""
+    if kind == "first-above":
+        return First(metric, {**asked, "threshold": threshold}, threshold)
+    kinds: dict[str, type[Question]] = {"most-common": MostCommon, "sum": Sums, "mean": Means}
+    return kinds.get(kind, Figures)(metric, asked)
+
+
+def distance(question: Question, mu: float) -> float:
+    """`Question.distance`, or why there is no answer at such a price.
+
+    Raises:
+        RequestError: the noise would leave the range of its tables.
+    """
+    try:
+        return question.distance(mu)
+    except ValueError as error:
+        raise RequestError(f"--share: {reason(error)}: take a larger share") from None
+
+
+def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[str, Any]]:
+    """What answers to one question tell together.
+
+    Args:
+        answers: as they are kept, of one question, in their order.
+        confidence: of intervals, each of which holds alone.
+
+    Returns:
+        A figure each, combined with the inverses of their variances; or the value that was told
+        last.
+    """
+    last = answers[-1]["answer"]
+    if "noisy" not in last:
+        return [last]
+    weights = np.array([1 / answer["answer"]["variance"] for answer in answers])
+    parts = weights / weights.sum()
+    noisy = parts @ np.array([answer["answer"]["noisy"] for answer in answers], float)
+    variance, scale = 1 / weights.sum(), last["scale"]
+    # Each answer has rounded numbers anew.
+    error = math.sqrt(variance + scale["rounding"] * float(parts @ parts))
+    of = answers[-1]["names"]
+    far = normal_quantile(confidence)
+    if "people" in scale:
+        most = scale["people"]
+        sums, people = noisy.reshape(2, -1) / most
+        mean = quotients(sums, people, error / most, math.sqrt(variance) / most, far)
+        found = {"estimate": np.clip(mean.ratio, -1, 1), "lower": mean.lower, "upper": mean.upper}
+        columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in found.items()}
+        columns |= {"standard_error": mean.error * scale["half"], "count": people}
+    else:
+        found, error = scale["unit"] * noisy, abs(scale["unit"]) * error
+        columns = {
+            "estimate": found, "standard_error": np.full_like(found, error),
+            "lower": found - far * error, "upper": found + far * error,
+        }  # fmt: skip
+    lists = {name: np.asarray(column).tolist() for name, column in columns.items()}
+    return [
+        {"of": name} | {key: column[place] for key, column in lists.items()}
+        for place, name in enumerate(of)
+    ]
+
+
+def _whole(totals: Floats) -> Counts:
+    """Totals as integers; clipped, by which none moves farther than before."""
+    return np.rint(np.clip(totals, -_LARGEST, _LARGEST)).astype(np.int64)

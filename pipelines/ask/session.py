@@ -1,0 +1,231 @@
+"""A session: a folder with a budget, and every question that was answered out of it.
+
+One file holds what an answer costs and what it says, and is replaced whole, under a lock, before
+anybody sees the answer. So what is not there was never seen, and what is there is paid for: there
+is nothing to reserve, to give back or to settle, however many ask at a time and are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from mechanisms.channel import Floats, Guarantee
+from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentError, Spent
+from mechanisms.randomness import RandomSource
+from pipelines import release
+from pipelines.ask.questions import Question, distance
+from pipelines.errors import RequestError, WithheldError, reason
+from pipelines.metrics.statement import head, versions
+from pipelines.paying import Payment, Price, paid
+from pipelines.running.kept import held, in_use, write
+
+KIND = "ask"
+FILE = "answers.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Session:
+    """What stands in the folder.
+
+    Attributes:
+        terms: epsilon and delta of all answers, the unit and the column that tells users apart.
+        answers: in their order; each says its question, its price and what was told.
+    """
+
+    terms: Mapping[str, Any]
+    answers: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def budget(self) -> GaussianFilter:
+        """Of all answers."""
+        return GaussianFilter(self.terms["epsilon"], self.terms["delta"])
+
+    @property
+    def spent(self) -> list[Spent]:
+        """By each answer."""
+        return [Spent(answer["parts"], answer["distance"]) for answer in self.answers]
+
+    @property
+    def left(self) -> int:
+        """How many parts of the budget."""
+        return self.budget.left(self.spent)
+
+    def alike(self, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """All answers to the question of one."""
+        same = ("question", "asked", "names")
+        return [one for one in self.answers if all(one[key] == answer[key] for key in same)]
+
+    def written(self) -> bytes:
+        """As a file."""
+        said = {"version": _VERSION, "terms": self.terms, "answers": self.answers}
+        return (json.dumps(said, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def read(cls, folder: str) -> Session:
+        """The session of a folder.
+
+        Raises:
+            RequestError: there is none.
+        """
+        path = os.path.join(folder, FILE)
+        try:
+            with open(path, "rb") as file:
+                said = json.load(file)
+            if said["version"] != _VERSION:
+                raise ValueError("another version has written it")
+            session = cls(said["terms"], tuple(said["answers"]))
+            _ = session.left
+        except FileNotFoundError:
+            raise RequestError(
+                f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
+            ) from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise RequestError(f"{path} cannot be read: {reason(error)}") from None
+        return session
+
+
+def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
+    if "://" in folder:
+        raise RequestError(f"{folder}: a session is a folder on this machine")
+    return held({in_use(folder): 0o777}, folder)
+
+
+def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Session:
+    """A session, begun and paid for if none stands in the folder.
+
+    Args:
+        folder: local.
+        terms: of a new one; of one that stands, the same.
+        payment: the ledger that pays for all answers at once, and whose budget it is.
+
+    Raises:
+        RequestError: another session stands there, or something else; or a ledger is to pay twice.
+        WithheldError: too little budget is left in the ledger.
+    """
+    with _locked(folder):
+        if not release.holds_release(folder):
+            session = Session(terms)
+            _begin(folder, session, payment)
+            return session
+        session = Session.read(folder)
+        if session.terms != terms:
+            raise RequestError(
+                f"{folder} holds a session that was begun with other terms; they cannot change: "
+                "name a new folder, and pay for it"
+            )
+        if payment is not None:
+            raise RequestError(
+                f"--ledger: the session in {folder} stands, and what paid for it is settled; leave "
+                "it out"
+            )
+        return session
+
+
+def _begin(folder: str, session: Session, payment: Payment | None) -> None:
+    budget, unit = session.budget, session.terms["unit"]
+    promise = budget.guarantee(unit)
+    release.require_vacant(folder)
+    with paid(payment, lambda: Price(KIND, promise, budget.profile, folder, None)) as right:
+        if right.published:
+            raise RequestError(f"{folder}: a session was begun there and is gone: bring it back")
+        said = _statement(session, promise) | right.stamp
+        release.publish(folder, {FILE: session.written()}, said)
+        right.conclude(True)
+
+
+def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
+    """What holds of all answers together, before there is one."""
+    unit = promise.unit
+    who = (
+        "Nothing that is asked is randomised beforehand: the job that reads the log counts it as "
+        "it is, and adds noise to what it tells. The promise is against who sees the answers, if "
+        "the job draws honestly."
+    )
+    first = f"Protected is whether all that any one {unit} contributes is there or not."
+    words = [
+        f"All of it holds of every answer in {FILE} and to come together, though each question, "
+        "and its price, may depend on all answers before.",
+        who,
+    ]
+    nobody = Guarantee.none("values come exactly to the job, which adds noise to answers alone")
+    return {
+        **head(KIND, (promise, nobody), first, words, 0),
+        "neighbours": f"all that a {unit} contributes is there or not",
+        "published_exactly": "the questions, and their prices",
+        "asked": session.terms,
+        "mechanism": {"name": "privacy filter", "mu": session.budget.mu},
+        "versions": versions(),
+    }
+
+
+def answered(
+    folder: str, question: Question, kind: str, parts: int, id: str,
+    levels: Sequence[Floats], rng: RandomSource,
+) -> Session:  # fmt: skip
+    """Draw an answer, if the budget holds it, and keep it.
+
+    Args:
+        folder: of the session.
+        question: what is asked.
+        kind: of question.
+        parts: of the budget.
+        id: of this asking: a worker that is retried asks nothing more.
+        levels: what a job has counted, exactly.
+        rng: of this process.
+
+    Raises:
+        RequestError: the session cannot be read.
+        WithheldError: too little is left, perhaps since others have asked meanwhile.
+    """
+    with _locked(folder):
+        session = Session.read(folder)
+        if any(answer["id"] == id for answer in session.answers):
+            return session
+        price = require(session, question, parts)
+        budget = session.budget
+        answer = {
+            "id": id,
+            "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "question": kind,
+            "asked": dict(question.asked),
+            "names": list(question.names),
+            "parts": parts,
+            "share": parts / WHOLE,
+            "distance": price.distance,
+            "guarantee": replace(
+                budget.guarantee(session.terms["unit"]), epsilon=budget.epsilon_of(parts),
+                how=f"{question.how}; of this answer alone",
+            ).as_dict(),
+            "answer": question.answer(levels, budget.mu_of(parts), rng),
+        }  # fmt: skip
+        session = replace(session, answers=(*session.answers, answer))
+        write(os.path.join(folder, FILE), session.written())
+        return session
+
+
+def require(session: Session, question: Question, parts: int) -> Spent:
+    """The price of an answer, if the budget holds it.
+
+    Raises:
+        RequestError: there is no answer at such a price.
+        WithheldError: too little is left.
+    """
+    if parts < 1:
+        if session.left < 1:
+            raise WithheldError("nothing is left of the budget")
+        raise RequestError("--epsilon: it is too little a part of the budget; take more")
+    price = Spent(parts, distance(question, session.budget.mu_of(parts)))
+    try:
+        session.budget.require(session.spent, price)
+    except OverspentError as error:
+        raise WithheldError(
+            f"{error}; --share rest takes all of it, and what was answered stands"
+        ) from None
+    return price
