@@ -99,9 +99,9 @@ class FirstAbove:
         for count in counts:
             noise, law = _law(self.query_noise)
             least = np.searchsorted(noise, threshold + levels - count)
-            above = np.append(law[::-1].cumsum()[::-1], 0.0)[least]
-            found.append(float(open_ @ above))
-            open_ = open_ * (1 - above)
+            # Each from its own end, so that rare ones are not what rounding leaves of 1.
+            found.append(float(open_ @ np.append(law[::-1].cumsum()[::-1], 0.0)[least]))
+            open_ = open_ * np.append(0.0, law.cumsum())[least]
         return np.array([*found, float(open_.sum())])
 
 
