@@ -110,7 +110,7 @@ def test_tables_that_end_are_close_to_those_that_do_not() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     for span in (0.0, math.nan, math.inf, -1.0, 1e-7):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"span|noise table"):
             FirstAbove(span)
     with pytest.raises(ValueError, match="threshold"):
         FirstAbove(1.0).choose([1], 0.5, SeededRandom(1))  # type: ignore[arg-type]

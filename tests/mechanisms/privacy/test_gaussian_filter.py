@@ -65,7 +65,7 @@ def test_no_asker_who_stops_or_goes_on_by_what_it_saw_exceeds_the_budget(
 
 
 def test_a_rule_that_holds_on_average_is_no_filter() -> None:
-    """The same integration convicts a rule by which the mean of what is spent keeps to the budget."""
+    """The same integration convicts a rule by which the mean of what is spent fits."""
     budget = GaussianFilter(1.0, 1e-6)
     mu = budget.mu * math.sqrt(0.5)
     line = mu * mu / 2 + 2 * mu  # passed with probability 0.0228
@@ -78,7 +78,7 @@ def test_a_rule_that_holds_on_average_is_no_filter() -> None:
 def test_answers_that_are_not_gaussian_pay_enough(
     epsilon: float, delta: float, share: float
 ) -> None:
-    """Binary pairs of the span that a share buys, then all or nothing of the rest, by the answer."""
+    """Binary pairs of the span that a share buys, then all or nothing of the rest."""
     budget = GaussianFilter(epsilon, delta)
     span = range_of_gaussian(budget.mu_of(int(share * WHOLE)))
     for top in np.linspace(0.01, 0.99, 25) * span:
@@ -134,10 +134,10 @@ def test_what_a_ledger_is_told_covers_the_budget(epsilon: float, delta: float) -
 
 def test_what_cannot_be_is_refused() -> None:
     for epsilon, delta in ((0, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1), (1, math.nan)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"epsilon|delta"):
             GaussianFilter(epsilon, delta)
     for wrong in (0.0, math.nan, math.inf, -1.0):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="span"):
             gaussian_of_range(wrong)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="mu"):
             range_of_gaussian(wrong)
