@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import add_command, typed
 from pipelines.ask.options import AskOptions
-from pipelines.errors import DONE, RequestError, WithheldError
+from pipelines.errors import DONE, Caution, RequestError, WithheldError
 from pipelines.paying import payment
 from pipelines.requests import no_more, request
 
@@ -82,6 +83,12 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
     kind = str(options.question)
     question = questions.question(kind, metric, asked, options.threshold or 0)
     require(session, question, parts)
+    if question.worse(session.budget.mu_of(parts)):
+        warnings.warn(
+            f"at this price `count` of the same values errs less, and tells more: {kind} is for "
+            "users with many values each (--rows-per-user), on which its error does not depend",
+            Caution, stacklevel=2,
+        )  # fmt: skip
     id = uuid.uuid4().hex
     answers = partial(answered, options.output, question, kind, parts, id)
     refused = take(metric, for_beam, answers, Screen())

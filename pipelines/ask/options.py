@@ -44,16 +44,17 @@ class AskOptions(ReleaseOptions):
 questions:
   count        how many rows (or users), in all or of each value of --column
   sum, mean    of the numbers in --column, clipped to --bounds, in all or by --group-by
-  most-common  the value of --column that most have: nothing but its name, at a small price
+  most-common  the value of --column that most have; nothing but its name is told
   first-above  the first value of --domain, in its order, that more than --threshold have: however
                many come before it, they cost nothing
+The last two err no more where a user has many values (--rows-per-user), and counts do.
 
 example, with the files of the repository:
   hushbeam ask flights-session --epsilon 1
   hushbeam ask flights-session count --where 'distance > 1000' --share 0.05 \\
       --input examples/flights.parquet
-  hushbeam ask flights-session most-common --column destination \\
-      --domain examples/airports.txt --share 0.05 --input examples/flights.parquet
+  hushbeam ask flights-session mean --column distance --bounds 0,6000 --share 0.2 \\
+      --input examples/flights.parquet
   hushbeam ask flights-session count --column destination --domain examples/airports.txt \\
       --share rest --input examples/flights.parquet
   hushbeam ask flights-session

@@ -76,6 +76,16 @@ class Question(ABC):
     def distance(self, mu: float) -> float:
         """How far its sampler is from what it is priced as, in total variation."""
 
+    @property
+    def norm(self) -> float:
+        """By how much a unit changes the totals, at the most (Euclidean)."""
+        changed, most = self.units_raised
+        return most * math.sqrt(changed)
+
+    def worse(self, mu: float) -> bool:
+        """Whether a count of each value would tell the same at that price, and more surely."""
+        return False
+
 
 @dataclass(frozen=True)
 class Figures(Question):
@@ -90,12 +100,6 @@ class Figures(Question):
     def numbers(self) -> int:
         """How many numbers get noise."""
         return len(self.names)
-
-    @property
-    def norm(self) -> float:
-        """By how much a unit changes them, at the most (Euclidean)."""
-        changed, most = self.units_raised
-        return most * math.sqrt(changed)
 
     def noise(self, mu: float) -> RoundedNormal:
         """Of each number."""
@@ -211,6 +215,11 @@ class MostCommon(Selection):
         gap = self.units_raised[1] / range_of_gaussian(mu)
         return {"within": gap * math.log(len(self.names) / (1 - _SURE)), "confidence": _SURE}
 
+    def worse(self, mu: float) -> bool:
+        # Between two counts there are two noises.
+        apart = math.sqrt(2) * self.norm / mu * normal_quantile(_SURE, len(self.names))
+        return apart < self.terms(mu)["within"]
+
 
 @dataclass(frozen=True)
 class First(Selection):
@@ -237,6 +246,9 @@ class First(Selection):
     def terms(self, mu: float) -> dict[str, float]:
         error = self._mechanism(mu).standard_error
         return {"threshold": self.threshold, "standard_error": error}
+
+    def worse(self, mu: float) -> bool:
+        return self.norm / mu < self.terms(mu)["standard_error"]
 
 
 def question(kind: str, metric: Counting, asked: Mapping[str, Any], threshold: int) -> Question:
