@@ -74,6 +74,17 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def noiseless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gaussian noise that is 0, so that what is counted can be seen."""
+    import numpy as np
+
+    from mechanisms.sampling.rounded_normal import RoundedNormal
+
+    zeros = staticmethod(lambda size, rng: np.zeros(size, np.int64))
+    monkeypatch.setattr(RoundedNormal, "draw", zeros)
+
+
 Run = Callable[..., canaries.Outcome]
 
 

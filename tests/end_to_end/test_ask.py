@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.ledger.ledger import Ledger
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -32,13 +31,6 @@ def asked(run, log: str, workspace: Path):
         return answer
 
     return asked
-
-
-@pytest.fixture
-def noiseless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise that is 0, so that what is counted can be seen."""
-    zeros = staticmethod(lambda size, rng: np.zeros(size, np.int64))
-    monkeypatch.setattr(RoundedNormal, "draw", zeros)
 
 
 def numbers() -> np.ndarray:

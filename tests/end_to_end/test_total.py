@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines import inputs
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.running import totals
@@ -41,13 +40,6 @@ def asked(run, log: str, workspace: Path):
         return answer
 
     return asked
-
-
-@pytest.fixture
-def noiseless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise that is 0, so that what is counted can be seen."""
-    zeros = staticmethod(lambda size, rng: np.zeros(size, np.int64))
-    monkeypatch.setattr(RoundedNormal, "draw", zeros)
 
 
 def estimates(answer: dict[str, Any]) -> dict[str, int]:
