@@ -6,6 +6,13 @@ prices that were not, and to stop where the composed curve is crossed, is no fil
 one, at no loss: mechanisms that are mu_t-GDP, chosen with their mu_t by whatever was answered
 before, are mu-GDP together if on every path sum mu_t^2 <= mu^2. So everything is priced as Gaussian
 here, and a price is a part of mu^2, in integers.
+
+Why, in short. There are at most WHOLE answers, so go by induction on how many are to come. After a
+first one of mu_1, with the loss L, what is left of mu^2 is the same whatever was answered, and
+what follows has at most the divergence of one Gaussian mechanism of that, at epsilon - L. The mean
+of this over the first answer is an f-divergence of its two laws, so it is largest for what they
+are a coarser reading of: two Gaussian laws mu_1 apart. And two Gaussian mechanisms that do not
+depend on each other are one of mu.
 """
 
 from __future__ import annotations
@@ -57,7 +64,8 @@ class GaussianFilter:
 
     Source: Smith, Thakurta, "Fully adaptive composition for Gaussian differential privacy", 2022,
         arXiv 2210.17520: the filter that adds squares of mu up and compares them with a threshold
-        is valid, with the parameters of nonadaptive composition. Feldman, Zrnic, "Individual
+        is valid, with the parameters of nonadaptive composition (its main result, as its abstract
+        says; proved anew above). Feldman, Zrnic, "Individual
         privacy accounting via a Renyi filter", NeurIPS 2021, have the same for Renyi divergences
         of one order that is fixed beforehand; of a Gaussian mechanism that is mu^2 order / 2, but
         turning it into (epsilon, delta) loses 5 to 10 % of epsilon. mu from (epsilon, delta):
