@@ -1,0 +1,258 @@
+"""Rows of made people whose tables of two columns are those that were published, or near them.
+
+Columns come one after another, each as random as the tables of it and of those before it allow:
+given these, its values have the law of greatest entropy (the joint table raked to all of them),
+and how many rows get which is rounded so that hardly any noise of drawing is added. Tables that
+were estimated from noise need not be those of any rows; what is left is made less by moving rows,
+one value at a time, to where rows are missing.
+
+Source: for raking Deming, Stephan, "On a least squares adjustment of a sampled frequency table
+    when the expected marginal totals are known", Ann. Math. Stat. 1940; for columns in the order of
+    their dependence Chow, Liu, "Approximating discrete probability distributions with dependence
+    trees", IEEE Trans. Inf. Theory 1968 (there each depends on one before it, here on all); for
+    moving rows Zhang et al., "PrivSyn: differentially private data synthesis", USENIX Security 2021,
+    section 4.3, there by factors for whole groups of rows, here row by row and never for the worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mechanisms.channel import Counts, Floats
+from mechanisms.postprocess.whole_tables import crossed, divided
+from mechanisms.randomness import RandomSource
+
+Pair = tuple[int, int]
+
+MOST_CELLS = 1 << 26
+"""Of different rows times the values of a further column: half a gigabyte of doubles."""
+
+_CYCLES = 30  # of raking; where noise contradicts itself, more change nothing
+_CLOSE = 1e-4  # of all rows: which are still misplaced when raking, or moving, ends
+_PASSES = 20
+_BLOCK = 1024  # rows that are moved at once; each block sees what the one before has left
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def distance(one: NDArray[np.number], other: NDArray[np.number]) -> float:
+    """The total variation distance of two tables, each divided by its total.
+
+    >>> distance(np.array([1, 1]), np.array([2, 0]))
+    0.5
+    """
+    return float(0.5 * np.abs(one / one.sum() - other / other.sum()).sum())
+
+
+def table(rows: NDArray[np.integer], pair: Pair, sizes: Sequence[int]) -> Counts:
+    """How many rows have each pair of values.
+
+    Args:
+        rows: (n, columns) places of values.
+        pair: which two columns.
+        sizes: how many values each column has.
+    """
+    first, second = pair
+    cells = rows[:, first] * sizes[second] + rows[:, second]
+    counts = np.bincount(cells, minlength=sizes[first] * sizes[second])
+    return counts.reshape(sizes[first], sizes[second])
+
+
+def synthetic_rows(
+    singles: Sequence[Counts], pairs: Mapping[Pair, Counts], n: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Rows with given tables, or near them.
+
+    Args:
+        singles: of each column the table: whole numbers, none below 0.
+        pairs: (i, j), i < j -> the table of two columns, whose sums are those of `singles`. Two
+            columns of which there is none depend as far as others make them.
+        n: of rows.
+        rng: of their order, and of which of those that are alike is which.
+
+    Returns:
+        (n, columns) places of values.
+
+    Raises:
+        ValueError: there is nothing to go by, or too much for the memory.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> same = np.array([[3, 0], [0, 1]])
+    >>> rows = synthetic_rows([same.sum(1), same.sum(0)], {(0, 1): same}, 8, SeededRandom(1))
+    >>> table(rows, (0, 1), (2, 2)).tolist()
+    [[6, 0], [0, 2]]
+    """
+    if not (n >= 1 and singles and all(single.sum() > 0 for single in singles)):
+        raise ValueError("rows need a column, and each table somebody")
+    sizes = [single.size for single in singles]
+    margins = [divided(n, single * (n / single.sum())) for single in singles]
+    due = {
+        (i, j): crossed(table * (n / table.sum()), margins[i], margins[j])
+        for (i, j), table in pairs.items()
+    }
+    made = _chained(margins, due | {(j, i): table.T for (i, j), table in due.items()}, rng)
+    made = made[rng.permutation(n)]
+    _move(made, due, sizes, rng)
+    return made
+
+
+def _chained(
+    margins: Sequence[Counts], due: Mapping[Pair, Counts], rng: RandomSource
+) -> NDArray[np.int64]:
+    """Rows, column after column."""
+    first, *others = order(margins, due)
+    values = np.zeros((margins[first].size, len(margins)), np.int64)
+    values[:, first] = np.arange(margins[first].size)
+    many, done = margins[first], [first]
+    for column in others:
+        kept = many > 0
+        values, many = values[kept], many[kept]
+        if not values.shape[0] * margins[column].size <= MOST_CELLS:
+            raise ValueError(
+                f"{values.shape[0]:,} different rows, and {margins[column].size:,} values of a "
+                "further column, are too many for the memory"
+            )
+        tables = [(values[:, i], due[i, column]) for i in done if (i, column) in due]
+        shares = _raked(tables, many, margins[column])
+        counts = _rounded(shares, many, rng)
+        rows, places = np.nonzero(counts)
+        values, many = values[rows], counts[rows, places]
+        values[:, column] = places
+        done.append(column)
+    return np.repeat(values, many, axis=0)
+
+
+def order(margins: Sequence[Counts], due: Mapping[Pair, Counts]) -> list[int]:
+    """Columns, each after the one that it depends on most: Prim's tree of mutual information.
+
+    Args:
+        margins: of each column.
+        due: (i, j), in both orders -> their table.
+    """
+    told = np.zeros((len(margins), len(margins)))
+    for (i, j), each in due.items():
+        p = each / each.sum()
+        apart = np.outer(p.sum(axis=1), p.sum(axis=0))
+        told[i, j] = float((p[p > 0] * np.log(p[p > 0] / apart[p > 0])).sum())
+    found = [int(np.argmax(told.sum(axis=1)))]
+    while len(found) < len(margins):
+        rest = [column for column in range(len(margins)) if column not in found]
+        found.append(rest[int(np.argmax(told[np.ix_(found, rest)].max(axis=0)))])
+    return found
+
+
+def _raked(
+    tables: Sequence[tuple[NDArray[np.int64], Counts]], many: Counts, margin: Counts
+) -> Floats:
+    """(different rows, values) how many of each kind of row should have which value of a column.
+
+    Args:
+        tables: (the kinds' places in another column, what is due of both columns) each.
+        many: (kinds,) rows of each.
+        margin: of the column.
+    """
+    shares = np.multiply.outer(many.astype(np.float64), margin / margin.sum())
+    kinds = np.arange(many.size + 1)
+    ones = np.ones(many.size)
+    grouping = [
+        sparse.csr_array((ones, places, kinds), shape=(many.size, len(due))).T.tocsr()
+        for places, due in tables
+    ]
+    for _ in range(_CYCLES):
+        off = 0.0
+        for (places, due), groups in zip(tables, grouping, strict=True):
+            have = groups @ shares
+            off = max(off, float(np.abs(due - have).sum()))
+            factors = np.divide(due, have, out=np.zeros(due.shape), where=have > 0)
+            shares *= factors[places]
+        if off <= 2 * _CLOSE * many.sum():
+            break
+    return shares
+
+
+def _rounded(shares: Floats, many: Counts, rng: RandomSource) -> Counts:
+    """Whole numbers near them, which add up to how many rows there are of each kind.
+
+    Each kind's are rounded at points that lie a whole row apart, moved by the golden ratio from one
+    kind to the next. Kinds are sorted by their columns, so that any run of them gets very nearly
+    its shares: coins in their place would be off by the square root.
+    """
+    added = np.cumsum(shares, axis=1)
+    total = added[:, -1:]
+    # Where noise contradicts itself raking may leave nothing; then all values are alike.
+    even = np.arange(1, shares.shape[1] + 1) / shares.shape[1]
+    ends = np.where(total > 0, added / np.where(total > 0, total, 1.0), even) * many[:, None]
+    ends[:, -1] = many
+    start = int(rng.integers(1 << 53, 1)[0]) / (1 << 53)
+    points = (np.arange(many.size) * _GOLDEN + start) % 1
+    below = np.floor(ends + points[:, None])
+    return np.asarray(np.diff(below, axis=1, prepend=0.0).astype(np.int64))
+
+
+def _move(
+    rows: NDArray[np.int64], due: Mapping[Pair, Counts], sizes: Sequence[int], rng: RandomSource
+) -> None:
+    """Change values, one of a row at a time, as long as tables come nearer, in squares."""
+    missing = {pair: each - table(rows, pair, sizes) for pair, each in due.items()}
+    missing |= {(j, i): each.T for (i, j), each in missing.items()}  # views of the same numbers
+    for _ in range(_PASSES):
+        moved = 0
+        for column in range(len(sizes)):
+            near = [(i, each) for (i, j), each in missing.items() if j == column]
+            turn = rng.permutation(len(rows))
+            for start in range(0, len(rows) * bool(near), _BLOCK):
+                moved += _moved(rows, turn[start : start + _BLOCK], column, near)
+        if moved <= _CLOSE * len(rows):
+            break
+
+
+def _moved(
+    rows: NDArray[np.int64],
+    block: NDArray[np.uint64],
+    column: int,
+    near: Sequence[tuple[int, Counts]],
+) -> int:
+    """Give some rows another value of a column; returns how many.
+
+    Args:
+        rows: all of them, changed in place.
+        block: which may be moved.
+        column: the values of which change.
+        near: (another column, what is missing of both, changed in place) each.
+    """
+    own = rows[block, column]
+    wanted = sum(missing[rows[block, other]] for other, missing in near)
+    best = wanted.argmax(axis=1)
+    index = np.arange(block.size)
+    # A row less here and one more there: squares fall by twice this, less twice for each table.
+    gain = wanted[index, best] - wanted[index, own] - len(near)
+    chosen = np.flatnonzero((gain > 0) & (best != own))
+    kept = np.ones(chosen.size, np.bool_)
+    for other, missing in near:
+        places = rows[block[chosen], other]
+        for values in (own[chosen], best[chosen]):
+            # Of many that want the same cell some go: half of what is missing, so that it is met.
+            most = np.maximum(np.abs(missing[places, values]) // 2, 1)
+            kept &= _turn(places * missing.shape[1] + values) < most
+    chosen = chosen[kept]
+    for other, missing in near:
+        places = rows[block[chosen], other]
+        np.add.at(missing, (places, own[chosen]), 1)
+        np.add.at(missing, (places, best[chosen]), -1)
+    rows[block[chosen], column] = best[chosen]
+    return int(chosen.size)
+
+
+def _turn(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) how many of the same there are before each."""
+    ordered = np.argsort(cells, kind="stable")
+    ranked = cells[ordered]
+    first = np.append(True, ranked[1:] != ranked[:-1])
+    starts = np.flatnonzero(first)[np.cumsum(first) - 1] if cells.size else ranked
+    turns = np.empty(cells.size, np.int64)
+    turns[ordered] = np.arange(cells.size) - starts
+    return turns
