@@ -78,6 +78,11 @@ _OTHERS = {
     "export": _Command(
         "pipelines.export_command", "one table of many releases, in Parquet or CSV", _AFTERWARDS
     ),
+    "synthetic": _Command(
+        "pipelines.synthetic.command",
+        "rows of made people, from a published cross-tab",
+        _AFTERWARDS,
+    ),
     "client": _Command(_PARTIES, "values to randomised reports, on the device", _APART),
     "shuffle": _Command(_PARTIES, "reports to shuffled reports", _APART),
     "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),

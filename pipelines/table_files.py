@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -26,6 +26,19 @@ def require_writable(output: str) -> None:
         raise RequestError(f"--output: {output} ends in none of {', '.join(_WRITERS)}")
 
 
+def require_new(*outputs: str) -> None:
+    """Refuse a file that is there already.
+
+    Raises:
+        RequestError: it is.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    for output in outputs:
+        if FileSystems.exists(output):
+            raise RequestError(f"--output: {output} is there already; name a new file")
+
+
 def write(output: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
     """Write tables as one.
 
@@ -40,26 +53,40 @@ def write(output: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
     Raises:
         RequestError: it is there already, or cannot be written.
     """
+    of_format = _WRITERS[os.path.splitext(output)[1]]
+    return _written(output, lambda stream: of_format(stream, schema, tables))
+
+
+def write_whole(output: str, content: bytes) -> None:
+    """Write a file that stands beside such tables.
+
+    Raises:
+        RequestError: it is there already, or cannot be written.
+    """
+    _written(output, lambda stream: stream.write(content))
+
+
+def _written(output: str, write: Callable[[BinaryIO], int]) -> int:
+    """A file that is whole or is not there; returns what writing it has returned."""
     try:
-        return _written(output, schema, tables, _WRITERS[os.path.splitext(output)[1]])
+        require_new(output)
+        return _filled(output, write)
     except OSError as error:
         raise RequestError(f"--output: {output} cannot be written: {reason(error)}") from None
 
 
-def _written(output: str, schema: pa.Schema, tables: Iterable[pa.Table], write: Any) -> int:
-    """A file that is whole or is not there; returns how many rows it has."""
+def _filled(output: str, write: Callable[[BinaryIO], int]) -> int:
+    """Locally under another name first, so that nobody reads a part of it."""
     from apache_beam.io.filesystems import FileSystems
 
-    if FileSystems.exists(output):
-        raise RequestError(f"--output: {output} is there already; name a new file")
     if FileSystems.get_scheme(output) is not None:
         with FileSystems.create(output) as stream:
-            return int(write(stream, schema, tables))
+            return write(stream)
     folder, name = os.path.split(os.path.abspath(output))
     handle, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
         with os.fdopen(handle, "wb") as stream:
-            rows = int(write(stream, schema, tables))
+            rows = write(stream)
         os.chmod(partial, 0o644)
         os.link(partial, output)  # fails where another has written it meanwhile
         return rows

@@ -10,8 +10,8 @@ Source: for raking Deming, Stephan, "On a least squares adjustment of a sampled 
     when the expected marginal totals are known", Ann. Math. Stat. 1940; for columns in the order of
     their dependence Chow, Liu, "Approximating discrete probability distributions with dependence
     trees", IEEE Trans. Inf. Theory 1968 (there each depends on one before it, here on all); for
-    moving rows Zhang et al., "PrivSyn: differentially private data synthesis", USENIX Security 2021,
-    section 4.3, there by factors for whole groups of rows, here row by row and never for the worse.
+    moving rows the gradual updates of Zhang et al., "PrivSyn: differentially private data
+    synthesis", USENIX Security 2021, there table by table, here by all tables of a column at once.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _raked(
     for _ in range(_CYCLES):
         off = 0.0
         for (places, due), groups in zip(tables, grouping, strict=True):
-            have = groups @ shares
+            have: Floats = groups @ shares
             off = max(off, float(np.abs(due - have).sum()))
             factors = np.divide(due, have, out=np.zeros(due.shape), where=have > 0)
             shares *= factors[places]

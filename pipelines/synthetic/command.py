@@ -1,0 +1,165 @@
+"""`hushbeam synthetic` on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from mechanisms.randomness import SecureRandom
+from pipelines import answers
+from pipelines.errors import DONE, RequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipelines.synthetic.published import Tables
+    from transforms.blocks import Generator
+
+_DOC = (
+    "Rows of made people, whose tables of two columns are those of a published cross-tab. They are "
+    "made from the release alone: nobody's data are looked at again, so they cost no privacy."
+)
+
+_EXAMPLE = """\
+examples:
+  hushbeam synthetic flights-tabs --output flights.parquet
+  hushbeam synthetic releases/2026-11-21/by --rows 10000 --output made.csv
+
+Each row says that it is synthetic, and a statement beside the file says of which release it is
+made and how far its tables are from those that were published: docs/synthetic.md.
+"""
+
+_MOST = 1_000_000  # rows that nobody asked for
+_SYNTHETIC = "synthetic"
+_SAID = (
+    "These rows are synthetic: no row is a person's. They were drawn from the published tables of "
+    "one release, and from nothing else. What it promises of its tables holds of these rows, at no "
+    "further cost. Their tables of two columns are those of the release, noise included, but for "
+    "the distances that are given here; what three columns or more say together was not measured, "
+    "and is as random as these tables allow."
+)
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "synthetic",
+        description=_DOC,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "release", metavar="RELEASE", help="the folder of a cross-tab; local or gs://"
+    )
+    parser.add_argument(
+        "--rows", metavar="N",
+        help=f"how many (default: as many as the release counts, and {_MOST:,} at the most)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="a new file: .parquet or .csv"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, rest: list[str], open_rng: Generator = SecureRandom) -> int:
+    """Make rows, and say how near their tables are.
+
+    Raises:
+        RequestError: there is no such release, or too many rows, or the file is there already.
+    """
+    from pipelines import release, table_files
+    from pipelines.requests import no_more
+
+    no_more(rest)
+    output: str = arguments.output
+    beside = f"{os.path.splitext(output)[0]}.{release.STATEMENT}"
+    many = None if arguments.rows is None else _whole(arguments.rows)
+    table_files.require_writable(output)
+    table_files.require_new(output, beside)
+    from mechanisms.postprocess.synthetic_rows import synthetic_rows
+    from pipelines.synthetic.published import read
+
+    tables = read(arguments.release)
+    try:
+        rows = synthetic_rows(
+            tables.singles, tables.pairs, many or min(tables.total, _MOST), open_rng()
+        )
+    except ValueError as error:
+        raise RequestError(f"--rows: {error}; ask for fewer rows") from None
+    said = statement(tables, rows)
+    made = _table(tables, rows, said)
+    table_files.write(output, made.schema, [made])
+    table_files.write_whole(beside, release.written(said))
+    answers.tell(output=output, rows_statement=beside, rows=len(rows), distance=said["distance"])
+    print(f"{len(rows):,} synthetic rows in {output}; {beside} says what they are made from")
+    print(
+        f"tables of two columns, total variation distance on average: {said['distance']:.2g} from "
+        f"those published, whose noise alone is up to {said['noise']:.2g}"
+    )
+    return DONE
+
+
+def statement(tables: Tables, rows: Any) -> dict[str, Any]:
+    """What rows are, and how near to what was published.
+
+    Args:
+        tables: of the release.
+        rows: (n, columns) places of values.
+    """
+    from importlib.metadata import version
+
+    whole = tables.published.statement
+    apart = tables.distances(rows)
+    noise = {pair: tables.noise(pair) for pair in apart}
+    return {
+        "synthetic": True,
+        "in_words": _SAID,
+        "rows": len(rows),
+        "columns": list(tables.names),
+        "release": {
+            name: whole.get(name)
+            for name in ("release_id", "release", "metric", "window", "created")
+        },
+        "guarantee": whole["guarantees"]["release"],
+        "further_cost": {"epsilon": 0.0, "delta": 0.0, "how": "post-processing of the release"},
+        "distance": _mean(apart),
+        "noise": _mean(noise),
+        "tables": [
+            {"table": tables.name(pair), "distance": apart[pair], "noise": noise[pair]}
+            for pair in apart
+        ],
+        "tables_not_used": list(tables.left_out),
+        "versions": {"hushbeam": version("hushbeam")},
+    }  # fmt: skip
+
+
+def _mean(each: dict[Any, float]) -> float:
+    return sum(each.values()) / max(len(each), 1)
+
+
+def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:
+    """The rows, each of which says that it is made."""
+    import pyarrow as pa
+
+    from pipelines.metrics.counting.result import free
+
+    columns = {
+        name: labels.take(pa.array(rows[:, place]))
+        for place, (name, labels) in enumerate(zip(tables.names, tables.labels, strict=True))
+    }
+    mark = {free(_SYNTHETIC, columns): pa.repeat(True, len(rows))}
+    told = {f"hushbeam.{_SYNTHETIC}": json.dumps(said)}
+    return pa.table(mark | columns).replace_schema_metadata(told)
+
+
+def _whole(text: str) -> int:
+    try:
+        many = int(text)
+    except ValueError:
+        many = 0
+    if not many >= 1:
+        raise RequestError(f"--rows: a whole number of at least 1, not {text!r}")
+    return many

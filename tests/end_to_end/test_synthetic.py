@@ -1,0 +1,174 @@
+"""Synthetic rows: made from a release alone, near what it says, and marked as made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.fakes import canaries
+from tests.golden.fixed_randomness import fixed_randomness
+
+N = 4000
+PLACES = {"ams": "nl", "rtm": "nl", "par": "fr"}
+ASKED: dict[str, Any] = {
+    "input": "log.parquet",
+    "columns": ["city", "version", "group"],
+    "hierarchies": ["city=places.csv"],
+    "domains": ["version=1..4", "group=plans.txt"],
+    "epsilon": 2.0,
+    "output": "out",
+}
+PLAN = """\
+collection: app
+version: 1
+input: log.parquet
+output: released/{window}
+model: shuffle
+epsilon: 4
+delta: 1e-6
+metrics:
+  - {name: all, kind: count}
+  - {name: by, kind: cross-tab, columns: [version, group], domains: [version=1..4, group=plans.txt]}
+"""
+# Standard errors of an estimate. Noise of thousands of cells lies less far off, but for once in
+# 10^8 runs, and rows lie nearer to what is fitted than half of one, as is checked apart.
+FAR = 8.0
+
+
+@pytest.fixture(autouse=True)
+def log(workspace: Path) -> Iterator[pa.Table]:
+    """A log whose columns depend on each other; some values are missing, or not declared."""
+    rng = np.random.default_rng(8)
+    version = rng.integers(1, 6, N)  # the fifth is not declared
+    city = np.where(rng.random(N) < 0.7, (version - 1) % 3, rng.integers(0, 4, N))
+    plan = np.where(rng.random(N) < 0.5, city % 3, rng.integers(0, 3, N))
+    table = pa.table({
+        "city": np.array([*PLACES, None], object)[city],
+        "version": version,
+        "group": np.array(["=free", "paid", "other"], object)[plan],
+    })  # fmt: skip
+    pq.write_table(table, "log.parquet")
+    lines = [f"{city},{country}" for city, country in PLACES.items()]
+    Path("places.csv").write_text("\n".join(["city,country", *lines]) + "\n")
+    Path("plans.txt").write_text("=free\npaid\n")
+    with fixed_randomness():
+        yield table
+
+
+def released(run, **changes: object) -> None:
+    outcome = run(canaries.words("cross-tab", ASKED | changes))
+    assert outcome.code == 0, outcome.said
+    Path("log.parquet").unlink()  # nobody looks at it again
+
+
+def statement(stem: str = "made") -> dict[str, Any]:
+    return json.loads(Path(f"{stem}.statement.json").read_text())
+
+
+def crossed(table: pa.Table, one: str, other: str) -> dict[tuple[object, object], int]:
+    """How many rows have each pair of values; what is not declared is None."""
+    known = {"version": {1, 2, 3, 4}, "group": {"=free", "paid"}, "city": {*PLACES}}
+    columns = [
+        [value if value in known[name] else None for value in table[name].to_pylist()]
+        for name in (one, other)
+    ]
+    pairs = list(zip(*columns, strict=True))
+    return {pair: pairs.count(pair) for pair in {*pairs}}
+
+
+def test_rows_say_what_the_release_says(run, log: pa.Table) -> None:
+    released(run)
+    outcome = run(["synthetic", "out", "--output", "made.parquet"])
+    assert outcome.code == 0, outcome.said
+    made = pq.read_table("made.parquet")
+    assert made.column_names == ["synthetic", "city", "version", "group"]
+    assert made.schema.types == [pa.bool_(), pa.string(), pa.int64(), pa.string()]
+    assert made["synthetic"].to_pylist() == [True] * len(made)
+    said = statement()
+    assert json.loads(made.schema.metadata[b"hushbeam.synthetic"]) == said
+    assert said["rows"] == len(made) == int(outcome.out.split()[0].replace(",", ""))
+    whole = json.loads(Path("out/statement.json").read_text())
+    assert said["guarantee"] == whole["guarantees"]["release"]
+    assert said["release"]["release_id"] == whole["release_id"]
+    assert (said["synthetic"], said["further_cost"]["epsilon"]) == (True, 0.0)
+    assert said["tables_not_used"] == ["country", "country × version", "country × group"]
+    assert [one["table"] for one in said["tables"]] == [
+        "city × version", "city × group", "version × group",
+    ]  # fmt: skip
+    error = whole["error"]["standard_error_of_a_cell"]
+    for one, other in (("city", "version"), ("city", "group"), ("version", "group")):
+        true, found = crossed(log, one, other), crossed(made, one, other)
+        for pair in true.keys() | found.keys():
+            assert abs(true.get(pair, 0) - found.get(pair, 0)) < FAR * error
+        flat = N / len(true)  # what a table without dependence would have is far off
+        assert max(abs(many - flat) for many in true.values()) > 2 * FAR * error
+    assert said["distance"] < 0.1 * said["noise"] < 0.02
+
+
+def test_a_table_of_rows_reads_as_text(run) -> None:
+    released(run)
+    assert run(["synthetic", "out", "--rows", "500", "--output", "made.csv"]).code == 0
+    made = pa.csv.read_csv("made.csv")
+    assert (len(made), statement()["rows"]) == (500, 500)
+    # What a spreadsheet would take for a formula is quoted, as in every such file.
+    assert {*made["group"].to_pylist()} == {"'=free", "paid", ""}
+    assert None in made["version"].to_pylist()
+
+
+def test_the_finest_level_that_has_tables_is_taken(run) -> None:
+    released(run, tables=["country,group", "version"])
+    assert run(["synthetic", "out", "--output", "made.parquet"]).code == 0
+    made = pq.read_table("made.parquet")
+    assert made.column_names == ["synthetic", "country", "version", "group"]
+    assert {*made["country"].to_pylist()} == {"nl", "fr", None}
+    assert statement()["tables_not_used"] == []
+    assert [one["table"] for one in statement()["tables"]] == ["country × group"]
+
+
+def test_a_plan_s_release_has_one_that_is_meant(run) -> None:
+    Path("plan.yaml").write_text(PLAN)
+    assert run(["run", "plan.yaml", "--window", "w"]).code == 0
+    Path("log.parquet").unlink()
+    assert run(["synthetic", "released/w", "--output", "made.parquet"]).code == 0
+    assert statement()["release"]["metric"] == "by"
+
+
+def test_a_column_may_be_called_as_the_mark(run) -> None:
+    table = pq.read_table("log.parquet").rename_columns(["city", "synthetic", "estimate"])
+    pq.write_table(table, "log.parquet")
+    released(
+        run, columns=["synthetic", "estimate"], hierarchies=None,
+        domains=["synthetic=1..4", "estimate=plans.txt"],
+    )  # fmt: skip
+    assert run(["synthetic", "out", "--output", "made.parquet"]).code == 0
+    names = pq.read_schema("made.parquet").names
+    assert names == ["synthetic_value", "synthetic", "estimate"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["out", "--output", "made.txt"], "--output: made.txt ends in none of .parquet, .csv"),
+        (["out", "--output", "made.csv", "--rows", "0"], "--rows: a whole number of at least 1"),
+        (["out", "--output", "made.csv", "--rows", "few"], "--rows: a whole number of at least 1"),
+        (["out", "--output", "there.csv"], "--output: there.statement.json is there already"),
+        (["counted", "--output", "made.csv"], "counted: name the folder of one cross-tab; there"),
+        (["nowhere", "--output", "made.csv"], "nowhere: there is no release"),
+    ],
+)
+def test_what_cannot_be_asked(words: list[str], complaint: str, run, refused) -> None:
+    released(run)
+    pq.write_table(pa.table({"x": [1, 2]}), "log.parquet")
+    assert (
+        run(["count", "--input", "log.parquet", "--epsilon", "1", "--output", "counted"]).code == 0
+    )
+    Path("there.statement.json").write_text("{}")
+    refused(["synthetic", *words], complaint)
