@@ -21,6 +21,7 @@ NAMES = (
     "stream",
     "plans",
     "counters",
+    "synthetic",
 )
 
 

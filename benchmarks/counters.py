@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA
-from mechanisms.channel import Floats, Neighbours
+from mechanisms.channel import Counts, Floats, Neighbours
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
+from mechanisms.counters.crosstabs import Table as Tab
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.split_mix import SplitMix
@@ -162,20 +163,9 @@ def _trees() -> Iterator[Figure]:
 def _tabs() -> Iterator[Figure]:
     """All one- and two-way tables; central Gaussian noise there is that of two-way tables alone."""
     central, runs = 1 / gaussian_mu(1.0, DELTA) ** 2, 5
-    for name, values, targets in _people():
-        sizes = values.max(axis=0) + 1
-        tabs = CrossTabs(flat(sizes.tolist()), pairs(sizes.size))
-        design = Counters.meeting(tabs.levels, "add or remove", 1.0, DELTA)
-        raised = np.zeros(design.layout.codes, np.int64)
-        for start, places in zip(design.layout.starts, tabs.encode(values), strict=False):
-            raised[start : start + places.max() + 1] += np.bincount(places[:, 0])
-        two = [table for table in tabs.asked if len(table) == 2]
-        cells = [tabs.cells(table) for table in two]
-        chosen = [values[:, [column for column, _ in table]].T for table in two]
-        true = [
-            np.bincount(np.ravel_multi_index(tuple(place), tabs.shape(table)), minlength=size)
-            for table, place, size in zip(two, chosen, cells, strict=True)
-        ]
+    for name, values, targets in people():
+        tabs, design, raised, true = counted(values, 1.0)
+        two, cells = [*true], [truth.size for truth in true.values()]
         squares: dict[str, list[Floats]] = {"": [], ", fitted": []}
         for seed in range(runs):
             rows = design.centred(design.simulate(raised, SeededRandom(seed)))
@@ -183,8 +173,8 @@ def _tabs() -> Iterator[Figure]:
             for kind, found in (("", finest), (", fitted", tabs.fitted(finest))):
                 published = tabs.published(found)
                 squares[kind] += [
-                    (published[table].ravel().astype(np.float64) - truth) ** 2
-                    for table, truth in zip(two, true, strict=True)
+                    (published[table].astype(np.float64) - truth).ravel() ** 2
+                    for table, truth in true.items()
                 ]
         name = f"{len(two)} two-way tables of {name}, {sum(cells):,} cells: MSE"
         measured = {kind: float(np.mean(np.concatenate(each))) for kind, each in squares.items()}
@@ -192,13 +182,37 @@ def _tabs() -> Iterator[Figure]:
             over = measured[kind] / (len(two) * central)
             yield Figure(f"{name}{kind}, over Gaussian", "shuffler", over, most, runs)
         # A cell is the sum of many of the table of all columns.
-        full = len(two) * math.prod(sizes.tolist()) / sum(cells) * central
+        full = len(two) * math.prod(axis.sizes[-1] for axis in tabs.axes) / sum(cells) * central
         yield Figure(
             f"{name}, over the full table", "shuffler", measured[""] / full, targets[2], runs
         )
 
 
-def _people() -> Iterator[tuple[str, NDArray[np.int64], tuple[float, float, float]]]:
+def counted(
+    values: NDArray[np.int64], epsilon: float
+) -> tuple[CrossTabs, Counters, Counts, dict[Tab, Counts]]:
+    """All tables of one and two columns of some rows.
+
+    Returns:
+        The tables, their counters, what rows add to these, and what is true of two columns.
+    """
+    sizes = values.max(axis=0) + 1
+    tabs = CrossTabs(flat(sizes.tolist()), pairs(sizes.size))
+    design = Counters.meeting(tabs.levels, "add or remove", epsilon, DELTA)
+    raised = np.zeros(design.layout.codes, np.int64)
+    for start, places in zip(design.layout.starts, tabs.encode(values), strict=False):
+        raised[start : start + places.max() + 1] += np.bincount(places[:, 0])
+    true = {}
+    for asked in (asked for asked in tabs.asked if len(asked) == 2):
+        cells = np.ravel_multi_index(
+            tuple(values[:, column] for column, _ in asked), tabs.shape(asked)
+        )
+        many = np.bincount(cells, minlength=tabs.cells(asked))
+        true[asked] = many.reshape(tabs.shape(asked))
+    return tabs, design, raised, true
+
+
+def people() -> Iterator[tuple[str, NDArray[np.int64], tuple[float, float, float]]]:
     """(name, (n, 6) values, targets) of made people whose columns depend, and of real ones."""
     rng, sizes = np.random.default_rng(5), np.array([3, 7, 9, 11, 12, 23])
     kind = rng.integers(0, 8, 1_400_000)  # of which half of all columns are functions

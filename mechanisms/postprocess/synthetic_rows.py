@@ -155,7 +155,7 @@ def _raked(
         many: (kinds,) rows of each.
         margin: of the column.
     """
-    shares = np.multiply.outer(many.astype(np.float64), margin / margin.sum())
+    shares: Floats = np.multiply.outer(many.astype(np.float64), margin / margin.sum())
     kinds = np.arange(many.size + 1)
     ones = np.ones(many.size)
     grouping = [
@@ -165,7 +165,7 @@ def _raked(
     for _ in range(_CYCLES):
         off = 0.0
         for (places, due), groups in zip(tables, grouping, strict=True):
-            have: Floats = groups @ shares
+            have = np.asarray(groups @ shares)
             off = max(off, float(np.abs(due - have).sum()))
             factors = np.divide(due, have, out=np.zeros(due.shape), where=have > 0)
             shares *= factors[places]
