@@ -202,7 +202,7 @@ def counted(
     raised = np.zeros(design.layout.codes, np.int64)
     for start, places in zip(design.layout.starts, tabs.encode(values), strict=False):
         raised[start : start + places.max() + 1] += np.bincount(places[:, 0])
-    true = {}
+    true: dict[Tab, Counts] = {}
     for asked in (asked for asked in tabs.asked if len(asked) == 2):
         cells = np.ravel_multi_index(
             tuple(values[:, column] for column, _ in asked), tabs.shape(asked)

@@ -203,8 +203,13 @@ def _move(
         moved = 0
         for column in range(len(sizes)):
             near = [(i, each) for (i, j), each in missing.items() if j == column]
-            turn = rng.permutation(len(rows))
-            for start in range(0, len(rows) * bool(near), _BLOCK):
+            if not near:
+                continue
+            # Whoever stays where rows are not too many costs no look at all other values.
+            own = sum(each[rows[:, other], rows[:, column]] for other, each in near)
+            many = np.flatnonzero(own < 0)
+            turn = many[rng.permutation(many.size)]
+            for start in range(0, turn.size, _BLOCK):
                 moved += _moved(rows, turn[start : start + _BLOCK], column, near)
         if moved <= _CLOSE * len(rows):
             break
@@ -212,7 +217,7 @@ def _move(
 
 def _moved(
     rows: NDArray[np.int64],
-    block: NDArray[np.uint64],
+    block: NDArray[np.int64],
     column: int,
     near: Sequence[tuple[int, Counts]],
 ) -> int:
