@@ -18,7 +18,7 @@ from mechanisms.postprocess.synthetic_rows import distance, synthetic_rows, tabl
 from mechanisms.randomness import SeededRandom
 
 RUNS = 5
-AIM: dict[tuple[str, float], float] = {}
+AIM = {("adult", 1.0): 0.01154}  # of one run
 MOST = 1.2  # times AIM
 
 
