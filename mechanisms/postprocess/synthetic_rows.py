@@ -171,7 +171,8 @@ def _raked(
             shares *= factors[places]
         if off <= 2 * _CLOSE * many.sum():
             break
-    return shares
+    # Where noise contradicts itself, nothing may be left for a kind.
+    return np.where(shares.sum(axis=1, keepdims=True) > 0, shares, margin)
 
 
 def _rounded(shares: Floats, many: Counts, rng: RandomSource) -> Counts:
@@ -182,14 +183,12 @@ def _rounded(shares: Floats, many: Counts, rng: RandomSource) -> Counts:
     its shares: coins in their place would be off by the square root.
     """
     added = np.cumsum(shares, axis=1)
-    total = added[:, -1:]
-    # Where noise contradicts itself raking may leave nothing; then all values are alike.
-    even = np.arange(1, shares.shape[1] + 1) / shares.shape[1]
-    ends = np.where(total > 0, added / np.where(total > 0, total, 1.0), even) * many[:, None]
-    ends[:, -1] = many
+    ends = added / added[:, -1:] * many[:, None]
     start = int(rng.integers(1 << 53, 1)[0]) / (1 << 53)
     points = (np.arange(many.size) * _GOLDEN + start) % 1
     below = np.floor(ends + points[:, None])
+    below[:, -1] = many
+    below = np.minimum(below, many[:, None])  # whatever doubles round
     return np.asarray(np.diff(below, axis=1, prepend=0.0).astype(np.int64))
 
 

@@ -113,6 +113,7 @@ def test_rows_say_what_the_release_says(run, log: pa.Table) -> None:
     assert said["distance"] < 0.1 * said["noise"] < 0.02
 
 
+@pytest.mark.verify
 def test_a_table_of_rows_reads_as_text(run) -> None:
     released(run)
     assert run(["synthetic", "out", "--rows", "500", "--output", "made.csv"]).code == 0
@@ -123,6 +124,7 @@ def test_a_table_of_rows_reads_as_text(run) -> None:
     assert None in made["version"].to_pylist()
 
 
+@pytest.mark.verify
 def test_the_finest_level_that_has_tables_is_taken(run) -> None:
     released(run, tables=["country,group", "version"])
     assert run(["synthetic", "out", "--output", "made.parquet"]).code == 0
@@ -133,6 +135,7 @@ def test_the_finest_level_that_has_tables_is_taken(run) -> None:
     assert [one["table"] for one in statement()["tables"]] == ["country × group"]
 
 
+@pytest.mark.verify
 def test_a_plan_s_release_has_one_that_is_meant(run) -> None:
     Path("plan.yaml").write_text(PLAN)
     assert run(["run", "plan.yaml", "--window", "w"]).code == 0
@@ -141,6 +144,7 @@ def test_a_plan_s_release_has_one_that_is_meant(run) -> None:
     assert statement()["release"]["metric"] == "by"
 
 
+@pytest.mark.verify
 def test_a_column_may_be_called_as_the_mark(run) -> None:
     table = pq.read_table("log.parquet").rename_columns(["city", "synthetic", "estimate"])
     pq.write_table(table, "log.parquet")
@@ -160,15 +164,24 @@ def test_a_column_may_be_called_as_the_mark(run) -> None:
         (["out", "--output", "made.csv", "--rows", "0"], "--rows: a whole number of at least 1"),
         (["out", "--output", "made.csv", "--rows", "few"], "--rows: a whole number of at least 1"),
         (["out", "--output", "there.csv"], "--output: there.statement.json is there already"),
-        (["counted", "--output", "made.csv"], "counted: name the folder of one cross-tab; there"),
         (["nowhere", "--output", "made.csv"], "nowhere: there is no release"),
     ],
 )
-def test_what_cannot_be_asked(words: list[str], complaint: str, run, refused) -> None:
-    released(run)
-    pq.write_table(pa.table({"x": [1, 2]}), "log.parquet")
-    assert (
-        run(["count", "--input", "log.parquet", "--epsilon", "1", "--output", "counted"]).code == 0
-    )
+def test_what_cannot_be_asked(words: list[str], complaint: str, refused) -> None:
     Path("there.statement.json").write_text("{}")
     refused(["synthetic", *words], complaint)
+
+
+@pytest.mark.verify
+def test_a_release_without_tables_makes_no_rows(run, refused) -> None:
+    assert run(["count", "--input", "log.parquet", "--epsilon", "1", "--output", "out"]).code == 0
+    refused(
+        ["synthetic", "out", "--output", "made.csv"], "out: name the folder of one cross-tab; there"
+    )
+
+
+@pytest.mark.verify
+def test_more_rows_than_the_memory_holds_are_refused(run, refused, monkeypatch) -> None:
+    released(run)
+    monkeypatch.setattr("mechanisms.postprocess.synthetic_rows.MOST_CELLS", 9)
+    refused(["synthetic", "out", "--output", "made.csv"], "for the memory; ask for fewer rows")

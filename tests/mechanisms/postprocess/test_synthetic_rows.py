@@ -114,6 +114,20 @@ def test_noise_is_not_added_to(sigma: float) -> None:
     assert ((rows >= 0) & (rows < SIZES)).all()
 
 
+def test_tables_that_contradict_each_other_make_rows_all_the_same() -> None:
+    """Two columns are equal, and the third equal to one of them and never to the other."""
+    same, never = np.array([[50, 0], [0, 50]]), np.array([[0, 50], [50, 0]])
+    ones = [same.sum(axis=1)] * 3
+    rows = made.synthetic_rows(
+        ones, {(0, 1): same, (0, 2): same, (1, 2): never}, 100, SeededRandom(9)
+    )
+    assert rows.shape == (100, 3)
+    assert ((rows == 0) | (rows == 1)).all()
+    given = [((0, 1), same), ((0, 2), same), ((1, 2), never)]
+    apart = sum(made.distance(made.table(rows, pair, (2, 2, 2)), table) for pair, table in given)
+    assert apart == pytest.approx(1.0, abs=0.05)  # each row is wrong in one of them, at the least
+
+
 def test_moves_bring_tables_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
     ones, given = noisy(people(), 60.0)
     apart = []
