@@ -22,11 +22,13 @@ from mechanisms.counters.choose import SlottedCounters
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines import release
+from pipelines.errors import RequestError
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
+from pipelines.views.wording import FUSED, FUSED_HERE
 from transforms.blocks import Generator
 from transforms.conservation import (
     Flow,
@@ -132,6 +134,10 @@ class Metric(ABC):
     collects: bool = False
 
     # What is decided before a row is read.
+
+    def __post_init__(self) -> None:
+        if self.options.fused and self.unfused is not None:
+            raise RequestError(f"--shuffler fused: {self.unfused}; leave it out")
 
     @classmethod
     @abstractmethod
@@ -273,6 +279,11 @@ class Metric(ABC):
         return None
 
     @property
+    def asked_of_one_job(self) -> str | None:
+        """Why parties, or a stream, cannot serve what was asked; None if they can."""
+        return FUSED_HERE if self.options.fused else None
+
+    @property
     def fresh_only(self) -> str | None:
         """Why the noise of these reports cannot be permanent; None if it can."""
         return None
@@ -346,6 +357,11 @@ class Metric(ABC):
         return 1
 
     @property
+    def unfused(self) -> str | None:
+        """Why one job cannot count its reports as they come; None if it can."""
+        return None
+
+    @property
     def shuffler(self) -> Shuffle | None:
         """What stands between clients and collector; None if nothing does."""
         return None
@@ -358,6 +374,14 @@ class Metric(ABC):
     @abstractmethod
     def shuffled(self, reports: Reports) -> Reports:
         """The shuffler."""
+
+    def mixed(self, reports: Reports) -> Reports:
+        """The messages shuffled, if anything shuffles them."""
+        shuffle = self.shuffler
+        if shuffle is None:
+            return reports
+        shuffle.users = reports.users
+        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
 
     # The collector.
 
@@ -394,6 +418,11 @@ class Metric(ABC):
     def shared_words(self) -> list[str]:
         """What is protected, and whom one trusts, for the statement of a whole plan as well."""
         return []
+
+    @property
+    def fused(self) -> list[str]:
+        """That the job has counted reports as they came, if it has."""
+        return [FUSED] if self.options.fused else []
 
     @property
     def request(self) -> dict[str, Any]:

@@ -28,7 +28,8 @@ WHO_DRAWS = (
 )
 """Of dummies."""
 
-_WHERE = {"input", "output", "user_column", "delimiter", "header"}  # and not what
+# Where, and by which way, and not what.
+_WHERE = {"input", "output", "user_column", "delimiter", "header", "shuffler"}
 
 
 def published(*tables: str) -> Any:
@@ -94,8 +95,23 @@ class ReleaseOptions(FileOptions):
         "batches of a million and more; in the local model 0)",
         None, group=PROMISE,
     )  # fmt: skip
+    shuffler: Literal["grouped", "fused"] = option(
+        "shuffle model: how one job hides whose a report is. grouped: every message goes to a "
+        "random group, as between parties. fused: the job holds the log anyway, so it adds counts "
+        "up as reports come, and sends none; the release has the same law, at a lower price",
+        "grouped", group=PROMISE, figure=False,
+    )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
+
+    @property
+    def fused(self) -> bool:
+        """Whether the job counts reports as they come."""
+        return self.shuffler == "fused"
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | frozenset(() if self.fused else ("shuffler",))
 
     @property
     def unit(self) -> str:

@@ -140,8 +140,19 @@ class Randomised(Metric):
     # The shuffler.
 
     @property
-    def shuffler(self) -> Shuffle | None:
+    def unfused(self) -> str | None:
         if self.model != "shuffle":
+            return f"nothing is shuffled in the {self.model} model"
+        if self.batches > 1:
+            return (
+                "each public group is withheld for itself if it is too small, and that the "
+                "shuffler does"
+            )
+        return None
+
+    @property
+    def shuffler(self) -> Shuffle | None:
+        if self.model != "shuffle" or self.options.fused:
             return None
         buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
         return Shuffle(
@@ -151,15 +162,12 @@ class Randomised(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        least = self.min_reports if self.model == "shuffle" else 0
+        # What is not shuffled is counted before it is withheld.
+        least = 0 if self.shuffler is None else self.min_reports
         return Shuffled(least, Batches(self.mechanism.codes, self.batches))
 
     def shuffled(self, reports: Reports) -> Reports:
-        shuffle = self.shuffler
-        if shuffle is None:
-            return reports
-        shuffle.users = reports.users
-        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
+        return self.mixed(reports)
 
     # The collector.
 
@@ -174,6 +182,7 @@ class Randomised(Metric):
         words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
         if self.model == "shuffle" and permanent is None:
             words.insert(0, counting_on(self.options.honest_share, self.unit))
+        words += self.fused
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
         exact = not (self.options.hides or self.options.fill)

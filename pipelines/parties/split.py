@@ -111,6 +111,8 @@ def split(plan: Plan, window: str) -> Split:
         _require_least_batch(plan, request, window)
     parts = Split(unread_job(plan, window, clients=True))
     for metric in parts.metrics:
+        if metric.asked_of_one_job is not None:
+            raise RequestError(f"metric {metric.name}: {metric.asked_of_one_job}")
         if metric.undivided is not None and metric.counters is None:
             raise RequestError(_whole(metric.name, metric.undivided))
     _require_alike(parts)

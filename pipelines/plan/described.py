@@ -94,8 +94,9 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
 
     Of what they cannot, the reason.
     """
-    if metric.undivided is not None:
-        return {"undivided": metric.undivided, "inputs": None, "codes": None}
+    reason = metric.asked_of_one_job or metric.undivided
+    if reason is not None:
+        return {"undivided": reason, "inputs": None, "codes": None}
     inputs, codes = int(metric.mechanism.inputs), int(metric.mechanism.codes)
     return {"undivided": None, "inputs": inputs, "codes": codes}
 

@@ -266,6 +266,8 @@ def unread_job(plan: Plan, window: str, clients: bool = False) -> PlanJob:
 def has_clients(job: PlanJob) -> bool:
     """Whether users' own clients can serve a window, going by the one job: see `parties.split`."""
     return all(
-        metric.undivided is None and getattr(metric.options, "min_reports", None) is not None
+        metric.undivided is None
+        and metric.asked_of_one_job is None
+        and getattr(metric.options, "min_reports", None) is not None
         for metric in job.metrics
     )

@@ -146,7 +146,7 @@ def require_stream(plan: Plan) -> Stream:
 def _require_streamable(metrics: Sequence[Metric]) -> None:
     """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
     for metric in metrics:
-        why = None
+        why = metric.asked_of_one_job
         if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
         elif metric.model == "central":

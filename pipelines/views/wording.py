@@ -22,6 +22,18 @@ RAW_ROWS = (
     "machines on which the job ran."
 )
 
+FUSED = (
+    "Nothing was shuffled on the way: the job that held the log counted reports as they came, and "
+    "sent on numbers. What is published depends on how many there are of each alone, which no "
+    "shuffle changes, so the release has the law of a shuffled one. The promise is about this "
+    "release: there are no shuffled messages for anybody to see."
+)
+
+FUSED_HERE = (
+    "shuffler: fused is for one job that holds the log and counts its reports as they come; leave "
+    "it out"
+)
+
 _PLAIN = 20.0  # above this epsilon a factor has too many digits to be read
 
 

@@ -109,6 +109,10 @@ class CountedStrings(Counting):
         return Reports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
 
     @property
+    def unfused(self) -> str:
+        return "nothing is shuffled where the job counts strings as they are"
+
+    @property
     def shuffled_batches(self) -> Shuffled:
         return Shuffled(0, Batches(1 << 64))
 

@@ -278,7 +278,9 @@ class Counting(Metric):
     # The shuffler.
 
     @property
-    def shuffler(self) -> Shuffle:
+    def shuffler(self) -> Shuffle | None:
+        if self.options.fused:
+            return None
         buckets = bucket_count(self.telemetry.rows * self.messages)
         return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
 
@@ -292,8 +294,7 @@ class Counting(Metric):
         dummies = AddDummies(self.design, self.open_rng)
         messages, drawn = reports.messages | "Dummies" >> dummies
         sent = leaving(messages, self.shuffled_batches.batches)
-        mixed = messages | "Shuffle" >> self.shuffler
-        return reports._replace(messages=mixed, flow=(*reports.flow, drawn, sent))
+        return self.mixed(reports._replace(messages=messages, flow=(*reports.flow, drawn, sent)))
 
     # The collector.
 
@@ -370,6 +371,7 @@ class Counting(Metric):
             *self.words,
             *among(self.options.where, self.unit, RAISING_NONE),
             *([] if unit == "row" else [wording.NOBODY]),
+            *self.fused,
             *self.cautions,
         ]
         return {

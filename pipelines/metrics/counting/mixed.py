@@ -138,8 +138,7 @@ class Mixed(Counting):
     def shuffled(self, reports: Reports) -> Reports:
         words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
         sent = leaving(words, self.shuffled_batches.batches)
-        mixed = words | "Shuffle" >> self.shuffler
-        return reports._replace(messages=mixed, flow=(*reports.flow, drawn, sent))
+        return self.mixed(reports._replace(messages=words, flow=(*reports.flow, drawn, sent)))
 
     # The collector.
 

@@ -66,6 +66,10 @@ class MeanInTwoRounds(Mean):
     def undivided(self) -> str:
         return "with choose_bounds the second round's clients wait for what the first's say"
 
+    @property
+    def unfused(self) -> str:
+        return "with choose_bounds the shuffler withholds a first round that is too small"
+
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         # Numbers wait for bounds as they are.
         column, none = self.options.column, NO_NUMBER if self.options.hides else None
