@@ -17,7 +17,7 @@ from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.encode import CellBlock, Encode
-from transforms.encoders.block import Block, Rows, unpacked
+from transforms.encoders.block import Block, Rows, taken, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.strings import distinct
@@ -243,7 +243,7 @@ def _compacted(
         waiting, drawn = [chosen.rows, *waiting], [chosen.priorities, *drawn]
     rows, priorities = np.concatenate(waiting), np.concatenate(drawn)
     kept = _least_per_group(rows[_USERS], priorities)
-    return _Chosen(rows[kept], priorities[kept])
+    return _Chosen(taken(rows, kept), priorities[kept])
 
 
 def _priorities(rows: NDArray[np.void], rng: RandomSource) -> NDArray[np.uint64]:
@@ -258,9 +258,7 @@ def _least_per_group(groups: NDArray[np.uint64], keys: NDArray[np.uint64]) -> ND
     """Indices of the row with the least key of each group."""
     if not groups.size:
         return np.empty(0, np.intp)
-    # The order within a user does not matter here: priorities decide, which are looked at below.
-    order = np.argsort(groups)
-    ordered = groups[order]
+    order, ordered = _in_order(groups)
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     if starts.size == groups.size:
         return order
@@ -269,5 +267,29 @@ def _least_per_group(groups: NDArray[np.uint64], keys: NDArray[np.uint64]) -> ND
     lengths = np.diff(np.r_[starts, groups.size])
     attained = np.flatnonzero(ranked == np.repeat(least, lengths))
     # Two equal 64-bit keys in one group are possible, if barely: take the first of each group.
-    _, first = np.unique(ordered[attained], return_index=True)
-    return order[attained[first]]
+    whose = ordered[attained]
+    return order[attained[np.r_[True, whose[1:] != whose[:-1]]]]
+
+
+def _in_order(groups: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Where each of some words stands that are put in order, and the words so.
+
+    They are sorted as words whose low bits say their place, which takes a third of the time of
+    sorting places by them; the few that differ in these low bits alone are put in order afterwards.
+    """
+    width = np.uint64(max(1, (groups.size - 1).bit_length()))
+    keyed = (groups >> width) << width
+    keyed |= np.arange(groups.size, dtype=np.uint64)
+    keyed.sort()
+    order = (keyed & ((np.uint64(1) << width) - np.uint64(1))).astype(np.intp)
+    ordered = groups.take(order)
+    if (ordered[1:] < ordered[:-1]).any():
+        keyed >>= width
+        new = np.r_[True, keyed[1:] != keyed[:-1]]
+        run = np.cumsum(new) - 1
+        wrong = np.zeros(run[-1] + 1, np.bool_)
+        wrong[run[1:][ordered[1:] < ordered[:-1]]] = True
+        mixed = np.flatnonzero(wrong[run])
+        within = np.argsort(ordered[mixed], kind="stable")
+        order[mixed], ordered[mixed] = order[mixed][within], ordered[mixed][within]
+    return order, ordered

@@ -75,6 +75,16 @@ def test_each_user_keeps_one_of_their_own_rows(rows, data, compact_at):
     assert all(cell % OWN in owned[names[cell // OWN]] for cell in kept.tolist())
 
 
+@given(st.lists(st.integers(0, 40), max_size=60), st.sampled_from([0, 3, 58]))
+def test_users_whose_digests_are_all_but_alike_are_told_apart(low, shift):
+    """Sorted with their places, words lose their low bits; these differ in nothing else."""
+    users = np.array(low, np.uint64) << np.uint64(shift)
+    order, ordered = contributions._in_order(users)
+    assert sorted(order.tolist()) == list(range(len(low)))
+    assert ordered.tolist() == sorted(users.tolist())
+    assert users[order].tolist() == ordered.tolist()
+
+
 # ---- the choice is uniform -----------------------------------------------------------------------
 
 ROWS = 6  # of each user
