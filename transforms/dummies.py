@@ -15,11 +15,10 @@ from mechanisms.channel import Messages
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
-from transforms.blocks import Generator, GroupOnce
+from transforms.blocks import Generator, GroupOnce, repeated
 from transforms.conservation import ADDED, DRAWN
 
 _COUNTERS = 1 << 14  # of a range; of devices' dummies so many
-_WORDS = 1 << 20  # of a block of dummies
 
 
 class WithDummies(NamedTuple):
@@ -133,9 +132,4 @@ def spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:
     codes, times = _read(drawn)
     if not codes.size:  # few devices that send little may send nothing
         return
-    words = codes.astype(np.min_scalar_type(int(codes.max())))
-    ends = np.cumsum(times)
-    for start in range(0, int(ends[-1]), _WORDS):
-        # Of each code what falls into this block.
-        falls = np.clip(ends - start, 0, _WORDS)
-        yield np.repeat(words, np.diff(falls, prepend=0))
+    yield from repeated(codes.astype(np.min_scalar_type(int(codes.max()))), times)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.even_split import even_split
-from transforms.blocks import Generator, GroupOnce, PartitionDoFn
+from transforms.blocks import Generator, GroupOnce, PartitionDoFn, repeated
 from transforms.progress import WITHHELD, tally
 
 
@@ -45,7 +45,8 @@ class Shuffle(beam.PTransform):
             messages and all are one batch; without them every message counts for one.
         counted: whether this job counts what comes out, and keeps no message. Where codes are few,
             messages are then counted before they leave a worker, and a bucket is sorted by its
-            messages: an order that depends on them alone, at a tenth of the price.
+            messages, or counted: an order that depends on them alone, at a tenth of the price. Such
+            a bucket may be large, so there are no more than give pieces a fair size.
     """
 
     min_reports: int
@@ -58,6 +59,7 @@ class Shuffle(beam.PTransform):
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         batched = Batches(self.codes, self.batches)
+        buckets = min(self.buckets, _most_buckets(self.codes)) if self.counted else self.buckets
         sizes = messages if self.users is None else self.users
         # A threshold on messages would let a few users who send many each pass for a crowd.
         measure = batched.sizes if self.users is None else np.atleast_1d
@@ -69,7 +71,7 @@ class Shuffle(beam.PTransform):
         return (
             messages
             | "Draw buckets"
-            >> beam.ParDo(DrawBucketsDoFn(self.buckets, self.codes, self.open_rng, self.counted))
+            >> beam.ParDo(DrawBucketsDoFn(buckets, self.codes, self.open_rng, self.counted))
             | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
@@ -107,10 +109,21 @@ def _largest(codes: int) -> int:
     return min(codes, (1 << 64) - 1)
 
 
+def _most_buckets(codes: int) -> int:
+    """So many that a worker's messages leave in pieces of 64 KiB: smaller ones cost more to carry.
+
+    Messages of two bytes and fewer are counted as their pieces come, so a bucket is no larger than
+    its codes; longer ones are sorted where they are.
+    """
+    width = np.min_scalar_type(_largest(codes)).itemsize
+    return 64 if width <= _COUNTED else DrawBucketsDoFn.most_rows * width >> 16
+
+
 # How a piece begins: with messages, or with how many there are of each code.
 _MESSAGES, _NUMBERS = b"\0", b"\1"
 _NUMBER = np.dtype(np.int32)  # of one code in one piece; signed, as messages are not
 _SMALLER = 8  # messages for each number of a table, from which on numbers are far fewer bytes
+_COUNTED = 2  # bytes of a message; of a longer one there may be more codes than messages
 _PART = 1 << 16  # messages that are counted at a time: numpy first makes words of 8 bytes of them
 
 
@@ -144,7 +157,8 @@ class DrawBucketsDoFn(PartitionDoFn):
 
     def parted(self, rows: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
         width = 8 * rows.dtype.itemsize
-        if self._counted and (self._largest + 1) * self._buckets * _SMALLER <= rows.size:
+        several = (self._largest + 1) * self._buckets * _SMALLER
+        if self._counted and width <= 8 * _COUNTED and several <= rows.size:
             numbers = even_split(_numbers(rows, self._largest), self._buckets, self._rng)
             yield from enumerate(numbers.astype(_NUMBER))
             return
@@ -185,7 +199,8 @@ class OrderDoFn(beam.DoFn):
         self, min_reports: int, batches: Batches, open_rng: Generator, counted: bool = False
     ) -> None:
         self._min_reports, self._batches, self._open_rng = min_reports, batches, open_rng
-        self._counted, self._dtype = counted, np.min_scalar_type(_largest(batches.codes))
+        self._counted, self._largest = counted, _largest(batches.codes)
+        self._dtype = np.min_scalar_type(self._largest)
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -193,35 +208,36 @@ class OrderDoFn(beam.DoFn):
     def process(
         self, bucket: tuple[int, Iterable[bytes]], sizes: NDArray[np.int64] | None
     ) -> Iterator[NDArray[np.uint64]]:
-        messages = self._messages(bucket[1])
         nobody = np.zeros(self._batches.number, np.int64)
         # Who has counted nobody must withhold: an empty side input is no proof of a crowd.
         large = (nobody if sizes is None else sizes) >= self._min_reports
-        if not large.all():
-            kept = messages[large[self._batches.of(messages)]]
-            tally(WITHHELD, messages.size - kept.size)
-            if not kept.size:
-                return
-            messages = kept
-        # Buckets are uniform and independent of what messages hold, so an order that is uniform
-        # within each bucket is uniform altogether.
-        ordered = messages if self._counted else self._rng.shuffled(messages)
-        yield ordered.astype(np.uint64)
+        for messages in self._blocks(bucket[1]):
+            if not large.all():
+                kept = messages[large[self._batches.of(messages)]]
+                tally(WITHHELD, messages.size - kept.size)
+                messages = kept
+            if messages.size:
+                # Buckets are uniform and independent of what messages hold, so an order that is
+                # uniform within each bucket is uniform altogether.
+                ordered = messages if self._counted else self._rng.shuffled(messages)
+                yield ordered.astype(np.uint64)
 
-    def _messages(self, pieces: Iterable[bytes]) -> NDArray[Any]:
-        """Those of a bucket; sorted where this job counts them."""
-        loose: list[NDArray[Any]] = [np.empty(0, self._dtype)]
-        numbers: list[NDArray[Any]] = []
-        for piece in pieces:
-            if piece.startswith(_MESSAGES):
-                loose.append(np.frombuffer(piece, self._dtype, offset=1))
-            else:
-                numbers.append(np.frombuffer(piece, _NUMBER, offset=1))
-        messages = np.concatenate(loose)
-        if numbers:
-            table = sum(numbers) + _numbers(messages, numbers[0].size - 1)
-            return np.repeat(np.arange(table.size, dtype=self._dtype), table)
+    def _blocks(self, pieces: Iterable[bytes]) -> Iterator[NDArray[Any]]:
+        """The messages of a bucket; sorted where this job counts them."""
+        if self._counted and self._dtype.itemsize <= _COUNTED:
+            codes = np.arange(self._largest + 1, dtype=self._dtype)
+            yield from repeated(codes, sum(map(self._counts, pieces), np.zeros(codes.size, int)))
+            return
+        messages = np.concatenate([*map(self._read, pieces)])
         if self._counted:
-            # numpy's stable sort of narrow words is a radix sort.
-            messages.sort(kind="stable" if self._dtype.itemsize <= 2 else None)
-        return messages
+            messages.sort()
+        yield messages
+
+    def _read(self, piece: bytes) -> NDArray[Any]:
+        return np.frombuffer(piece, self._dtype, offset=1)
+
+    def _counts(self, piece: bytes) -> NDArray[Any]:
+        """How many there are of each code in a piece."""
+        if piece.startswith(_MESSAGES):
+            return _numbers(self._read(piece), self._largest)
+        return np.frombuffer(piece, _NUMBER, offset=1)

@@ -31,7 +31,7 @@ from tests.oracles.transforms import (
     window_end,
 )
 from transforms.progress import WITHHELD
-from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn, Shuffle
+from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
 
 CODES = [1, 2, 255, 256, 257, 2**16 - 1, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64 - 1, 2**64]
 
@@ -105,8 +105,8 @@ def test_buckets_of_hardly_any_messages(size):
     dofn = OrderDoFn(0, Batches(1000), SecureRandom)
     dofn.setup()
     piece = b"\0" + np.full(size, 7, "<u2").tobytes()
-    (out,) = dofn.process((0, [piece]), np.array([size]))
-    assert out.tolist() == [7] * size
+    out = [*dofn.process((0, [piece]), np.array([size]))]
+    assert [block.tolist() for block in out if block.size] == [[7]] * size
 
 
 def test_the_multiset_comes_through_a_pipeline():
@@ -136,6 +136,30 @@ def test_messages_that_were_counted_travel_as_few_bytes():
     messages = np.arange(100_000, dtype=np.uint64) % 900
     sent = drive(HandShuffle(900, buckets=8, counted=True).draw, [[messages]])
     assert sum(len(piece.value[1]) for piece in sent) == 8 * (901 * 4 + 1)
+
+
+def test_a_large_bucket_that_is_counted_comes_in_blocks_and_each_batch_is_held_to_its_own():
+    step = OrderDoFn(2_000_000, Batches(4, 2), SecureRandom, counted=True)
+    step.setup()
+    pieces = [b"\1" + np.array([3, 1_999_997, 1, 0, 0], "<i4").tobytes(), b"\0\1\2\0"]
+    out = [*step.process((0, pieces), np.array([2_000_002, 2]))]
+    assert [block.size for block in out] == [1 << 20, 2_000_002 - (1 << 20)]
+    assert np.bincount(np.concatenate(out)).tolist() == [4, 1_999_998]
+
+
+@pytest.mark.parametrize("codes", [2, 915, 1 << 20, 1 << 40])
+def test_pieces_of_counted_messages_are_not_cut_small(codes):
+    buckets, full = _most_buckets(codes), DrawBucketsDoFn.most_rows
+    width = np.min_scalar_type(codes).itemsize
+    assert buckets >= 64
+    assert full * width / buckets >= 1 << 16
+    if width <= 2:
+        assert buckets == 64
+    shuffle = Shuffle(1, codes, 4096, counted=True)
+    messages = np.arange(codes if codes < 100 else 100, dtype=np.uint64)
+    assert sorted(np.concatenate(run(lambda p: p | source([messages]) | shuffle).elements)) == [
+        *messages
+    ]
 
 
 # ---- the order -----------------------------------------------------------------------------------

@@ -76,12 +76,14 @@ class Domain(ABC):
             (n,) int64: a cell, -1 for a null, or -2 for a value outside the domain. With `other`
             values outside the domain get the last cell instead.
         """
-        present = column.is_valid().to_numpy(zero_copy_only=False)
-        cells = np.full(len(column), -1, np.int64)
-        cells[present] = self._indices(column.drop_null() if column.null_count else column)
-        if not self.other:
-            cells[cells == self.declared] = -2
-        return cells
+        if column.null_count:
+            present = column.is_valid().to_numpy(zero_copy_only=False)
+            cells = np.full(len(column), -1, np.int64)
+            cells[present] = self._indices(column.drop_null())
+        else:
+            cells = self._indices(column)
+        outside = cells == self.declared
+        return np.where(outside, -2, cells) if not self.other and outside.any() else cells
 
 
 @dataclass(frozen=True)

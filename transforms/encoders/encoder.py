@@ -65,6 +65,8 @@ class Rows:
         """
         if instead is None:
             return used
+        if np.array_equal(self.kept, self._left):  # as nearly always
+            return used
         shape = (int(np.count_nonzero(self._left)), *used.shape[1:])
         entries = np.full(shape, instead, used.dtype)
         entries[self.kept[self._left]] = used
