@@ -115,6 +115,11 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         Raises:
             RequestError: an option means nothing for the one, or is missing for the other.
         """
+        if self.fused:
+            raise RequestError(
+                "--shuffler fused: nothing is shuffled where the job adds its own noise; leave it "
+                "out"
+            )
         if (self.sum is None) != (self.bounds is None):
             raise RequestError(
                 "--sum and --bounds go together: name the column, and what to clip its numbers to"

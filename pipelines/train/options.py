@@ -219,6 +219,11 @@ def require_sense(options: TrainOptions) -> None:
     Raises:
         RequestError: two options exclude each other, or one serves another method or loss.
     """
+    if options.fused:
+        raise RequestError(
+            "--shuffler fused: a model is learnt step by step, each from what was shuffled; leave "
+            "it out"
+        )
     own = _OWN[options.method]
     for method, names in _OWN.items():
         for name in names:
