@@ -29,6 +29,7 @@ _GRR = ["histogram", *_VALUES, "--mechanism", "grr"]
 VARIANTS = {
     "read and count, no privacy": [],
     "grr, shuffled": _GRR,
+    "grr, fused": [*_GRR, "--shuffler", "fused"],
     "srr, shuffled": ["histogram", *_VALUES, "--mechanism", "srr"],
     "olh, local": ["histogram", *_VALUES, "--mechanism", "olh", "--model", "local"],
     "grr, shuffled, bounded per user": [
