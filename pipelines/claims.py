@@ -26,14 +26,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import Changed, Unavailable
 from pipelines.ledger.google_object import GoogleObject
+from transforms.files.systems import FileSystems
 
 TAKEN = "output taken meanwhile"  # counted, for what a step raises reaches nobody
 
@@ -162,7 +160,7 @@ def _content(path: str) -> bytes:
         try:
             with FileSystems.open(path) as stream:
                 return bytes(stream.read())
-        except (OSError, BeamIOError, ValueError):
+        except (OSError, ValueError):
             return b""
     for _ in _attempts(_TIMEOUT):
         with contextlib.suppress(Unavailable):

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
-from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.nearest import meant
 from mechanisms.randomness import SecureRandom
@@ -27,6 +25,7 @@ from transforms.expressions.view import View, ViewError
 from transforms.files.format import Look
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
+from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
 from transforms.telemetry import ReadTelemetry
 
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
@@ -260,7 +259,7 @@ class NoFilesError(RequestError):
     """A path or glob names nothing."""
 
 
-def matched(pattern: str) -> list[FileMetadata]:
+def matched(pattern: str) -> list[File]:
     """The files that a path or glob names, at least one.
 
     Raises:
@@ -271,8 +270,8 @@ def matched(pattern: str) -> list[FileMetadata]:
     bare = set(pattern) & set("*?[") and not set(pattern) & {"/", os.sep}
     looked_for = os.path.join(os.curdir, pattern) if bare else pattern
     try:
-        files: list[FileMetadata] = FileSystems.match([looked_for])[0].metadata_list
-    except (BeamIOError, ValueError) as error:
+        files: list[File] = FileSystems.match([looked_for])[0].metadata_list
+    except (OSError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not files:
         raise NoFilesError(f"--input: no file matches {pattern}")
@@ -294,8 +293,8 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
             raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
-        codec = CompressionTypes.detect_compression_type(file)
-        if codec != CompressionTypes.UNCOMPRESSED and not packed(file):
+        codec = compression_of(file)
+        if codec != UNCOMPRESSED and not packed(file):
             raise RequestError(
                 f"--input: {file}: Beam takes this name for a {codec} file's and would unpack it; "
                 "unpack it yourself, or give it a name that ends in .parquet"
@@ -397,7 +396,7 @@ def domain_lines(path: str) -> tuple[str, ...]:
     try:
         with FileSystems.open(path) as stream:
             raw = stream.read(LARGEST_DOMAIN_FILE + 1)
-    except (OSError, BeamIOError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise RequestError(
             f"--domain: {path} is neither LOW..HIGH nor a file that can be read{because(error)}"
         ) from None

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from mechanisms.channel import Guarantee
@@ -21,6 +20,7 @@ from pipelines.run import run_beam
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
+from transforms.files.systems import FileSystems
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 
 _LOST = (

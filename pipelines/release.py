@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 
 from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
 from pipelines.paths import escaped, flush, make_folders
+from transforms.files.systems import FileSystems
 from transforms.progress import tally
 
 # How the counter begins that says why a folder could not be written.

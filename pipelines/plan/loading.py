@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
 from mechanisms.nearest import meant
@@ -20,6 +18,7 @@ from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
 from pipelines.plan.source_lines import Place, SourceLines
 from pipelines.requests import must
+from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
 
@@ -111,12 +110,12 @@ def _wrong(
 def _read(path: str) -> str:
     try:
         # As it is: to undo a compression that a name claims would raise what the bytes say.
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        with FileSystems.open(path, UNCOMPRESSED) as stream:
             raw = stream.read(_LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
             raise RequestError(f"{path} is larger than {_LARGEST_FILE >> 20} MiB: no plan")
         return bytes(raw).decode("utf-8-sig")
-    except (OSError, BeamIOError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise RequestError(
             f"{path} is not a file of UTF-8 text that can be read{because(error)}"
         ) from None

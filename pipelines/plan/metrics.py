@@ -7,8 +7,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from pydantic import ValidationError
 
 from mechanisms.wire.fingerprint import fingerprint, of_window
@@ -23,6 +21,7 @@ from pipelines.plan.joint import settled
 from pipelines.plan.parts import MetricRequest
 from pipelines.stores import require_reachable
 from transforms.encoders.part import Part
+from transforms.files.systems import FileSystems
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -165,7 +164,7 @@ def _digest(file: str) -> str | None:
     try:
         with FileSystems.open(file) as stream:
             content = stream.read(LARGEST_DOMAIN_FILE + 1)  # some files never end
-    except (OSError, BeamIOError, ValueError):
+    except (OSError, ValueError):
         return None
     if len(content) > LARGEST_DOMAIN_FILE:
         raise RequestError(

@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from transforms.files.reading import Reading
+from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 Opener = Callable[[], AbstractContextManager[Any]]
 """Opens a file at its beginning, unpacked; formats of text read it once from there to its end."""
@@ -77,7 +76,7 @@ def opener(path: str, codec: str | None) -> Opener:
     @contextmanager
     def open_file() -> Iterator[BinaryIO]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        with FileSystems.open(path, UNCOMPRESSED) as stream:
             yield stream if codec is None else pa.input_stream(stream, compression=codec)
 
     return open_file

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError
 
 from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
@@ -18,6 +17,7 @@ from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading, parsed
+from transforms.files.systems import is_beams
 
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
@@ -122,10 +122,10 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
         raise
     except Mangled as error:
         why = str(error)
-    except BeamIOError:
-        why, refused = "the file system does not hand it out", True
     except OSError as error:
-        if error.errno is not None:  # Arrow gives none where a page is damaged
+        if is_beams(error):
+            why, refused = "the file system does not hand it out", True
+        elif error.errno is not None:  # Arrow gives none where a page is damaged
             why, refused = os.strerror(error.errno), True
     except Exception:
         pass

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from pipelines.errors import RequestError, because
+from transforms.files.systems import FileSystems
 
 _LARGEST = 1 << 26  # bytes
 
@@ -31,7 +30,7 @@ def read_prior(path: str, dimension: int) -> NDArray[np.float64]:
         with FileSystems.open(path) as stream:
             raw = stream.read(_LARGEST + 1)
         lines = raw.decode("utf-8-sig").splitlines()
-    except (OSError, BeamIOError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise RequestError(
             f"--prior: {path} is not a text file that can be read{because(error)}"
         ) from None

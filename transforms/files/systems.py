@@ -1,0 +1,105 @@
+"""Files by their names, here or in a store: Beam's file systems, imported where a name needs one.
+
+Beam takes more than a second to import. A request that is refused, and a plan that is checked, are
+looked at before any job is made, and most of them name local files alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Any, NamedTuple
+
+UNCOMPRESSED = "uncompressed"
+_AUTO = "auto"  # Beam undoes the compression that a name claims
+
+# Names for which Beam knows a compression, and must be asked which.
+_PACKED = (".bz2", ".deflate", ".gz", ".lzma", ".xz", ".zst", ".zstd")
+
+
+class File(NamedTuple):
+    """A file that was found, under Beam's names for what is known of it."""
+
+    path: str
+    size_in_bytes: int
+    last_updated_in_seconds: float
+
+
+class Found(NamedTuple):
+    """What a pattern matches."""
+
+    metadata_list: list[File]
+
+
+class _FileSystems:
+    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam."""
+
+    def open(self, path: str, compression_type: str = _AUTO) -> IO[bytes]:
+        """A file, read from its beginning."""
+        if _is_local(path) and (compression_type == UNCOMPRESSED or not _may_be_packed(path)):
+            return open(path, "rb")
+        stream: IO[bytes] = _beams().open(path, compression_type=compression_type)
+        return stream
+
+    def match(self, patterns: list[str]) -> list[Any]:
+        """For each pattern what it matches, as `Found`."""
+        if any(set(name) & set("*?[") or name.endswith("/") for name in patterns) or not all(
+            map(_is_local, patterns)
+        ):
+            found: list[Any] = _beams().match(patterns)
+            return found
+        return [Found([_file(name)] if os.path.exists(name) else []) for name in patterns]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return os.path.exists(path) if _is_local(path) else bool(_beams().exists(path))
+
+    def join(self, folder: str, *names: str) -> str:
+        """A name within a folder."""
+        if _is_local(folder):
+            return os.path.join(folder, *names)
+        return str(_beams().join(folder, *names))
+
+    def get_scheme(self, path: str) -> str | None:
+        """What stands before ://; None of a local name."""
+        scheme: str | None = None if _is_local(path) else _beams().get_scheme(path)
+        return scheme
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_beams(), name)
+
+
+FileSystems = _FileSystems()
+
+
+def compression_of(path: str) -> str:
+    """The compression that Beam takes a file's name for."""
+    if not _may_be_packed(path):
+        return UNCOMPRESSED
+    from apache_beam.io.filesystem import CompressionTypes
+
+    return str(CompressionTypes.detect_compression_type(path))
+
+
+def is_beams(error: OSError) -> bool:
+    """Whether it is one of Beam's own errors, in whose words a system's reason is missing."""
+    beams = sys.modules.get("apache_beam.io.filesystem")
+    return beams is not None and isinstance(error, beams.BeamIOError)
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path
+
+
+def _may_be_packed(path: str) -> bool:
+    return path.lower().endswith(_PACKED)
+
+
+def _file(path: str) -> File:
+    return File(path, os.path.getsize(path), os.path.getmtime(path))
+
+
+def _beams() -> Any:
+    from apache_beam.io.filesystems import FileSystems as Beams
+
+    return Beams
