@@ -23,7 +23,7 @@ from pipelines.run import beam_options
 from pipelines.stream.driver import Driver
 from pipelines.stream.state import State
 from pipelines.stream.windows import streamed
-from transforms.windowed import SECOND
+from transforms.windows import SECOND
 
 TARGET = 200_000  # reports a second
 

@@ -18,7 +18,7 @@ from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.served import seconds_of
 from pipelines.stream.windows import SEED
-from transforms.windowed import SECOND, Tumbling, now
+from transforms.windows import SECOND, Tumbling, now
 
 
 @dataclass(frozen=True)

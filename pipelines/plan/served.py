@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.plan.consistency import about
 from pipelines.plan.parts import Part
-from transforms.windowed import SECOND, Tumbling, moment_of
+from transforms.windows import SECOND, Tumbling, moment_of
 
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}

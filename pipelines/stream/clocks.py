@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.windowed import SECOND, now
+from transforms.windows import SECOND, now
 
 FILES = 9  # the latest, by which time is judged
 # Of one file in a hundred with a wrong date, five of nine are wrong once in 80 million times; of

@@ -31,7 +31,8 @@ from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
 from transforms.encoders.users import UserDigest
 from transforms.once_per_window import OncePerWindow
-from transforms.windowed import SECOND, ToWindows, now
+from transforms.windowed import ToWindows
+from transforms.windows import SECOND, now
 
 _ROWS = 1 << 22  # of one batch, or one file
 _SET = 60 * SECOND  # by which a clock may be set without a word

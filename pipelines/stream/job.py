@@ -34,7 +34,8 @@ from transforms.count_late import CountLate
 from transforms.files.source import known
 from transforms.progress import WITHHELD, tally
 from transforms.telemetry import ReadFiles, splits
-from transforms.windowed import ToWindows, now
+from transforms.windowed import ToWindows
+from transforms.windows import now
 
 NO_BUDGET = "windows without a budget"
 

@@ -22,7 +22,7 @@ from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
 from transforms.encoders.columns import kind_of
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
-from transforms.windowed import accepts, time_in, times
+from transforms.windows import accepts, time_in, times
 
 TRIES = 5  # looks at a file that does not grow, before it is given up
 UNREADABLE = "unreadable file"

@@ -20,7 +20,7 @@ from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
 from pipelines.stream.release import Backlog
 from pipelines.stream.windows import Streamed
-from transforms.windowed import SECOND
+from transforms.windows import SECOND
 
 
 def enough(streamed: Streamed, backlog: Mapping[str, Backlog]) -> bool:

@@ -27,7 +27,7 @@ from pipelines.stream.state import State
 from pipelines.stream.subscription import FromSubscription, require_subscription, serve_here
 from pipelines.stream.windows import Streamed, streamed
 from pipelines.views.console import Screen
-from transforms.windowed import now
+from transforms.windows import now
 
 _HELD_IN_MEMORY = (
     "on this machine a message is acknowledged when it is read: what open windows hold is lost "

@@ -14,7 +14,7 @@ from pipelines.plan.design import mark_of_reports
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.served import Stream, seconds_of
-from transforms.windowed import SECOND, Tumbling, moment_of
+from transforms.windows import SECOND, Tumbling, moment_of
 
 # What public randomness is drawn for: one draw serves all windows, so that a message of one can
 # be read in the next, and clients need not know the time.

@@ -54,7 +54,8 @@ from tests.fakes.ledgers import begun_by
 from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
 from transforms.progress import WITHHELD, live
-from transforms.windowed import AHEAD, LATE, SECOND
+from transforms.windowed import AHEAD, LATE
+from transforms.windows import SECOND
 
 pytestmark = pytest.mark.verify
 

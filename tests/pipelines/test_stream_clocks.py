@@ -9,7 +9,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from pipelines.stream.clocks import FILES, MOST, OFF, Evidence, Reading, jumped, passed, span
-from transforms.windowed import SECOND
+from transforms.windows import SECOND
 
 HOUR, DAY = 3600 * SECOND, 86_400 * SECOND
 STEP = 2 * HOUR  # of windows of one hour, without lateness

@@ -23,17 +23,8 @@ from transforms.count_late import CountLate
 from transforms.encoders.users import UserDigest
 from transforms.once_per_window import SEEN, OncePerWindow, UnseenDoFn, contained, merge, within
 from transforms.progress import live, reset
-from transforms.windowed import (
-    AHEAD,
-    LATE,
-    NULL_TIME,
-    SECOND,
-    ToWindows,
-    Tumbling,
-    accepts,
-    time_in,
-    times,
-)
+from transforms.windowed import AHEAD, LATE, NULL_TIME, ToWindows
+from transforms.windows import SECOND, Tumbling, accepts, time_in, times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
