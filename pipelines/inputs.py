@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -26,7 +26,9 @@ from transforms.files.format import Look
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
-from transforms.telemetry import ReadTelemetry
+
+if TYPE_CHECKING:
+    from transforms.telemetry import ReadTelemetry
 
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
@@ -64,6 +66,8 @@ class Telemetry:
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
         """From nothing to tables of the columns that are asked for."""
+        from transforms.telemetry import ReadTelemetry
+
         return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading)
 
     def changed(self, hidden: bool = False) -> str | None:

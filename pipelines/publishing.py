@@ -6,22 +6,22 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mechanisms.channel import Guarantee
 from pipelines import answers, release
 from pipelines.claims import TAKEN
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import Telemetry, unreadable
-from pipelines.run import run_beam
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
 from transforms.files.systems import FileSystems
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 _LOST = (
     "fewer rows or messages came to a step than the one before it had handed on: the engine has "
@@ -87,6 +87,8 @@ def carry_out(
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
+    from pipelines.run import run_beam
+
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
     rows = None if job.options.hides_presence else job.telemetry.rows * times

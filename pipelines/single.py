@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from apache_beam.io.filesystems import FileSystems
-
 from pipelines import answers
+from pipelines.engine import prepared
 from pipelines.errors import DONE
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
-from pipelines.metrics.release import Release
 from pipelines.paying import Payment, Price, paid
 from pipelines.plan.profiles import profile_of
 from pipelines.publishing import carry_out, conclude, say_where
-from pipelines.run import beam_options
 from pipelines.views.console import Screen
 
 
@@ -38,8 +35,7 @@ def publish_one(
         WithheldError: too few reports came, or too little budget is left.
         FailedError: the job ended without a release.
     """
-    for_beam = beam_options(beam_arguments)
-    FileSystems.set_options(for_beam)  # before the first file is looked for
+    for_beam = prepared(beam_arguments)
     metric = find_for(options).resolve(options)
     screen = Screen()
     if metric.prospect is not None:
@@ -49,7 +45,10 @@ def publish_one(
         if right.published:
             say_where(right.output, screen)
             return DONE
-        published = carry_out(metric, Release(metric, right.stamp, right.ledger), for_beam, screen)
+        from pipelines.metrics.release import Release
+
+        release = Release(metric, right.stamp, right.ledger)
+        published = carry_out(metric, release, for_beam(), screen)
         right.conclude(published)
     if published:
         metric.show(screen)

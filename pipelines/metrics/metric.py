@@ -8,13 +8,11 @@ read its members. Nothing outside of a kind's own folder is keyed by the kind's 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import AsDict
 from rich.console import Console
 
 from mechanisms.channel import Guarantee
@@ -29,26 +27,20 @@ from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
 from pipelines.views.wording import FUSED, FUSED_HERE
-from transforms.blocks import Generator
-from transforms.conservation import (
-    Flow,
-    LostError,
-    Shuffled,
-    reporting_users,
-    require_whole,
-    summed,
-)
-from transforms.contributions import Contributions
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
 from transforms.encoders.viewed import Viewed
-from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
-from transforms.shuffle import Shuffle
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.conservation import Shuffled
+    from transforms.contributions import Contributions
+    from transforms.shuffle import Shuffle
 
 PAGE = "report.html"
 
@@ -462,8 +454,9 @@ class Metric(ABC):
 
     def contents(self, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
         """What is published of an estimate, if nothing was lost on the way to it."""
-        flow = AsDict(summed(*reports.flow)) if reports.flow else None
-        return estimate | "Content" >> beam.ParDo(ContentDoFn(self), AsDict(reports.tallies), flow)
+        from pipelines.metrics.publishable import publishable
+
+        return publishable(self, estimate, reports)
 
     # Afterwards.
 
@@ -477,41 +470,6 @@ class Metric(ABC):
             name: own(table) for name, table in release.read_tables(self.options.output).items()
         }
         view.show(screen, tables)
-
-
-class ContentDoFn(beam.DoFn):
-    """Makes what is published, unless there are too few reports for it, or the files changed.
-
-    A counter says why there is none: what a step raises reaches nobody, for its text might quote
-    the data. Where an engine has lost something, the whole job fails: other metrics of it may have
-    lost as much.
-    """
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def process(
-        self, estimate: Any, tallies: Mapping[str, int], flow: Flow | None
-    ) -> Iterator[Content]:
-        files = self._metric.telemetry
-        if not files.unread and tallies.get(ROWS, 0) != files.rows:
-            tally(CHANGED, 1)
-            return
-        arrived = self._metric.arrived(estimate)
-        if flow is not None and arrived is not None:
-            try:
-                require_whole(tallies, flow, self._metric.shuffled_batches, arrived)
-            except LostError:
-                tally(LOST, 1)
-                raise
-        content = self._metric.content(estimate, tallies)
-        if content is None:
-            tally(WITHHELD, 1)
-            came = reporting_users(tallies, flow or {})
-            least = int(self._metric.min_reports)
-            # How many came is public where so many have to, and nowhere else.
-            content = Content({}, {"reports": came, "min_reports": least} if least else {})
-        yield content
 
 
 def columns_of(*names: str | None) -> frozenset[str]:

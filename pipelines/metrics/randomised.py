@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import pyarrow as pa
 
 from mechanisms.channel import Guarantee
@@ -19,17 +18,15 @@ from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, versions
 from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
-from transforms.blocks import bucket_count
-from transforms.conservation import (
-    Shuffled,
-    entering,
-    leaving,
-)
-from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.perturb import Perturb, users_of
 from transforms.progress import REPORTS
-from transforms.shuffle import Batches, Shuffle
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.conservation import Shuffled
+    from transforms.contributions import Contributions
+    from transforms.shuffle import Shuffle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +117,11 @@ class Randomised(Metric):
         return {self.options.column: pa.string()}
 
     def reports(self, tables: beam.PCollection) -> Reports:
+        import apache_beam as beam
+
+        from transforms.conservation import entering, leaving
+        from transforms.perturb import Perturb, users_of
+
         blocks, tallies, bounded = self.contributions(tables)
         users = None
         if self.messages != 1 or self.mechanism.several:
@@ -131,6 +133,9 @@ class Randomised(Metric):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
+        from transforms.blocks import bucket_count
+        from transforms.contributions import EncodeContributions
+
         users = named or fresh_digest(self.options.user_column)
         buckets, encoder = bucket_count(self.telemetry.rows), self.viewed()
         keep = named is not None
@@ -152,6 +157,9 @@ class Randomised(Metric):
 
     @property
     def shuffler(self) -> Shuffle | None:
+        from transforms.blocks import bucket_count
+        from transforms.shuffle import Shuffle
+
         if self.model != "shuffle" or self.options.fused:
             return None
         buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
@@ -162,6 +170,9 @@ class Randomised(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
+        from transforms.conservation import Shuffled
+        from transforms.shuffle import Batches
+
         # What is not shuffled is counted before it is withheld.
         least = 0 if self.shuffler is None else self.min_reports
         return Shuffled(least, Batches(self.mechanism.codes, self.batches))

@@ -104,7 +104,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
 
     before = ever()
     try:
-        return code_of(release_window(plan, window, prepared, pipeline, for_beam))
+        return code_of(release_window(plan, window, prepared, pipeline, lambda: for_beam))
     finally:
         warn_of_strangers(ever() - before)
 

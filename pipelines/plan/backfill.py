@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
-
 from pipelines import answers, release
+from pipelines.engine import ForBeam, prepared
 from pipelines.errors import (
     DONE,
     RUN_FAILED,
@@ -22,9 +20,7 @@ from pipelines.errors import (
 from pipelines.plan.document import Plan
 from pipelines.plan.job import open_job, output_of, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.publish import PublishPlan
-from pipelines.plan.run import code_of, release_window
-from pipelines.run import beam_options
+from pipelines.plan.run import code_of, of_files, release_window
 from pipelines.views.console import Screen, numbers_table
 
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)")
@@ -71,8 +67,7 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
         RequestError: the plan is wrong, or there is nothing in it that a window stands for.
     """
     names = days(windows)
-    for_beam = beam_options(beam_arguments)
-    FileSystems.set_options(for_beam)  # before the first file is looked for
+    for_beam = prepared(beam_arguments)
     plan, screen = load(path), Screen()
     window_of(plan, names[0])
     table = numbers_table(("window", "exit code", "what came of it"), ())
@@ -89,12 +84,12 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
     return max(codes)
 
 
-def _released(plan: Plan, window: str, for_beam: PipelineOptions) -> tuple[int, str]:
+def _released(plan: Plan, window: str, for_beam: ForBeam) -> tuple[int, str]:
     """The exit code of one window, and a line about it."""
     quiet = Screen(quiet=True)
     try:
         before = release.holds_release(output_of(plan, window))
-        made = release_window(plan, window, open_job, PublishPlan, for_beam, screen=quiet)
+        made = release_window(plan, window, open_job, of_files, for_beam, screen=quiet)
     except RequestError as error:
         return WRONG_REQUEST, str(error)
     except WithheldError as error:

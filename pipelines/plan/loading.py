@@ -110,7 +110,7 @@ def _wrong(
 def _read(path: str) -> str:
     try:
         # As it is: to undo a compression that a name claims would raise what the bytes say.
-        with FileSystems.open(path, UNCOMPRESSED) as stream:
+        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
             raw = stream.read(_LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
             raise RequestError(f"{path} is larger than {_LARGEST_FILE >> 20} MiB: no plan")

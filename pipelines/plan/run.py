@@ -6,12 +6,10 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-
-import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from typing import TYPE_CHECKING, Any
 
 from pipelines import answers, release
+from pipelines.engine import ForBeam, prepared
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
@@ -25,14 +23,16 @@ from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, time_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.publish import PublishPlan
 from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_counts, say_where
-from pipelines.run import beam_options
 from pipelines.stores import require_reachable
 from pipelines.views.console import Screen
 from transforms.progress import REPORTS
 from transforms.progress import WITHHELD as COUNTED_OUT
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
@@ -54,11 +54,17 @@ def run(path: str, window: str | None, beam_arguments: list[str]) -> str | None:
         WithheldError: too few reports came, or the budget does not cover the window.
         FailedError: the job ended without a release.
     """
-    for_beam = beam_options(beam_arguments)
-    FileSystems.set_options(for_beam)  # before the first file is looked for
+    for_beam = prepared(beam_arguments)
     plan = load(path)
     window = window_of(plan, window)
-    return release_window(plan, window, open_job, PublishPlan, for_beam)
+    return release_window(plan, window, open_job, of_files, for_beam)
+
+
+def of_files(*of: Any) -> beam.PTransform:
+    """A window's pipeline from its files: see `PublishPlan`."""
+    from pipelines.plan.publish import PublishPlan
+
+    return PublishPlan(*of)
 
 
 def release_window(
@@ -66,7 +72,7 @@ def release_window(
     window: str,
     prepare: Callable[[Plan, str], PlanJob],
     pipeline: Callable[..., beam.PTransform],
-    for_beam: PipelineOptions,
+    for_beam: ForBeam,
     span: Span | None = None,
     screen: Screen | None = None,
 ) -> str | None:
@@ -177,16 +183,16 @@ def _published(
     job: PlanJob,
     right: Right,
     pipeline: Callable[..., beam.PTransform],
-    for_beam: PipelineOptions,
+    for_beam: ForBeam,
     screen: Screen,
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
     statement = job.statement(right.stamp)
     whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
     try:
-        ended = carry_out(job, whole, for_beam, screen, len(job.metrics))
+        ended = carry_out(job, whole, for_beam(), screen, len(job.metrics))
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
-        if not runs_here(for_beam):
+        if not runs_here(for_beam()):
             right.conclude(published=False)
         raise
     if not ended:
@@ -199,6 +205,8 @@ def _published(
 
 def runs_here(for_beam: PipelineOptions) -> bool:
     """Whether the job cannot outlive this process."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
     runner = for_beam.view_as(StandardOptions).runner or ""
     return runner.rpartition(".")[2] in HERE
 

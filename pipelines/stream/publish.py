@@ -66,7 +66,8 @@ def publish(
         # What a single run shows is too much for a stream.
         with contextlib.redirect_stdout(io.StringIO()), answers.apart():
             release_window(
-                streamed.plan, name, lambda _, window: streamed.job(window), pipeline, for_beam,
+                streamed.plan, name, lambda _, window: streamed.job(window), pipeline,
+                lambda: for_beam,
                 Span(start=_moment(first), until=_moment(start + streamed.windows.length)),
             )  # fmt: skip
     except (BudgetExceeded, InProgressError):

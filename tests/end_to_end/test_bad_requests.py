@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.planner.target import Target
 from tests.fakes import canaries
+from transforms.files.systems import FileSystems
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_an_unknown_option_is_refused_before_any_file_is_touched(refuse, monkeyp
 
 def test_file_systems_get_beams_options_first(run, log, domain, monkeypatch) -> None:
     told = []
-    monkeypatch.setattr(FileSystems, "set_options", told.append)
+    monkeypatch.setattr("apache_beam.io.filesystems.FileSystems.set_options", told.append)
     outcome = run(canaries.request("no-such.parquet", domain=domain, project="mine"))
     assert "no file matches" in outcome.err
     assert [options.view_as(GoogleCloudOptions).project for options in told] == ["mine"]

@@ -82,7 +82,7 @@ def test_an_interrupted_run_says_so(run, log, domain, workspace, monkeypatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.publishing.run_beam", interrupt)
+    monkeypatch.setattr("pipelines.run.run_beam", interrupt)
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert outcome.err.startswith("hushbeam: interrupted; there is a release only if")
@@ -146,7 +146,7 @@ def test_a_runner_that_cannot_be_asked_denies_no_release(
 
 
 def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.publishing.run_beam", lambda *_: None)
+    monkeypatch.setattr("pipelines.run.run_beam", lambda *_: None)
     outcome = run(request(log, domain))
     assert (outcome.code, outcome.err) == (0, "")
     assert "handed over" in outcome.out

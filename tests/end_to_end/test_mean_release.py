@@ -21,7 +21,7 @@ from mechanisms.privacy.divergence import tight_epsilon
 from pipelines import cli
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.metric import ContentDoFn
+from pipelines.metrics.publishable import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
 from pipelines.metrics.schema import own
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words

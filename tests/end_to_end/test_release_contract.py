@@ -17,7 +17,8 @@ from apache_beam.pvalue import TaggedOutput
 from mechanisms.privacy.amplification import shuffled_delta
 from pipelines.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.metric import ContentDoFn, Metric
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.publishable import ContentDoFn
 from pipelines.publishing import counts
 from pipelines.requests import request
 from pipelines.views.wording import one_line

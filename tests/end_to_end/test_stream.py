@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
@@ -53,6 +52,7 @@ from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
+from transforms.files.systems import FileSystems
 from transforms.progress import WITHHELD, live
 from transforms.windowed import AHEAD, LATE
 from transforms.windows import SECOND

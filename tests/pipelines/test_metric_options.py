@@ -361,3 +361,32 @@ def test_what_is_wrong_by_itself_is_refused_before_anything_is_imported(
     done = process(["-c", _ASK, line, *_HEAVY])
     assert done.returncode == 0, done.stderr
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"check {ROOT}/examples/flights.yaml",
+        "histogram {} --column orign --domain 0..9",
+        "mean {} --column origin --bounds 0,1",
+        "count {} --column orign --domain 0..9",
+        "run plan.yaml",
+    ],
+    ids=["plan", "column", "kind", "counter", "run"],
+)
+def test_what_is_decided_before_a_job_is_made_does_not_wait_for_beam(
+    line: str, tmp_path: Path
+) -> None:
+    """Neither a plan that is checked, nor a request that its file refuses, makes a step."""
+    log, plan = tmp_path / "log.parquet", tmp_path / "plan.yaml"
+    pq.write_table(pa.table({"origin": ["a"]}), log)
+    plan.write_text(
+        "{collection: c, version: 1, unit: row, input: log.parquet, output: out, epsilon: 1, "
+        "metrics: [{name: m, kind: histogram, column: orign, domain: 0..9}]}"
+    )
+    asked = f"--input {log} --epsilon 1 --output {tmp_path / 'out'}"
+    words = line.format(asked).replace("plan.yaml", str(plan))
+    done = process(["-c", _ASK, words, "apache_beam"])
+    assert done.returncode == 0, done.stderr
+    said = done.stdout if line.startswith("check") else done.stderr
+    assert ("fingerprint" if line.startswith("check") else "orig") in said

@@ -50,7 +50,7 @@ def test_what_may_yet_be_published_stays_reserved(
 
     def again() -> None:
         options = PipelineOptions([f"--runner={runner}"])
-        run.release_window(plan, "day", unread_job, lambda *_: beam.Create([]), options)
+        run.release_window(plan, "day", unread_job, lambda *_: beam.Create([]), lambda: options)
 
     with pytest.raises(KeyboardInterrupt):
         again()

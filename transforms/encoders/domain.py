@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from transforms.encoders.specification import MOST_VALUES, DeclaredDomain
 
-_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
-
 
 class Domain(ABC):
     """The values a histogram may contain, declared beforehand: it must not come from the data."""
@@ -185,7 +183,8 @@ class DeclaredValues(Domain):
             return self._indices(column.dictionary)[column.indices.to_numpy()]
         if pa.types.is_integer(column.type):
             if pa.types.is_uint64(column.type):  # what int64 cannot hold was not declared
-                column = pc.if_else(pc.greater(column, _LARGEST), None, column)
+                largest = pa.scalar((1 << 63) - 1, pa.uint64())
+                column = pc.if_else(pc.greater(column, largest), None, column)
             column, values = column.cast(pa.int64()), self._integers
         else:
             column, values = column.cast(pa.string()), self.labels()

@@ -76,7 +76,7 @@ def opener(path: str, codec: str | None) -> Opener:
     @contextmanager
     def open_file() -> Iterator[BinaryIO]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
-        with FileSystems.open(path, UNCOMPRESSED) as stream:
+        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
             yield stream if codec is None else pa.input_stream(stream, compression=codec)
 
     return open_file

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
 
 UNCOMPRESSED = "uncompressed"
 _AUTO = "auto"  # Beam undoes the compression that a name claims
@@ -32,13 +33,22 @@ class Found(NamedTuple):
 
 
 class _FileSystems:
-    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam."""
+    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam.
 
-    def open(self, path: str, compression_type: str = _AUTO) -> IO[bytes]:
+    Attributes:
+        prepare: called before Beam's are asked: a command sets their options then.
+    """
+
+    prepare: Callable[[], Any]
+
+    def __init__(self) -> None:
+        self.prepare = lambda: None
+
+    def open(self, path: str, compression_type: str = _AUTO) -> BinaryIO:
         """A file, read from its beginning."""
         if _is_local(path) and (compression_type == UNCOMPRESSED or not _may_be_packed(path)):
             return open(path, "rb")
-        stream: IO[bytes] = _beams().open(path, compression_type=compression_type)
+        stream: BinaryIO = self._beams().open(path, compression_type=compression_type)
         return stream
 
     def match(self, patterns: list[str]) -> list[Any]:
@@ -46,27 +56,33 @@ class _FileSystems:
         if any(set(name) & set("*?[") or name.endswith("/") for name in patterns) or not all(
             map(_is_local, patterns)
         ):
-            found: list[Any] = _beams().match(patterns)
+            found: list[Any] = self._beams().match(patterns)
             return found
         return [Found([_file(name)] if os.path.exists(name) else []) for name in patterns]
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
-        return os.path.exists(path) if _is_local(path) else bool(_beams().exists(path))
+        return os.path.exists(path) if _is_local(path) else bool(self._beams().exists(path))
 
     def join(self, folder: str, *names: str) -> str:
         """A name within a folder."""
         if _is_local(folder):
             return os.path.join(folder, *names)
-        return str(_beams().join(folder, *names))
+        return str(self._beams().join(folder, *names))
 
     def get_scheme(self, path: str) -> str | None:
         """What stands before ://; None of a local name."""
-        scheme: str | None = None if _is_local(path) else _beams().get_scheme(path)
+        scheme: str | None = None if _is_local(path) else self._beams().get_scheme(path)
         return scheme
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_beams(), name)
+        return getattr(self._beams(), name)
+
+    def _beams(self) -> Any:
+        from apache_beam.io.filesystems import FileSystems as Beams
+
+        self.prepare()
+        return Beams
 
 
 FileSystems = _FileSystems()
@@ -97,9 +113,3 @@ def _may_be_packed(path: str) -> bool:
 
 def _file(path: str) -> File:
     return File(path, os.path.getsize(path), os.path.getmtime(path))
-
-
-def _beams() -> Any:
-    from apache_beam.io.filesystems import FileSystems as Beams
-
-    return Beams

@@ -28,13 +28,14 @@ from pipelines.metrics.schema import read_own
 from pipelines.paths import DAY
 from pipelines.views.digits import digits
 from pipelines.views.pictures import bars
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.activity import ActivityReporting, DayEncoder
 from transforms.encoders.columns import is_moment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}

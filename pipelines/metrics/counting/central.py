@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import apache_beam as beam
 import pyarrow as pa
 
 from mechanisms.channel import Floats, Guarantee
@@ -14,13 +13,15 @@ from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Reports
-from transforms.blocks import bucket_count
-from transforms.conservation import Shuffled, entering, reporting
-from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.shuffle import Batches
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.conservation import Shuffled
+    from transforms.contributions import Contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,8 @@ class CountedStrings(Counting):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
+        from transforms.contributions import EncodeContributions
+
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
         step = EncodeContributions(
@@ -89,6 +92,8 @@ class CountedStrings(Counting):
     @property
     def _buckets(self) -> int:
         """How many groups users are hashed into."""
+        from transforms.blocks import bucket_count
+
         return bucket_count(self.telemetry.rows)
 
     @property
@@ -101,6 +106,10 @@ class CountedStrings(Counting):
         """What the job counts of a block."""
 
     def reports(self, tables: beam.PCollection) -> Reports:
+        import apache_beam as beam
+
+        from transforms.conservation import entering, reporting
+
         blocks, tallies, bounded = self.contributions(tables)
         entered = entering(blocks)
         if self.options.where:
@@ -114,6 +123,9 @@ class CountedStrings(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
+        from transforms.conservation import Shuffled
+        from transforms.shuffle import Batches
+
         return Shuffled(0, Batches(1 << 64))
 
     def shuffled(self, reports: Reports) -> Reports:

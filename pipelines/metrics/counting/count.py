@@ -16,12 +16,13 @@ from pipelines.metrics.counting.design import declared, designed
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
-from transforms.blocks import Generator
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, Reporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
 
 _PAIRS = (
     "Rows that lack one of both values, or have one that is not declared, share one count, "

@@ -29,13 +29,14 @@ from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.schema import read_own
 from pipelines.numbers import open_numbers, read_bounds
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.reports import PathReporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _OTHERS = frozenset({"mechanism", "smooth", "rows_per_user"})
 _BINS = 1024

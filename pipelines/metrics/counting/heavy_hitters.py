@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -29,13 +28,14 @@ from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.schema import read_own
 from pipelines.views.wording import upward
-from transforms.blocks import Generator
-from transforms.discover_counted import DiscoverCounted
 from transforms.encoders.block import CellBlock
 from transforms.encoders.prefixes import PrefixEncoder
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
 
 _OTHERS = frozenset({"system", "oracle", "rows_per_user"})
 
@@ -111,6 +111,8 @@ class CountedHeavyHitters(CountedStrings):
         return self.reporting.keys(block.cells).ravel()  # one a level of each row
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        from transforms.discover_counted import DiscoverCounted
+
         false_strings = self.options.false_strings
         step = DiscoverCounted(self.reporting, self.design, false_strings, self.open_rng)
         return reports.messages | "Discover" >> step

@@ -30,14 +30,15 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
 from pipelines.metrics.histogram.view import chart, largest
 from pipelines.metrics.schema import read_own
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, Reporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _OTHERS = frozenset({"mechanism", "max_messages", "bound"})
 # Of epsilon, where units have a counter of their own, which shares are divided by.

@@ -22,14 +22,15 @@ from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.numbers import open_numbers, read_bounds
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -29,22 +28,21 @@ from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAISING_NONE, among
-from transforms.blocks import bucket_count
-from transforms.collect_counts import Counted, CountMessages
-from transforms.conservation import Shuffled, entering, leaving
-from transforms.contributions import Contributions
-from transforms.dummies import AddDummies, ranges_of
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import Reporting, reports_of
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.encoders.viewed import Viewed
-from transforms.shuffle import Batches, Shuffle
-from transforms.units import ReportUnits
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.collect_counts import Counted
+    from transforms.conservation import Shuffled
+    from transforms.contributions import Contributions
+    from transforms.shuffle import Shuffle
 
 
 @dataclass(frozen=True)
@@ -241,6 +239,9 @@ class Counting(Metric):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
+        from transforms.blocks import bucket_count
+        from transforms.units import ReportUnits
+
         users = named or fresh_digest(self.options.user_column)
         buckets = bucket_count(self.telemetry.rows)
         step = ReportUnits(
@@ -249,6 +250,10 @@ class Counting(Metric):
         return tables | "Contributions" >> step
 
     def reports(self, tables: beam.PCollection) -> Reports:
+        import apache_beam as beam
+
+        from transforms.conservation import entering
+
         blocks, tallies, bounded = self.contributions(tables)
         messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
         return Reports(messages, None, tallies, (entering(blocks), *bounded))
@@ -279,6 +284,9 @@ class Counting(Metric):
 
     @property
     def shuffler(self) -> Shuffle | None:
+        from transforms.blocks import bucket_count
+        from transforms.shuffle import Shuffle
+
         if self.options.fused:
             return None
         buckets = bucket_count(self.telemetry.rows * self.messages)
@@ -286,11 +294,18 @@ class Counting(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
+        from transforms.conservation import Shuffled
+        from transforms.dummies import ranges_of
+        from transforms.shuffle import Batches
+
         # A collector does not see what another party draws.
         ranges = 0 if self.collects else len(ranges_of(self.design))
         return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
     def shuffled(self, reports: Reports) -> Reports:
+        from transforms.conservation import leaving
+        from transforms.dummies import AddDummies
+
         dummies = AddDummies(self.design, self.open_rng)
         messages, drawn = reports.messages | "Dummies" >> dummies
         sent = leaving(messages, self.shuffled_batches.batches)
@@ -299,6 +314,10 @@ class Counting(Metric):
     # The collector.
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        import apache_beam as beam
+
+        from transforms.collect_counts import CountMessages
+
         count = beam.CombineGlobally(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count
 

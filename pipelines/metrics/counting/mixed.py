@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import apache_beam as beam
 import numpy as np
 
 from mechanisms.channel import Guarantee
@@ -20,15 +19,15 @@ from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.options import flag
-from transforms.collect_counts import Counted
-from transforms.conservation import Shuffled, entering, leaving
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.reports import SplitReporting
-from transforms.mix import RANGES, AddShares
-from transforms.shuffle import Batches
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.collect_counts import Counted
+    from transforms.conservation import Shuffled
 
 _Design = TypeVar("_Design", bound=SplitMix)
 
@@ -127,15 +126,26 @@ class Mixed(Counting):
     # The clients, and the shuffler.
 
     def reports(self, tables: beam.PCollection) -> Reports:
+        import apache_beam as beam
+
+        from transforms.conservation import entering
+
         blocks, tallies, bounded = self.contributions(tables)
         numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
         return Reports(numbers, None, tallies, (entering(blocks), *bounded))
 
     @property
     def shuffled_batches(self) -> Shuffled:
+        from transforms.conservation import Shuffled
+        from transforms.mix import RANGES
+        from transforms.shuffle import Batches
+
         return Shuffled(0, Batches(self.design.modulus), RANGES)
 
     def shuffled(self, reports: Reports) -> Reports:
+        from transforms.conservation import leaving
+        from transforms.mix import AddShares
+
         words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
         sent = leaving(words, self.shuffled_batches.batches)
         return self.mixed(reports._replace(messages=words, flow=(*reports.flow, drawn, sent)))

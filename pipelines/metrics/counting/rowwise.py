@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import pyarrow as pa
 
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.metric import Counting
-from transforms.blocks import bucket_count
-from transforms.contributions import Contributions, EncodeContributions
 from transforms.encoders.attributes import Attribute
 from transforms.encoders.block import RowBlock, one_row
 from transforms.encoders.reports import RowReporting
 from transforms.encoders.rows import Absence, RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.units import ReportRowsDoFn
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.contributions import Contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,12 @@ class RowWise(Counting):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
+        import apache_beam as beam
+
+        from transforms.blocks import bucket_count
+        from transforms.contributions import EncodeContributions
+        from transforms.units import ReportRowsDoFn
+
         users = named or fresh_digest(self.options.user_column)
         buckets, keep = bucket_count(self.telemetry.rows), named is not None
         step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep)

@@ -22,13 +22,14 @@ from pipelines.metrics.counting.mixed import Mixed, designed, require_one
 from pipelines.metrics.counting.options import SumOptions
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.mean.options import MeanOptions
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.reports import Clip, SplitReporting, reach
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,14 @@ from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.numbers import open_numbers, read_bounds
-from transforms.blocks import Generator
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
 
 
 _LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers

@@ -30,13 +30,14 @@ from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE, Scale, bounds_statement
 from pipelines.row_attributes import read_attributes
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
 from transforms.encoders.reports import PRESENT, RowReporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _OTHERS = frozenset({"radius", "mechanism", "shrink", "prior", "rows_per_user"})
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range

@@ -29,12 +29,13 @@ from pipelines.metrics.counting.rowwise import RowWise
 from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
 from transforms.encoders.reports import TabReporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _READING = (
     "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "

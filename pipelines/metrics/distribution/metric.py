@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import pyarrow as pa
 from rich.console import Console
 
@@ -31,13 +30,15 @@ from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
 from pipelines.numbers import open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_reports, require_proven, target_terms
-from transforms.blocks import Generator
-from transforms.collect_distribution import CollectDistribution, Distribution
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_distribution import Distribution
 
 _MOST_QUANTILES = 1000
 _HALF = "a half, which a cumulative share said to be a half is never off by more than"
@@ -136,6 +137,8 @@ class DistributionOfNumbers(Randomised):
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        from transforms.collect_distribution import CollectDistribution
+
         confidence = self.options.confidence
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)
         return reports.messages | "Collect" >> collect

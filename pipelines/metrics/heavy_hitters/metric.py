@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -38,12 +37,14 @@ from pipelines.terms import (
     target_terms,
 )
 from pipelines.views.wording import upward
-from transforms.blocks import Generator
-from transforms.discover import Discover, Discovered
 from transforms.encoders.prefixes import PrefixEncoder, accepts
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.discover import Discovered
 
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
@@ -152,6 +153,8 @@ class HeavyHitters(Randomised):
         return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        from transforms.discover import Discover
+
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
         return reports.messages | "Discover" >> discover

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import pyarrow as pa
 from rich.console import Console
 
@@ -35,13 +34,15 @@ from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
 from pipelines.terms import best_design, drowned, hiding_cost
 from pipelines.views.wording import many_messages
-from transforms.blocks import Generator
-from transforms.collect import CollectExactly, CollectFrequencies, Frequencies
 from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect import Frequencies
 
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
@@ -128,6 +129,8 @@ class Histogram(Randomised):
         return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        from transforms.collect import CollectExactly, CollectFrequencies
+
         known, hides = (self.mechanism, self.postprocess), self.options.hides
         if self.model == "central":
             exactly = CollectExactly(*known, self.open_rng, hides)

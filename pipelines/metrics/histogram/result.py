@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ from mechanisms.postprocess.intervals import (
     standard_errors,
 )
 from pipelines.views.wording import covered
-from transforms.collect import Frequencies
 from transforms.encoders.domain import Domain
+
+if TYPE_CHECKING:
+    from transforms.collect import Frequencies
 
 TABLE = "histogram.parquet"
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -40,15 +39,17 @@ from pipelines.metrics.schema import read_own
 from pipelines.metrics.statement import published_exactly
 from pipelines.numbers import of_moments, open_numbers, read_fill
 from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 from transforms.progress import REPORTS, WITHHELD
-from transforms.scout import Chosen
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
+    from transforms.scout import Chosen
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 
@@ -207,11 +208,15 @@ class Mean(Randomised):
         return 1 if self.public is None else self.public.groups
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        import apache_beam as beam
+
         return self.counted(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
 
     @property
     def _declared(self) -> Chosen:
         """The bounds, chosen by whoever asked."""
+        from transforms.scout import Chosen
+
         return Chosen(self.bounds, 0.0, 0, 0)
 
     def enough(self, estimate: Averaged) -> bool:
@@ -374,6 +379,10 @@ class Mean(Randomised):
 
     def counted(self, reports: Reports) -> beam.PCollection:
         """How often each message came."""
+        import apache_beam as beam
+
+        from transforms.collect_counts import CountMessages
+
         count = CountMessages(self.mechanism)
         return reports.messages | "Count" >> beam.CombineGlobally(count)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
+from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
@@ -15,13 +12,14 @@ from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports
-from transforms.blocks import bucket_count
-from transforms.conservation import entering, reporting
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, FloatWords
 from transforms.encoders.numbers import NumberEncoder
-from transforms.perturb import Perturb
 from transforms.progress import REPORTS, WITHHELD
-from transforms.scout import ChooseBounds, Chosen, Divide, RoundWithin
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.scout import ChooseBounds, Chosen
 
 _TWO_ROUNDS = (
     "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
@@ -77,6 +75,13 @@ class MeanInTwoRounds(Mean):
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
         """Bounds from some of the users, the mean from the others."""
+        import apache_beam as beam
+        from apache_beam.pvalue import AsSingleton
+
+        from transforms.conservation import entering, reporting
+        from transforms.perturb import Perturb
+        from transforms.scout import Divide, RoundWithin
+
         numbers, tallies, bounded = self.contributions(tables)
         scouts, rest = numbers | "Divide" >> Divide(SCOUTS, self.open_rng)
         chosen = scouts | "Choose bounds" >> self._choice()
@@ -91,6 +96,9 @@ class MeanInTwoRounds(Mean):
 
     def _choice(self) -> ChooseBounds:
         """The first round."""
+        from transforms.blocks import bucket_count
+        from transforms.scout import ChooseBounds
+
         least = self.scouts.min_reports if self.options.model == "shuffle" else None
         buckets, first = bucket_count(self.telemetry.rows), self.scouts
         return ChooseBounds(first.design.mechanism, first.rule, least, buckets, self.open_rng)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -26,13 +25,14 @@ from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
-from transforms.blocks import Generator, bucket_count
-from transforms.crowds import PublishCrowds
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import StringEncoder, texts_of, width_of
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
 
 TABLE = "unknown_strings.parquet"
 
@@ -137,6 +137,8 @@ class UnknownStrings(CountedStrings):
 
     @property
     def _buckets(self) -> int:
+        from transforms.blocks import bucket_count
+
         # Long strings make wide rows, and a bucket's rows are in memory together.
         return bucket_count(self.telemetry.rows * max(1, self.options.max_length // 64))
 
@@ -144,6 +146,8 @@ class UnknownStrings(CountedStrings):
         return block
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        from transforms.crowds import PublishCrowds
+
         width = width_of(self.options.max_length)
         step = PublishCrowds(self.reporting, width, self._buckets, self.open_rng)
         return reports.messages | "Crowds" >> step

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -36,14 +35,16 @@ from pipelines.metrics.vector_mean.prior import read_prior
 from pipelines.numbers import read_fill
 from pipelines.row_attributes import read_attributes
 from pipelines.terms import best_design, hiding_cost
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 _OUTSIDE_SUBSPACE = (
     "multi_rphm estimates the row's projection on a random subspace: what lies outside of it is "
@@ -186,6 +187,10 @@ class AverageRow(Randomised):
         return CoordinateEncoder(self.attributes, coins.choice(self.sampled), self.absence)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        import apache_beam as beam
+
+        from transforms.collect_counts import CountMessages
+
         return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
 
     def arrived(self, estimate: Counted) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.views.wording import upward
-from transforms.collect_counts import Counted
 from transforms.encoders.attributes import Attribute, categorical, numeric
+
+if TYPE_CHECKING:
+    from transforms.collect_counts import Counted
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 

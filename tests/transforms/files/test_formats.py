@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from apache_beam.io.filesystems import FileSystems
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from tests.oracles.transforms import run
 from tests.oracles.wire import EXAMPLES
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed
 from transforms.files.source import FORMATS, UnreadableError, format_of, look, tables
+from transforms.files.systems import FileSystems
 from transforms.telemetry import ReadTelemetry
 
 ROWS = pa.table(

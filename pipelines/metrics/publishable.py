@@ -1,0 +1,54 @@
+"""The last step of every metric: what is published of its estimate, if nothing was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict
+
+from pipelines.metrics.metric import Content, Metric, Reports
+from transforms.conservation import Flow, LostError, reporting_users, require_whole, summed
+from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
+
+
+def publishable(metric: Metric, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
+    """One `Content` from one estimate: see `Metric.contents`."""
+    flow = AsDict(summed(*reports.flow)) if reports.flow else None
+    return estimate | "Content" >> beam.ParDo(ContentDoFn(metric), AsDict(reports.tallies), flow)
+
+
+class ContentDoFn(beam.DoFn):
+    """Makes what is published, unless there are too few reports for it, or the files changed.
+
+    A counter says why there is none: what a step raises reaches nobody, for its text might quote
+    the data. Where an engine has lost something, the whole job fails: other metrics of it may have
+    lost as much.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def process(
+        self, estimate: Any, tallies: Mapping[str, int], flow: Flow | None
+    ) -> Iterator[Content]:
+        files = self._metric.telemetry
+        if not files.unread and tallies.get(ROWS, 0) != files.rows:
+            tally(CHANGED, 1)
+            return
+        arrived = self._metric.arrived(estimate)
+        if flow is not None and arrived is not None:
+            try:
+                require_whole(tallies, flow, self._metric.shuffled_batches, arrived)
+            except LostError:
+                tally(LOST, 1)
+                raise
+        content = self._metric.content(estimate, tallies)
+        if content is None:
+            tally(WITHHELD, 1)
+            came = reporting_users(tallies, flow or {})
+            least = int(self._metric.min_reports)
+            # How many came is public where so many have to, and nowhere else.
+            content = Content({}, {"reports": came, "min_reports": least} if least else {})
+        yield content
