@@ -14,6 +14,7 @@ from mechanisms.privacy.two_bins import BinLaw
 
 _UNIT = 2.0**-53
 _FAINT = 1e-18  # probability of outcomes that are not looked at closely
+_DENSE = 1 << 24  # steps from the least loss to the largest, up to which all of them have a number
 
 
 class Lattice(NamedTuple):
@@ -157,8 +158,13 @@ def _gathered(cell: Floats, low: Floats, high: Floats) -> Lattice:
     """Masses at some cells and at those above, added up."""
     first = int(cell.min())
     at = cell.astype(np.int64) - first
-    sums = np.zeros(int(at.max()) + 2)
-    sums[:-1] += np.bincount(at, low)
-    sums[1:] += np.bincount(at, high)
+    if int(at.max()) >= _DENSE:
+        # Steep noise: few losses, far apart in steps that are tiny beside them.
+        places, where = np.unique(np.stack([at, at + 1]), return_inverse=True)
+        below, above = where.reshape(2, -1)
+    else:
+        places, below, above = np.arange(int(at.max()) + 2), at, at + 1
+    sums: Any = np.bincount(below, low, places.size)
+    sums += np.bincount(above, high, places.size)
     kept = np.flatnonzero(sums)
-    return Lattice(kept + first, sums[kept])
+    return Lattice(places[kept] + first, sums[kept])

@@ -102,7 +102,10 @@ class TiltedSum:
         width = min(max(2 * REACH * math.sqrt(self._variance) + 64, self._small), support)
         size = int(fft.next_fast_len(math.ceil(width), real=True))
         if not size <= _MOST_CELLS:
-            raise ValueError(f"the losses of a sum spread over more than {_MOST_CELLS:,} cells")
+            raise ValueError(
+                f"the losses of a sum spread over more than {_MOST_CELLS:,} cells, as those of "
+                "steep noise may; choose a smaller epsilon"
+            )
         start = min(
             max(round(mean) - size // 2, self._least), max(self._most - size + 1, self._least)
         )

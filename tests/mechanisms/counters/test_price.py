@@ -10,8 +10,9 @@ import pytest
 
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Charge, Neighbours, Price
+from mechanisms.privacy import loss_lattice
 from mechanisms.privacy.dummy_laws import DummyLaw, poisson
-from mechanisms.privacy.loss_lattice import turned
+from mechanisms.privacy.loss_lattice import dominating, losses, turned
 from mechanisms.privacy.loss_sums import LossSum, Part
 from mechanisms.privacy.search import gaussian_delta
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
@@ -213,3 +214,13 @@ def test_bad_prices_are_refused() -> None:
             Price([Charge(law, slots, counters)], "replace")
     with pytest.raises(ValueError, match="epsilon must be at least 0"):
         Price([Charge(law, 1, 1)], "replace").delta(math.nan)
+
+
+def test_losses_far_apart_are_gathered_as_those_near_by_are(monkeypatch) -> None:
+    """An array of all steps between the losses of steep noise would take gigabytes."""
+    law = losses(Laplace(9, 1.3).seen(2))
+    wide = dominating(law, 1.3 / 7)
+    monkeypatch.setattr(loss_lattice, "_DENSE", 0)
+    apart = dominating(law, 1.3 / 7)
+    assert np.array_equal(wide.places, apart.places)
+    assert np.array_equal(wide.mass, apart.mass)
