@@ -32,6 +32,7 @@ MODULES = (
     "mechanisms.frequency.count_mean_sketch",
     "mechanisms.frequency.dummies",
     "mechanisms.frequency.correlated_noise",
+    "mechanisms.frequency.divided_tables",
     "mechanisms.frequency.dump",
     "mechanisms.papers.hp_sdp",
     "mechanisms.mean.optimal",

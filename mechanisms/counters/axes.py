@@ -110,32 +110,41 @@ class Axis:
         above = self.summed(array, along, level, level - 1)
         return np.asarray(array - self.spread(above, along, level - 1, level))
 
-    def overlap(self, at: int, table: int, one: int, other: int) -> Floats:
+    def overlap(
+        self, array: Floats, along: int, at: int, table: int, one: int, other: int
+    ) -> Floats:
         """What the details of two levels share, as one table tells them.
 
         Args:
+            array: (..., groups of `table`, ...) how much each counter counts.
+            along: the dimension of this column.
             at: the level of what is estimated.
             table: that of the counters which tell it.
             one, other: those of the details, neither finer than `at` nor than `table`.
 
         Returns:
-            (groups of `at`,) the sum over the counters of the products of the two coefficients with
-            which each of them enters the group's estimate.
+            (..., groups of `at`, ...) the sum over the counters of the products of the two
+            coefficients with which each of them enters the group's estimate.
         """
-        found = np.zeros(self.size(at))
+        found = np.zeros(())
         for low, sign in ((one, 1), (one - 1, -1)):
             for high, other_sign in ((other, 1), (other - 1, -1)):
                 if low >= 0 and high >= 0:
-                    found += sign * other_sign * self._common(at, table, low, high)
+                    common = self._common(array, along, at, table, low, high)
+                    found = found + sign * other_sign * common
         return found
 
-    def _common(self, at: int, table: int, one: int, other: int) -> Floats:
+    def _common(
+        self, array: Floats, along: int, at: int, table: int, one: int, other: int
+    ) -> Floats:
         """The same of all that two levels say."""
         ends = [self.places(level, at) for level in (one, other)]
         shares = [self.shares(level)[end] for level, end in zip((one, other), ends, strict=True)]
         finer, end = max((one, ends[0]), (other, ends[1]), key=lambda each: each[0])
-        counters = np.bincount(self.places(finer, table), minlength=self.size(finer))
-        return np.asarray(self.shares(at) ** 2 / (shares[0] * shares[1]) * counters[end])
+        counters = np.take(self.summed(array, along, table, finer), end, axis=along)
+        shape = [1] * array.ndim
+        shape[along] = end.size
+        return np.asarray((self.shares(at) ** 2 / (shares[0] * shares[1])).reshape(shape) * counters)
 
 
 def flat(sizes: Sequence[int]) -> tuple[Axis, ...]:

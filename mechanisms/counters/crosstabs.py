@@ -70,6 +70,9 @@ class CrossTabs:
     Attributes:
         axes: the columns.
         asked: the tables that are published, and the total, which always is.
+        units: where users are divided among tables, in place of noise: the variance of a counter
+            of each of `candidates`, if all users were of its table; shares are then of the users,
+            and the total is known. Empty where all tables' counters cost alike.
 
     >>> from mechanisms.counters.axes import flat
     >>> tabs = CrossTabs(flat([3, 4]), pairs(2))
@@ -79,6 +82,7 @@ class CrossTabs:
 
     axes: tuple[Axis, ...]
     asked: tuple[Table, ...]
+    units: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.asked and len({*self.asked}) == len(self.asked)):
@@ -110,7 +114,7 @@ class CrossTabs:
     @cached_property
     def _shares(self) -> dict[Table, float]:
         """Of the precision that can be had, the best share of each table that is worth having."""
-        shares = self._best(self._candidates)
+        shares = self._best(self.candidates)
         least = _NONE * max(shares.values())
         told = {d for t, share in shares.items() if share > least for d in self._details(t)}
         # What no other table tells must not be lost, however little it is.
@@ -121,7 +125,12 @@ class CrossTabs:
         return {table: max(round(share / most, 3), 1e-3) for table, share in shares.items()}
 
     @property
-    def _candidates(self) -> list[Table]:
+    def shares(self) -> tuple[float, ...]:
+        """Of the users, or of the precision that can be had, for each of `measured`; up to 1."""
+        return tuple(self._shares.values())
+
+    @property
+    def candidates(self) -> list[Table]:
         """What may have counters: what is asked, and what that adds up to."""
         parts = ((table, *((each,) for each in table)) for table in self.asked)
         return list(dict.fromkeys(table for each in parts for table in each))
@@ -140,11 +149,14 @@ class CrossTabs:
     def _best(self, tables: Sequence[Table]) -> dict[Table, float]:
         """Shares of precision that make the mean variances of what is asked least together."""
         details = sorted({detail for table in tables for detail in self._details(table)})
-        own = np.array([[self._holds(t, d) / self.cells(t) for d in details] for t in tables])
+        unit = dict(zip(self.candidates, self.units, strict=False))
+        own = np.array(
+            [[self._holds(t, d) / self.cells(t) / unit.get(t, 1.0) for d in details] for t in tables]
+        )
         worth = np.zeros(len(details))
         for table in self.asked:
             for i, detail in enumerate(details):
-                if self._holds(table, detail):
+                if self._holds(table, detail) and (detail or not self.units):
                     worth[i] += self._dimension(detail) / self.cells(table) ** 2
         shares, before = np.full(len(tables), 1 / len(tables)), math.inf
         for _ in range(_ROUNDS):
@@ -206,12 +218,8 @@ class CrossTabs:
             array = np.asarray(row, np.float64).reshape(self.shape(table))
             own = self._precision(table, variances)
             for detail in self._details(table):
-                part = self.coarsened(array, table, detail)
+                part = self._own(array, table, detail)
                 details[detail] = details[detail] + own / precisions[detail] * part
-        for detail, array in details.items():
-            for along, (column, level) in enumerate(detail):
-                array = self.axes[column].detail(array, along, level)
-            details[detail] = array
         return self._exact(details)
 
     def published(self, finest: Mapping[Table, NDArray[Any]]) -> dict[Table, NDArray[Any]]:
@@ -295,27 +303,61 @@ class CrossTabs:
             table: one that is asked for, or the total.
             variances: of each measured table's counters.
         """
-        precisions = self._precisions(variances)
         found = np.zeros(self.shape(table))
         for measured, variance in zip(self.measured, variances, strict=True):
-            own = [d for d in precisions if self._holds(measured, d) and self._holds(table, d)]
-            share = self._precision(measured, variances)
-            for one, other in product(own, repeat=2):
-                factor = variance * share**2 / (precisions[one] * precisions[other])
-                found = found + factor * self._overlap(table, measured, one, other)
+            alike = np.full(self.shape(measured), variance)
+            found = found + self.squares(table, measured, alike, variances)
         return found
 
-    def _overlap(self, table: Table, measured: Table, one: Table, other: Table) -> Floats:
-        """The product over all columns of what two details share."""
-        ends = [dict(each) for each in (measured, one, other)]
-        found = np.ones(())
-        for column, level in table:
-            at = [end.get(column, 0) for end in ends]
-            found = np.multiply.outer(found, self.axes[column].overlap(level, *at))
-        for column, level in measured:
-            if column not in dict(table):
-                found = found * self.axes[column].size(level)
+    def squares(
+        self, table: Table, measured: Table, noise: Floats, variances: Sequence[float]
+    ) -> Floats:
+        """What independent noise of one table's counters adds to a table's variances.
+
+        Args:
+            table: one that is asked for, or the total.
+            measured: the table of the counters.
+            noise: the variance of each of them.
+            variances: those by which `estimate` weighs the tables.
+        """
+        found, shares = np.zeros(self.shape(table)), self._told(table, measured, variances)
+        for (one, share), (other, more) in product(shares.items(), repeat=2):
+            found = found + share * more * self._overlap(noise, table, measured, one, other)
         return found
+
+    def part(
+        self, table: Table, measured: Table, array: Floats, variances: Sequence[float]
+    ) -> Floats:
+        """What the counters of one table add to a table's estimate, linearly; of `squares`."""
+        found = np.zeros(self.shape(table))
+        for detail, share in self._told(table, measured, variances).items():
+            found = found + share * self._spread(self._own(array, measured, detail), detail, table)
+        return found
+
+    def _told(
+        self, table: Table, measured: Table, variances: Sequence[float]
+    ) -> dict[Table, float]:
+        """Of a table's details those that some counters tell, with their share in each."""
+        precisions, own = self._precisions(variances), self._precision(measured, variances)
+        return {
+            detail: own / precision
+            for detail, precision in precisions.items()
+            if self._holds(measured, detail)
+            and self._holds(table, detail)
+            and (detail or not self.units)
+        }
+
+    def _overlap(
+        self, noise: Floats, table: Table, measured: Table, one: Table, other: Table
+    ) -> Floats:
+        """The sum over a table's counters of products of coefficients, times their noise."""
+        at, own, first, second = (dict(each) for each in (table, measured, one, other))
+        columns = sorted({*at, *own})
+        found = noise.reshape([self.axes[c].size(own.get(c, 0)) for c in columns])
+        for along, c in enumerate(columns):
+            levels = (each.get(c, 0) for each in (at, own, first, second))
+            found = self.axes[c].overlap(found, along, *levels)
+        return found.reshape(self.shape(table))
 
     # ---- details -----------------------------------------------------------------------------
 
@@ -323,6 +365,13 @@ class CrossTabs:
         """All that a table is the sum of."""
         for levels in product(*(range(level + 1) for _, level in table)):
             yield tuple((c, lv) for (c, _), lv in zip(table, levels, strict=True) if lv)
+
+    def _own(self, array: Floats, table: Table, detail: Table) -> Floats:
+        """What a table's counters say of a detail."""
+        array = self.coarsened(array, table, detail)
+        for along, (column, level) in enumerate(detail):
+            array = self.axes[column].detail(array, along, level)
+        return array
 
     def _dimension(self, detail: Table) -> int:
         """How many numbers say it."""
