@@ -144,7 +144,9 @@ class Axis:
         counters = np.take(self.summed(array, along, table, finer), end, axis=along)
         shape = [1] * array.ndim
         shape[along] = end.size
-        return np.asarray((self.shares(at) ** 2 / (shares[0] * shares[1])).reshape(shape) * counters)
+        return np.asarray(
+            (self.shares(at) ** 2 / (shares[0] * shares[1])).reshape(shape) * counters
+        )
 
 
 def flat(sizes: Sequence[int]) -> tuple[Axis, ...]:

@@ -151,7 +151,10 @@ class CrossTabs:
         details = sorted({detail for table in tables for detail in self._details(table)})
         unit = dict(zip(self.candidates, self.units, strict=False))
         own = np.array(
-            [[self._holds(t, d) / self.cells(t) / unit.get(t, 1.0) for d in details] for t in tables]
+            [
+                [self._holds(t, d) / self.cells(t) / unit.get(t, 1.0) for d in details]
+                for t in tables
+            ]
         )
         worth = np.zeros(len(details))
         for table in self.asked:

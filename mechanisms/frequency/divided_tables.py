@@ -50,8 +50,9 @@ def contrasts(mechanism: FrequencyOracle) -> Spread:
     over which values are looked at; of k-ary responses and subsets always.
 
     >>> from mechanisms.frequency.hashed_responses import k_ary
-    >>> spread = contrasts(k_ary(1.0, 4))
-    >>> round(spread.base + spread.slope / 4, 4) == round(k_ary(1.0, 4).average_variance(1) * 4 / 3, 4)
+    >>> response = k_ary(1.0, 4)
+    >>> spread = contrasts(response)
+    >>> round(spread.base + spread.slope / 4, 4) == round(response.average_variance(1) * 4 / 3, 4)
     True
     """
     keep, other, many = mechanism.keep, mechanism.other, mechanism.supportable
@@ -183,7 +184,7 @@ class DividedTables(Mechanism):
         return [(0, self.inputs - 1), (self.inputs - 1, 0)]
 
     def shuffle_laws(self) -> ShuffleLaws:
-        """A table in so many thousandths of the users is so many attributes, of which one is told."""
+        """A table with so many parts of the users is so many attributes, of which one is told."""
         times: Counter[FrequencyOracle] = Counter()
         for mechanism, share in zip(self.oracles, self.shares, strict=True):
             times[mechanism] += share
@@ -314,17 +315,14 @@ class DividedTables(Mechanism):
     @cached_property
     def report_variance(self) -> float:
         """Mean over the cells that are asked for: n times the variance of a share."""
-        each = [self.plan.variances(table, self.variances).ravel() for table in self.tabs.asked]
-        return float(np.concatenate(each).mean())
-
-    def influences(self) -> float:
-        """By how much one report can move a share, times the number of users, at the most."""
-        everybody, found = sum(self.shares), 0.0
-        for measured, mechanism, share in zip(
-            self.plan.measured, self.oracles, self.shares, strict=True
-        ):
-            found = max(found, mechanism.influence * everybody / share)
-        return found
+        found, cells = 0.0, 0
+        for table in self.tabs.asked:
+            size = self.tabs.cells(table)
+            # Who is not drawn is no unknown: it is of these very users that shares are told.
+            known = 1 / size * (1 - 1 / size)
+            each = self.plan.variances(table, self.variances) - known
+            found, cells = found + float(each.sum()), cells + size
+        return max(found, 0.0) / cells
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _cut(statement: Mapping[str, Any]) -> list[str]:
     return [
         f"About {digits(part['estimate'], part['standard_error'])} {part['what']} (standard error "
         f"{digits(part['standard_error'], part['standard_error'])})."
-        for part in statement["cut"].values()
+        for part in statement.get("cut", {}).values()
     ]
 
 
@@ -170,10 +170,12 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
     mechanism, request = statement["mechanism"], statement["asked"]
     asked = {name: value for name, value in request.items() if value is not None}
+    drawn = f", dummies drawn by the {mechanism['dummies']}" if "dummies" in mechanism else ""
+    noise = mechanism["constants"].get("noise")
     return [
-        ("mechanism", f"{mechanism['name']}, dummies drawn by the {mechanism['dummies']}"),
+        ("mechanism", f"{mechanism['name']}{drawn}"),
         ("published in", mechanism["source"]),
-        ("noise", mechanism["constants"]["noise"]),
+        *([] if noise is None else [("noise", noise)]),
         ("messages", f"{mechanism['messages_per_user']:,.4g} a {request['unit']}"),
         ("asked", ", ".join(f"{name} {value}" for name, value in asked.items())),
         ("neighbours", statement["neighbours"]),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
-from pipelines.metrics.counting.options import PRESENCE, CountingOptions
-from pipelines.metrics.options import published
-from pipelines.options import option
+from pipelines.metrics.counting.options import PRESENCE
+from pipelines.metrics.options import WHO_DRAWS, EitherOptions, published
+from pipelines.options import PROMISE, option
+
+_DIVIDED = "pipelines.metrics.cross_tab.divided:DividedTab"
+NOBODY = "none"
 
 
-class CrossTabOptions(CountingOptions):
+class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
@@ -21,7 +24,8 @@ class CrossTabOptions(CountingOptions):
     description: ClassVar[str] = (
         "Tables of one column and of two: how many users, or rows, have each value and each pair "
         "of values. All tables are estimated from all counters together, so they agree: what "
-        f"should add up does, to the last digit. {PRESENCE}"
+        f"should add up does, to the last digit. {PRESENCE} With --dummies none nobody is trusted: "
+        "users are divided among the tables, and every report is randomised by itself."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:
@@ -33,7 +37,13 @@ examples, with the files of the repository:
     hushbeam cross-tab --input 'logs/*.parquet' --user-column user --columns city,version,plan \\
         --hierarchies city=places.csv --domains version=1..12 plan=plans.txt \\
         --tables city,plan country,version --epsilon 1 --output users-by
+  in the local model: nobody is trusted, and errors grow with the square root of the users
+    hushbeam cross-tab --input examples/flights.parquet --columns origin,carrier \\
+        --domains origin=examples/origins.txt carrier=examples/carriers.txt \\
+        --dummies none --model local --epsilon 2 --output flights-local
 """
+    withheld: ClassVar[str] = "too little budget, or too few reports"
+    subject: ClassVar[str] = "what is counted"
 
     columns: tuple[str, ...] = option(
         "the columns; on a command line also with commas between",
@@ -55,7 +65,31 @@ examples, with the files of the repository:
         "between (default: all of them)",
         (), metavar="NAME[,NAME]",
     )  # fmt: skip
+    dummies: Literal["shuffler", "devices", "none"] = option(  # type: ignore[assignment]
+        f"who draws the noise. {WHO_DRAWS}. none: every report is randomised by itself, as --model "
+        "says; each user reports a cell of one table, drawn for it",
+        "shuffler", group=PROMISE,
+    )  # fmt: skip
+    max_messages: float | None = option(
+        "of dummies: how many messages a user may send on average, dummies among them (default: as "
+        "many as give the least error)",
+        None, group=PROMISE, metavar="M", ge=1,
+    )  # fmt: skip
     output: str = published("cross-tab.parquet")
+
+    @classmethod
+    def hides_who(cls, dummies: str | None) -> bool:
+        return dummies != NOBODY
+
+    @property
+    def answered_by(self) -> str:
+        return self.metric if self.hides_presence else _DIVIDED
+
+    @property
+    def idle(self) -> frozenset[str]:
+        if not self.hides_presence:
+            return (super().idle | {"max_messages"}) - {"dummies"}
+        return super().idle | ({"enrolled"} if self.dummies == "shuffler" else set())
 
     @field_validator("columns", "domains", "hierarchies", "tables", mode="before")
     @classmethod

@@ -1,0 +1,153 @@
+"""Cross-tabs that trust nobody: each user reports a cell of one table, randomised by itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.frequency.divided_tables import DividedTables, TablesTask
+from mechanisms.planner.design import Design
+from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.randomness import SecureRandom
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.cross_tab.dimensions import named
+from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.cross_tab.tabulated import READING, Declared, Tabulated
+from pipelines.metrics.metric import FRESH, Coins, Reports
+from pipelines.metrics.randomised import Randomised
+from pipelines.terms import best_design, drowned
+from pipelines.views.wording import covered
+from transforms.blocks import Generator
+from transforms.collect_counts import Counted, CountMessages
+from transforms.encoders.rows import Absence, RowEncoder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividedTab(Tabulated, Randomised):
+    """Tables of one and of two columns, from users who are divided among them."""
+
+    unstated = frozenset({"rows_per_user"})
+
+    options: CrossTabOptions
+    design: Design[DividedTables]
+
+    @classmethod
+    def resolve(
+        cls,
+        options: CrossTabOptions,
+        source: inputs.Source = inputs.ALONE,
+        open_rng: Generator = SecureRandom,
+    ) -> Self:
+        if not options.hides:
+            raise RequestError(
+                "--unusable: a value that is missing, or not declared, is one more value of each "
+                "column here; leave it out"
+            )
+        declared = Declared.read(options, source, empty=False)
+        require_randomised(options)
+        least, design = best_design(options, TablesTask(declared.tabs), declared.telemetry.rows)
+        return cls(
+            options=options, telemetry=declared.telemetry, open_rng=open_rng, min_reports=least,
+            design=design, dimensions=declared.dimensions,
+        )  # fmt: skip
+
+    @property
+    def tabs(self) -> CrossTabs:
+        return self.mechanism.tabs
+
+    @property
+    def error(self) -> float:
+        """Of a cell's share at the least batch, in the root of the mean square."""
+        return math.sqrt(self.design.error)
+
+    @property
+    def expected_error(self) -> str:
+        return f"share ± {100 * self.error:.2g} %"
+
+    @property
+    def cautions(self) -> list[str]:
+        n = max(self.min_reports if self.min_reports > 1 else self.rows_asked, 1)
+        error = math.sqrt(self.mechanism.report_variance / n)
+        return super().cautions + drowned(error, n, "all reports together")
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        parts = (dimension.category for dimension in self.dimensions)
+        return {column: part.kind for part in parts for column in part.columns()}
+
+    def encoder(self, coins: Coins = FRESH) -> RowEncoder:
+        categories = tuple(dimension.category for dimension in self.dimensions)
+        return RowEncoder(categories, None, Absence(hides=True))
+
+    @property
+    def fresh_only(self) -> str | None:
+        return "the table is drawn anew for each report"
+
+    def estimated(self, reports: Reports) -> beam.PCollection:
+        count = beam.CombineGlobally(CountMessages(self.mechanism))
+        return reports.messages | "Count" >> count
+
+    def reported(self, estimate: Counted) -> tuple[int, int]:
+        return estimate.messages, estimate.invalid
+
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
+        tabs, finest = self.mechanism.plan, self.mechanism.finest(estimate.counts)
+        fitted = tabs.fitted(finest)
+        errors = self.mechanism.errors(estimate.counts, fitted)
+        error = np.concatenate([array.ravel() for array in errors])
+        sure = self.options.confidence
+        reaches = [normal_quantile(sure), normal_quantile(sure, error.size)]
+        return self.table(tabs.published(finest), tabs.published(fitted), error, reaches, 0.0)
+
+    # What is said of it.
+
+    @property
+    def neighbours(self) -> str:
+        return f"one {self.unit}'s values, of all columns, are replaced by any others, or by none"
+
+    @property
+    def words(self) -> list[str]:
+        many = len(self.mechanism.oracles)
+        return [
+            f"Every {self.unit} reports a cell of one of {many:,} tables, drawn whatever its "
+            "values are, and says of which; those that are published are made from all of them. A "
+            "value that is missing, or not declared, is one more value, the last."
+        ]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | self.told
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        mechanism = self.mechanism
+        drawn = [
+            {
+                "table": ",".join(named(table, self.dimensions)),
+                "share": share / sum(mechanism.shares),
+            }
+            for table, share in zip(mechanism.plan.measured, mechanism.shares, strict=True)
+        ]
+        return super().mechanism_statement | {"drawn": drawn}
+
+    def own_statement(self, estimate: Counted) -> dict[str, Any]:
+        return {
+            "error": {
+                "standard_error_of_a_cell": math.sqrt(
+                    self.mechanism.report_variance * estimate.messages
+                ),
+                "covers": covered(self.unit),
+                "reading": READING,
+            },
+        }

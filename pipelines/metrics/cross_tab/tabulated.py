@@ -1,0 +1,189 @@
+"""What a release of cross-tabs shows, whoever draws the noise: its table, its page, its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mechanisms.channel import Floats
+from mechanisms.counters.crosstabs import CrossTabs, Table
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics import schema
+from pipelines.metrics.counting import result
+from pipelines.metrics.counting import view as counting_view
+from pipelines.metrics.cross_tab import view
+from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
+from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.metric import Metric
+
+TABLE = "cross-tab.parquet"
+
+READING = (
+    "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "
+    "lie below 0. It is made of all tables together, so tables agree, and sums of rows that should "
+    "be another row are that row, to the last digit. `fitted` agrees likewise and is whole and "
+    "never below 0, and so a little too large where there is little: for reading, and not for "
+    "averages. That all tables together are those of one table of all columns is not promised."
+)
+
+
+class Declared(NamedTuple):
+    """What is asked for, held against the files.
+
+    Attributes:
+        telemetry: the files.
+        dimensions: the columns.
+        tabs: the tables.
+    """
+
+    telemetry: inputs.Telemetry
+    dimensions: tuple[Dimension, ...]
+    tabs: CrossTabs
+
+    @classmethod
+    def read(cls, options: CrossTabOptions, source: inputs.Source, empty: bool) -> Declared:
+        """The tables of a request.
+
+        Args:
+            options: of the request.
+            source: the files.
+            empty: whether there may be no rows.
+
+        Raises:
+            RequestError: something is wrong with it.
+        """
+        if "rows_per_user" in options.model_fields_set:
+            raise RequestError(
+                "--rows-per-user: one row of a user counts here, drawn uniformly, or tables would "
+                "not agree; leave it out"
+            )
+        telemetry = source.open(options, empty=empty)
+        columns = [name for word in options.columns for name in word.split(",")]
+        dimensions = read_dimensions(columns, options.domains, options.hierarchies, telemetry)
+        asked = read_tables(options.tables, dimensions)
+        try:
+            tabs = CrossTabs(tuple(dimension.axis for dimension in dimensions), asked)
+        except ValueError as error:
+            raise RequestError(f"--tables: {error}; name fewer") from None
+        return cls(telemetry, dimensions, tabs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tabulated(Metric):
+    """A release of tables of one and of two columns.
+
+    Attributes:
+        dimensions: the columns.
+    """
+
+    kind = "cross-tab"
+    Options = CrossTabOptions
+
+    options: CrossTabOptions
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def tabs(self) -> CrossTabs:
+        """The tables."""
+        raise NotImplementedError
+
+    @property
+    def figures(self) -> dict[str, str]:
+        return {TABLE: f"{self.unit}s"}
+
+    def table(
+        self,
+        unbiased: Mapping[Table, Floats],
+        fitted: Mapping[Table, NDArray[Any]],
+        error: Floats,
+        reaches: Sequence[float],
+        step: float,
+    ) -> dict[str, pa.Table]:
+        """What is published.
+
+        Args:
+            unbiased: the total, by an empty table, and each table.
+            fitted: the same in whole numbers.
+            error: (figures,) standard errors, in their order.
+            reaches: of how many of them an interval is, alone and with all others.
+            step: what an interval reaches beyond them, where noise goes in steps.
+        """
+        figures = np.concatenate([array.ravel() for array in unbiased.values()])
+        columns: dict[str, Any] = {"estimate": figures, "standard_error": error}
+        for suffix, reach in zip(("", "_simultaneous"), reaches, strict=True):
+            half = reach * error + step
+            columns[f"lower{suffix}"] = np.maximum(figures - half, 0.0)
+            # One that lies below all that can be reaches a standard error inwards.
+            columns[f"upper{suffix}"] = np.maximum(figures + half, error)
+        columns["fitted"] = np.concatenate([array.ravel() for array in fitted.values()])
+        labels = [self._labels(table) for table in unbiased]
+        head, tail = (
+            {name: pa.chunked_array([part[name] for part in parts]) for name in parts[0]}
+            for parts in zip(*labels, strict=True)
+        )
+        return {TABLE: pa.table(head | columns | tail)}
+
+    def _labels(self, table: Table) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+        """What each cell of a table is of: as people read it, and column by column."""
+        cells, places = self.tabs.cells(table), np.indices(self.tabs.shape(table))
+        own = {
+            name: self.dimensions[column].labels(level).take(pa.array(place.ravel()))
+            for name, (column, level), place in zip(
+                named(table, self.dimensions), table, places, strict=True
+            )
+        }
+        texts = [pc.fill_null(own[name].cast(pa.string()), view.OTHER) for name in own]
+        value = pc.binary_join_element_wise(*texts, view.TIMES) if own else pa.array([view.ALL])
+        group = view.TIMES.join(own) or view.ALL
+        head = {"group": pa.repeat(group, cells), "value": value}
+        return head, {
+            column: own.get(name, pa.nulls(cells, kind)) for name, column, kind in self._names()
+        }
+
+    def _names(self) -> Iterator[tuple[str, str, pa.DataType]]:
+        """(level, its column in the table, of which type)."""
+        taken = {*schema.RELEASE.names, *schema.FIGURE.names, *result.COLUMNS}
+        for dimension in self.dimensions:
+            for level, name in enumerate(dimension.names, 1):
+                column = result.free(name, taken)
+                taken.add(column)
+                yield name, column, dimension.labels(level).type
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What was asked of columns and tables."""
+        levels = [
+            f"{name}: {len(dimension.labels(level)) - 1:,} declared values"
+            for dimension in self.dimensions
+            for level, name in enumerate(dimension.names, 1)
+        ]
+        return {
+            "columns": [dimension.category.column for dimension in self.dimensions],
+            "domains": levels,
+            "hierarchies": [d.category.column for d in self.dimensions if d.groups],
+            "tables": [",".join(named(table, self.dimensions)) for table in self.tabs.asked],
+        }
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        (table,) = tables.values()
+        labels = [
+            (
+                view.TIMES.join(named(each, self.dimensions)),
+                [self.dimensions[column].labels(level) for column, level in each],
+            )
+            for each in self.tabs.asked
+        ]
+        figure = view.maps(table, labels, self.options.confidence)
+        return counting_view.page(self.options.brief, view.plain(table), statement, figure)
+
+    def show(self, screen: Console) -> None:
+        table = schema.read_own(self.options.output, TABLE)
+        counting_view.show(screen, view.plain(table), self.options.confidence)
