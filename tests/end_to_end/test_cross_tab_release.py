@@ -35,6 +35,7 @@ ASKED: dict[str, Any] = {
     "output": "out",
 }
 N, OF_EACH = 3000, 2
+DIVIDED: dict[str, Any] = {"dummies": "none", "model": "local", "epsilon": 4.0}
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +140,30 @@ def test_tables_agree_to_the_last_digit(run) -> None:
     assert all(look in page for look in ('class="heat6"', 'class="noise"', "<h2>city × version<"))
 
 
+@pytest.mark.parametrize("unit", ["row", "user"])
+@pytest.mark.parametrize("model", ["local", "shuffle"])
+def test_users_who_are_divided_among_tables(model: str, unit: str, run, log: pa.Table) -> None:
+    """`FAR` as above; all tables agree, and how many reported is known."""
+    users = {"user_column": "user", "min_reports": N} if unit == "user" else {}
+    outcome = run(words(**DIVIDED | {"model": model} | users))
+    assert outcome.code == 0, outcome.said
+    table, some = released(), metric()
+    n = N * (1 if unit == "user" else OF_EACH)
+    true = truth(log, some) / (OF_EACH if unit == "user" else 1)
+    estimate, error = table["estimate"].to_numpy(), table["standard_error"].to_numpy()
+    assert (estimate[0], error[0]) == (n, 0)
+    assert (np.abs(estimate - true)[1:] < FAR * error[1:]).all()
+    for column in ("estimate", "fitted"):
+        assert agree(some, table[column].to_numpy()) > 100
+    statement = json.loads(Path("out/statement.json").read_text())
+    assert statement["guarantees"]["release"]["model"] == model
+    assert statement["guarantees"]["release"]["epsilon"] <= 4
+    assert statement["n"] == n
+    assert sum(each["share"] for each in statement["mechanism"]["drawn"]) == pytest.approx(1)
+    page = Path("out/report.html").read_text()
+    assert all(look in page for look in ("divided_tables", "<h2>city × version<"))
+
+
 def test_some_tables(run, log: pa.Table) -> None:
     assert run(words(tables=["country,plan", "city", "version"])).code == 0
     table = released()
@@ -181,6 +206,13 @@ def test_a_column_may_be_called_as_any_other(run) -> None:
         ({"tables": ["city,plan", "plan,city"]}, "--tables: plan,city is named twice"),
         ({"rows_per_user": 2, "user_column": "user"}, "--rows-per-user: one row of a user counts"),
         ({"epsilon": 1e-6}, "--epsilon, --delta: "),
+        ({"model": "local"}, "--model: with --dummies shuffler no report is randomised"),
+        ({"delta": 0}, "--delta: dummies need more than 0"),
+        ({"enrolled": 5}, "--enrolled: says something of --dummies devices"),
+        (DIVIDED | {"unusable": "count"}, "--unusable: a value that is missing, or not declared"),
+        (DIVIDED | {"max_messages": 3}, "--max-messages: says something of dummies"),
+        (DIVIDED | {"enrolled": 5}, "--enrolled: says something of dummies"),
+        (DIVIDED | {"delta": 1e-6}, "delta must be 0 in the local model"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(changes: dict[str, Any], complaint: str, refused) -> None:

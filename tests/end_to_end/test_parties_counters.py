@@ -279,6 +279,26 @@ def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
             assert sum(each[figure] for each in own) == row[figure]
 
 
+def test_tables_of_users_who_are_divided_among_them(run, parted) -> None:
+    """No dummies: whoever shuffles or collects sees randomised reports alone."""
+    divided = TABS.replace("domains:", "dummies: none, min_reports: 30, domains:")
+    words = PLAN.partition("metrics:")[0].replace("epsilon: 9", "epsilon: 9\nmodel: local")
+    words = words.replace("delta: 1e-6\n", "")
+    Path("plan.yaml").write_text(words + "metrics:\n" + divided)
+    log = pq.read_table("log.parquet")
+    pq.write_table(log.append_column("two", pa.array(np.arange(60) // 2 % 2)), "log.parquet")
+    outcome = run(client("--input", "log.parquet", "--output", "log.bin"))
+    assert outcome.code == 0, outcome.said
+    assert run(shuffle("log.bin", into="out")).code == 0
+    outcome = run(collect("out"))
+    assert outcome.code == 0, outcome.said
+    rows = pq.read_table("released/d1/tabs/cross-tab.parquet").to_pylist()
+    assert rows[0]["estimate"] == 30
+    users = [row for row in rows if row["group"] == "two"]
+    for row, truth in zip(users, (15, 15, 0), strict=True):
+        assert abs(row["estimate"] - truth) < 6.2 * row["standard_error"] + 1
+
+
 @pytest.mark.verify
 def test_a_device_reports_one_metric_in_either_carrier(run, workspace, parted, monkeypatch) -> None:
     """Lines on the standard input are one user's rows, and make one report."""

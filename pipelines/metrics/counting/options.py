@@ -280,4 +280,4 @@ def require_randomised(options: EitherOptions) -> None:
     """
     named = sorted(options.model_fields_set & (options.idle - {"dummies", "neighbours"}))
     if named:
-        raise RequestError(f"{flag(named[0])}: says something of --dummies, which is missing")
+        raise RequestError(f"{flag(named[0])}: says something of dummies, and none are asked for")
