@@ -7,7 +7,7 @@ on data, for the noise does not, but for rounding, which is counted at its worst
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,8 +27,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
+from mechanisms.frequency.divided_tables import DividedTables
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
+from mechanisms.vector.mixed_choice import oracle
 
 DELTA, MILLION = 1e-6, 1_000_000
 RANGES = 1_000
@@ -186,6 +188,32 @@ def _tabs() -> Iterator[Figure]:
         yield Figure(
             f"{name}, over the full table", "shuffler", measured[""] / full, targets[2], runs
         )
+        yield from _divided(name, tabs, values, dict(zip(two, true, strict=True)))
+
+
+def _divided(
+    name: str, tabs: CrossTabs, values: NDArray[np.int64], true: Mapping[Tab, Counts]
+) -> Iterator[Figure]:
+    """The same in the local model, where each user is of one table, and what else one may do."""
+    n, mechanism = len(values), DividedTables(1.0, tabs)
+    found = mechanism.finest(mechanism.count(mechanism.perturb(values, SeededRandom(7))))
+    measured = {}
+    for kind, tables in (("", found), (", fitted", mechanism.plan.fitted(found))):
+        published = mechanism.plan.published(tables)
+        squares = [(published[table].ravel() - truth) ** 2 for table, truth in true.items()]
+        measured[kind] = float(np.mean(np.concatenate(squares)))
+    sizes = [truth.size for truth in true.values()]
+    every = DividedTables(1.0 / len(true), CrossTabs(tabs.axes, tuple(true)))
+    units = dict(zip(every.plan.candidates, every.plan.units, strict=True))
+    each = [units[table] for table in every.plan.measured]  # nobody is left out of any
+    split = n * np.concatenate([every.plan.variances(t, each).ravel() for t in true]).mean()
+    cells = math.prod(axis.sizes[-1] for axis in tabs.axes)
+    full = n * oracle(1.0, cells).average_variance(1) * cells * len(true) / sum(sizes)
+    yield Figure(f"{name}, over epsilon split among tables", "users", measured[""] / split, 0.2, 1)
+    yield Figure(f"{name}, over the full table", "users", measured[""] / full, 0.05, 1)
+    yield Figure(
+        f"{name}, fitted, over estimate", "users", measured[", fitted"] / measured[""], 1, 1
+    )
 
 
 def counted(
