@@ -312,17 +312,18 @@ class DividedTables(Mechanism):
 
     # ---- its error ---------------------------------------------------------------------------
 
+    def table_variance(self, table: Table) -> float:
+        """Mean over the cells of a table that is asked for: n times the variance of a share."""
+        size = self.tabs.cells(table)
+        # Who is not drawn is no unknown: it is of these very users that shares are told.
+        known = 1 / size * (1 - 1 / size)
+        return max(float(self.plan.variances(table, self.variances).mean()) - known, 0.0)
+
     @cached_property
     def report_variance(self) -> float:
-        """Mean over the cells that are asked for: n times the variance of a share."""
-        found, cells = 0.0, 0
-        for table in self.tabs.asked:
-            size = self.tabs.cells(table)
-            # Who is not drawn is no unknown: it is of these very users that shares are told.
-            known = 1 / size * (1 - 1 / size)
-            each = self.plan.variances(table, self.variances) - known
-            found, cells = found + float(each.sum()), cells + size
-        return max(found, 0.0) / cells
+        """The same, over the cells of all tables together."""
+        cells = [self.tabs.cells(table) for table in self.tabs.asked]
+        return float(np.average([self.table_variance(t) for t in self.tabs.asked], weights=cells))
 
 
 @dataclass(frozen=True)

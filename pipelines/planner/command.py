@@ -46,6 +46,7 @@ examples:
   hushbeam plan --epsilon 1 --unknown-strings                         from how many users on
   hushbeam plan --epsilon 1 --bounds 0,3600 --reports 1e6             a sum and a mean
   hushbeam plan --epsilon 1 --tables 3,16,100                         a cross-tab of three columns
+  hushbeam plan --model local --epsilon 1 --reports 1e6 --tables 3,16,100    the same, locally
   hushbeam plan --epsilon 1 --averages 400 --reports 1e6              average rows over counters
   hushbeam plan --epsilon 1 --releases 4,28                           active users, day after day
 

@@ -27,7 +27,7 @@ from pipelines.requests import Neighbours, Whole, request
 SENT = 82
 """Bytes of a sealed word, see docs/wire.md."""
 
-_SHARED = {"epsilon", "delta", "reports"}  # by which other plans are asked, too
+_SHARED = {"epsilon", "delta", "reports", "model"}  # by which other plans are asked, too
 
 
 def _separated(written: object) -> object:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.table import Table
 
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import MOST_DUMMIES, CrossTabs, pairs
+from mechanisms.counters.crosstabs import Table as Columns
 from mechanisms.counters.design import Counters
+from mechanisms.frequency.divided_tables import DividedTables
 from pipelines import answers
 from pipelines.errors import RequestError
-from pipelines.options import option
-from pipelines.planner.question import Question, Several, empty
+from pipelines.options import flag, option
+from pipelines.planner.question import Question, Several, Users, empty
 
 _SHOWN = 50
+
+
+class _Planned(NamedTuple):
+    """What a cross-tab comes to.
+
+    Attributes:
+        variance: of a cell of a table, on average over its cells.
+        terms: what has to hold, in words.
+        sent: what a unit sends.
+    """
+
+    variance: Callable[[Columns], float]
+    terms: str
+    sent: str
 
 
 class TablesQuestion(Question):
@@ -29,23 +46,24 @@ class TablesQuestion(Question):
         metavar="D,D,...",
     )  # fmt: skip
 
+    model: Literal["local", "shuffle"] = "shuffle"
+    reports: Users | None = None
+
     def table(self) -> Table:
         """A row for each table of one and of two columns."""
         sizes = [size + 1 for size in self.tables]  # any other, or none, is one more
-        target = self.neighbours, self.epsilon, self.delta
         try:
             tabs = CrossTabs(flat(sizes), pairs(len(sizes)))
-            design = Counters.meeting(tabs.levels, *target, most_dummies=MOST_DUMMIES)
+            planned = self._divided(tabs) if self.model == "local" else self._counted(tabs)
         except ValueError as refused:
             raise RequestError(f"--tables, --epsilon, --delta: {refused}") from None
         found = empty(
-            f"cross-tab of {len(sizes)} columns, {self.terms}",
-            f"a unit sends {design.messages:g} messages, among {design.number:,} dummies; any "
-            "other value, or none, is one more of each column",
+            f"cross-tab of {len(sizes)} columns, {planned.terms}",
+            f"a unit sends {planned.sent}; any other value, or none, is one more of each column",
             "columns", "cells", "standard error",
         )  # fmt: skip
         for place, asked in enumerate(tabs.asked):
-            error = float(tabs.variances(asked, design.variances).mean()) ** 0.5
+            error = planned.variance(asked) ** 0.5
             columns = [column + 1 for column, _ in asked]
             answers.add("rows", {"columns": columns, "cells": tabs.cells(asked), "error": error})
             if place < _SHOWN:
@@ -53,3 +71,24 @@ class TablesQuestion(Question):
                 named = ", ".join(map(str, columns))
                 found.add_row(f"{named}: {shape}", f"{tabs.cells(asked):,}", f"{error:,.4g}")
         return found
+
+    def _counted(self, tabs: CrossTabs) -> _Planned:
+        """From counters, among dummies."""
+        if self.reports is not None:
+            raise RequestError("--reports means nothing beside --tables, but with --model local")
+        target = self.neighbours, self.epsilon, self.delta
+        design = Counters.meeting(tabs.levels, *target, most_dummies=MOST_DUMMIES)
+        sent = f"{design.messages:g} messages, among {design.number:,} dummies"
+        return _Planned(lambda t: tabs.variances(t, design.variances).mean(), self.terms, sent)
+
+    def _divided(self, tabs: CrossTabs) -> _Planned:
+        """From users who are divided among the tables."""
+        if named := sorted(self.model_fields_set & {"delta", "neighbours"}):
+            raise RequestError(f"{flag(named[0])} means nothing beside --model local")
+        n = self.reports
+        if n is None:
+            raise RequestError("--reports is missing: locally errors grow with their root")
+        mechanism = DividedTables(self.epsilon, tabs)
+        sent = f"a cell of one of {len(mechanism.oracles)} tables, drawn for it"
+        terms = f"epsilon {self.epsilon:g}, local, {n:,} reports"
+        return _Planned(lambda table: n * mechanism.table_variance(table), terms, sent)

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from mechanisms.counters.activity import Activity
+from mechanisms.counters.axes import flat
+from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
+from mechanisms.frequency.divided_tables import DividedTables
 from mechanisms.heavy_hitters.crowds import Crowds
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
@@ -125,11 +128,24 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
         assert row["error"] == variance**0.5
 
 
+def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
+    words = ["--tables", "3,4", "--epsilon", "1", "--model", "local", "--reports", "1e6", "--json"]
+    outcome = run(["plan", *words])
+    assert outcome.code == 0, outcome.said
+    shown = json.loads(outcome.out)["rows"]
+    mechanism = DividedTables(1.0, CrossTabs(flat([4, 5]), pairs(2)))
+    total = sum(row["cells"] * row["error"] ** 2 for row in shown)
+    assert total == pytest.approx(1e6 * 29 * mechanism.report_variance)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ("--tables 9,x", "--tables"),
         ("--tables 9,9 --counts 5", "--tables means nothing beside --counts"),
+        ("--tables 9,9 --reports 5", "--reports means nothing beside --tables, but with"),
+        ("--tables 9,9 --model local", "--reports is missing"),
+        ("--tables 9,9 --model local --reports 5 --delta 1e-6", "--delta means nothing beside"),
         ("--tables 9000,9000", "--tables, --epsilon, --delta: these counters need"),
         ("--averages 9 --digits 17", "a number has at most 16 digits"),
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
