@@ -21,7 +21,7 @@ Source: for details as what tables of noisy counts are put together from, Xiao, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -31,12 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.counters.axes import Axis
+from mechanisms.counters.details import Details, Table
 from mechanisms.counters.levels import Level, Slots
 from mechanisms.postprocess.whole_tables import crossed, divided
-
-Table = tuple[tuple[int, int], ...]
-"""(column, level) of each of its columns, none to two, in the order of the columns."""
 
 QUANTUM = 2.0**-20
 """Of a unit: what estimates are whole multiples of, so that sums of doubles are exact."""
@@ -64,11 +61,10 @@ def pairs(columns: int) -> tuple[Table, ...]:
 
 
 @dataclass(frozen=True)
-class CrossTabs:
+class CrossTabs(Details):
     """Tables that are asked for, and the counters that tell them.
 
     Attributes:
-        axes: the columns.
         asked: the tables that are published, and the total, which always is.
         units: where users are divided among tables, in place of noise: the variance of a counter
             of each of `candidates`, if all users were of its table; shares are then of the users,
@@ -80,7 +76,6 @@ class CrossTabs:
     ([3, 4, 12], [0.7, 0.7, 1.0])
     """
 
-    axes: tuple[Axis, ...]
     asked: tuple[Table, ...]
     units: tuple[float, ...] = ()
 
@@ -98,14 +93,6 @@ class CrossTabs:
 
     # ---- the counters ------------------------------------------------------------------------
 
-    def shape(self, table: Table) -> tuple[int, ...]:
-        """How many groups each of its columns has."""
-        return tuple(self.axes[column].size(level) for column, level in table)
-
-    def cells(self, table: Table) -> int:
-        """How many cells a table has."""
-        return math.prod(self.shape(table))
-
     @property
     def measured(self) -> tuple[Table, ...]:
         """The tables that have counters."""
@@ -116,9 +103,9 @@ class CrossTabs:
         """Of the precision that can be had, the best share of each table that is worth having."""
         shares = self._best(self.candidates)
         least = _NONE * max(shares.values())
-        told = {d for t, share in shares.items() if share > least for d in self._details(t)}
+        told = {d for t, share in shares.items() if share > least for d in self.details(t)}
         # What no other table tells must not be lost, however little it is.
-        kept = [t for t, share in shares.items() if share > least or {*self._details(t)} - told]
+        kept = [t for t, share in shares.items() if share > least or {*self.details(t)} - told]
         shares = self._best(kept)
         most = max(shares.values())
         # Rounded: two machines that compute the same design must agree to the last digit.
@@ -148,19 +135,16 @@ class CrossTabs:
 
     def _best(self, tables: Sequence[Table]) -> dict[Table, float]:
         """Shares of precision that make the mean variances of what is asked least together."""
-        details = sorted({detail for table in tables for detail in self._details(table)})
+        details = sorted({detail for table in tables for detail in self.details(table)})
         unit = dict(zip(self.candidates, self.units, strict=False))
         own = np.array(
-            [
-                [self._holds(t, d) / self.cells(t) / unit.get(t, 1.0) for d in details]
-                for t in tables
-            ]
+            [[self.holds(t, d) / self.cells(t) / unit.get(t, 1.0) for d in details] for t in tables]
         )
         worth = np.zeros(len(details))
         for table in self.asked:
             for i, detail in enumerate(details):
-                if self._holds(table, detail) and (detail or not self.units):
-                    worth[i] += self._dimension(detail) / self.cells(table) ** 2
+                if self.holds(table, detail) and (detail or not self.units):
+                    worth[i] += self.dimension(detail) / self.cells(table) ** 2
         shares, before = np.full(len(tables), 1 / len(tables)), math.inf
         for _ in range(_ROUNDS):
             precision = shares @ own
@@ -220,8 +204,8 @@ class CrossTabs:
         for table, row in zip(self.measured, counts, strict=True):
             array = np.asarray(row, np.float64).reshape(self.shape(table))
             own = self._precision(table, variances)
-            for detail in self._details(table):
-                part = self._own(array, table, detail)
+            for detail in self.details(table):
+                part = self.own(array, table, detail)
                 details[detail] = details[detail] + own / precisions[detail] * part
         return self._exact(details)
 
@@ -282,9 +266,9 @@ class CrossTabs:
         found: dict[Table, Floats] = {}
         for table in self.finest.values():
             array = np.zeros(self.shape(table))
-            for detail in self._details(table):
+            for detail in self.details(table):
                 if detail in details:
-                    array = array + self._spread(details[detail], detail, table)
+                    array = array + self.spread(details[detail], detail, table)
             array = np.round(array / QUANTUM) * QUANTUM
             for along in range(len(table)):
                 rest = np.take(array, range(array.shape[along] - 1), axis=along)
@@ -325,7 +309,7 @@ class CrossTabs:
         """
         found, shares = np.zeros(self.shape(table)), self._told(table, measured, variances)
         for (one, share), (other, more) in product(shares.items(), repeat=2):
-            found = found + share * more * self._overlap(noise, table, measured, one, other)
+            found = found + share * more * self.overlap(noise, table, measured, one, other)
         return found
 
     def part(
@@ -334,7 +318,7 @@ class CrossTabs:
         """What the counters of one table add to a table's estimate, linearly; of `squares`."""
         found = np.zeros(self.shape(table))
         for detail, share in self._told(table, measured, variances).items():
-            found = found + share * self._spread(self._own(array, measured, detail), detail, table)
+            found = found + share * self.spread(self.own(array, measured, detail), detail, table)
         return found
 
     def _told(
@@ -345,47 +329,10 @@ class CrossTabs:
         return {
             detail: own / precision
             for detail, precision in precisions.items()
-            if self._holds(measured, detail)
-            and self._holds(table, detail)
+            if self.holds(measured, detail)
+            and self.holds(table, detail)
             and (detail or not self.units)
         }
-
-    def _overlap(
-        self, noise: Floats, table: Table, measured: Table, one: Table, other: Table
-    ) -> Floats:
-        """The sum over a table's counters of products of coefficients, times their noise."""
-        at, own, first, second = (dict(each) for each in (table, measured, one, other))
-        columns = sorted({*at, *own})
-        found = noise.reshape([self.axes[c].size(own.get(c, 0)) for c in columns])
-        for along, c in enumerate(columns):
-            levels = (each.get(c, 0) for each in (at, own, first, second))
-            found = self.axes[c].overlap(found, along, *levels)
-        return found.reshape(self.shape(table))
-
-    # ---- details -----------------------------------------------------------------------------
-
-    def _details(self, table: Table) -> Iterator[Table]:
-        """All that a table is the sum of."""
-        for levels in product(*(range(level + 1) for _, level in table)):
-            yield tuple((c, lv) for (c, _), lv in zip(table, levels, strict=True) if lv)
-
-    def _own(self, array: Floats, table: Table, detail: Table) -> Floats:
-        """What a table's counters say of a detail."""
-        array = self.coarsened(array, table, detail)
-        for along, (column, level) in enumerate(detail):
-            array = self.axes[column].detail(array, along, level)
-        return array
-
-    def _dimension(self, detail: Table) -> int:
-        """How many numbers say it."""
-        axes = ((self.axes[column], level) for column, level in detail)
-        return math.prod(axis.size(level) - axis.size(level - 1) for axis, level in axes)
-
-    @staticmethod
-    def _holds(table: Table, detail: Table) -> bool:
-        """Whether a table tells a detail, or sums up to another table."""
-        own = dict(table)
-        return all(level <= own.get(column, 0) for column, level in detail)
 
     def _precision(self, table: Table, variances: Sequence[float]) -> float:
         """Of any detail that a table tells, if it alone does."""
@@ -395,25 +342,9 @@ class CrossTabs:
         """Of each detail, by all tables that tell it."""
         found: dict[Table, float] = {}
         for table in self.measured:
-            for detail in self._details(table):
+            for detail in self.details(table):
                 found[detail] = found.get(detail, 0.0) + self._precision(table, variances)
         return found
-
-    def coarsened(self, array: NDArray[Any], table: Table, coarse: Table) -> NDArray[Any]:
-        """A table added up to one of fewer columns, or of coarser groups."""
-        own = dict(coarse)
-        for along, (column, level) in enumerate(table):
-            array = self.axes[column].summed(array, along, level, own.get(column, 0))
-        return array.reshape(self.shape(coarse))
-
-    def _spread(self, array: Floats, detail: Table, table: Table) -> Floats:
-        """A detail as a table of its own."""
-        own = dict(detail)
-        shape = [self.axes[c].size(own.get(c, 0)) for c, _ in table]
-        array = array.reshape(shape)
-        for along, (column, level) in enumerate(table):
-            array = self.axes[column].spread(array, along, own.get(column, 0), level)
-        return array
 
 
 def _columns(table: Table) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
-from mechanisms.counters.crosstabs import CrossTabs, Table
+from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.counters.details import Table
 from mechanisms.counts import checked_counts
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import LARGEST_ALPHABET
@@ -84,8 +85,8 @@ class DividedTables(Mechanism):
     >>> from mechanisms.counters.axes import flat
     >>> from mechanisms.counters.crosstabs import pairs
     >>> some = DividedTables(1.0, CrossTabs(flat([3, 4]), pairs(2)))
-    >>> some.plan.measured, some.shares, some.codes
-    ((((0, 1), (1, 1)),), (1000,), 12)
+    >>> [x.domain_size for x in some.oracles], some.shares, some.codes
+    ([3, 4, 12], (573, 598, 1000), 20)
     """
 
     epsilon: float

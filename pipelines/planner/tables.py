@@ -9,8 +9,8 @@ from rich.table import Table
 
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import MOST_DUMMIES, CrossTabs, pairs
-from mechanisms.counters.crosstabs import Table as Columns
 from mechanisms.counters.design import Counters
+from mechanisms.counters.details import Table as Columns
 from mechanisms.frequency.divided_tables import DividedTables
 from pipelines import answers
 from pipelines.errors import RequestError

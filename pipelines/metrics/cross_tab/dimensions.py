@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import pyarrow as pa
 
 from mechanisms.counters.axes import Axis
-from mechanisms.counters.crosstabs import Table
+from mechanisms.counters.details import Table
 from pipelines import inputs
 from pipelines.errors import RequestError
 from transforms.encoders.attributes import Category

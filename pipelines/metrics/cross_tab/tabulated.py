@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mechanisms.channel import Floats
-from mechanisms.counters.crosstabs import CrossTabs, Table
+from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.counters.details import Table
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics import schema

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from mechanisms.counters.axes import Axis, flat
-from mechanisms.counters.crosstabs import CrossTabs, Table, pairs
+from mechanisms.counters.crosstabs import CrossTabs, pairs
+from mechanisms.counters.details import Table
 from mechanisms.frequency.divided_tables import DividedTables, TablesTask, contrasts
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.subset_selection import SubsetSelection
