@@ -42,7 +42,7 @@ class TablesQuestion(Question):
 
     tables: Several = option(
         "how many values each column has: shows the standard error of a cell of each table of "
-        "`hushbeam cross-tab`",
+        "`hushbeam cross-tab`; with --model local and --reports, of `--dummies none`",
         metavar="D,D,...",
     )  # fmt: skip
 

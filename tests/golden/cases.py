@@ -192,6 +192,9 @@ CASES: tuple[Case, ...] = (
     Case("cross-tab", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
         "group=groups.txt --epsilon 1",)),
+    Case("cross-tab-local", (
+        f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
+        "group=groups.txt --dummies none --model local --epsilon 3",)),
     Case("train-local", (
         f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-sums", (
