@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
@@ -25,12 +24,14 @@ from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.randomised import Randomised
 from pipelines.terms import best_design, drowned
 from pipelines.views.wording import covered
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted, CountMessages
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,10 @@ class DividedTab(Tabulated, Randomised):
         return "the table is drawn anew for each report"
 
     def estimated(self, reports: Reports) -> beam.PCollection:
+        import apache_beam as beam
+
+        from transforms.collect_counts import CountMessages
+
         count = beam.CombineGlobally(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count
 
