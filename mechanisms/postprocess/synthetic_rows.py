@@ -29,8 +29,8 @@ from mechanisms.randomness import RandomSource
 
 Pair = tuple[int, int]
 
-MOST_CELLS = 1 << 26
-"""Of different rows times the values of a further column: half a gigabyte of doubles."""
+MOST_CELLS = 1 << 25
+"""Of different rows times the values of a further column: 1.5 GB while they are raked."""
 
 _CYCLES = 30  # of raking; where noise contradicts itself, more change nothing
 _CLOSE = 1e-4  # of all rows: which are still misplaced when raking, or moving, ends

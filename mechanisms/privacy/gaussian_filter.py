@@ -68,7 +68,7 @@ class GaussianFilter:
         says; proved anew above). Feldman, Zrnic, "Individual
         privacy accounting via a Renyi filter", NeurIPS 2021, have the same for Renyi divergences
         of one order that is fixed beforehand; of a Gaussian mechanism that is mu^2 order / 2, but
-        turning it into (epsilon, delta) loses 5 to 10 % of epsilon. mu from (epsilon, delta):
+        turning it into (epsilon, delta) loses 5 to 9 % of epsilon. mu from (epsilon, delta):
         Balle, Wang, "Improving the Gaussian mechanism", ICML 2018, Theorem 8.
 
     >>> budget = GaussianFilter(epsilon=1.0, delta=1e-6)

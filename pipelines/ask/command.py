@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import warnings
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     options.require_alone()
     no_more(beam_arguments)
     if options.epsilon is None:
+        options.require_no_terms()
         if pays is not None:
             raise RequestError("--epsilon is missing: say how much is to be paid for")
         session = Session.read(options.output)
@@ -68,7 +70,7 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
     from pipelines.ask.session import Session, answered, require
     from pipelines.inputs import Source, open_telemetry
     from pipelines.metrics import registry
-    from pipelines.metrics.counting.exactly import counted_here, take
+    from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
     from pipelines.views.console import Screen
 
     session, for_beam = Session.read(options.output), counted_here(beam_arguments)
@@ -90,12 +92,17 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
             Caution, stacklevel=2,
         )  # fmt: skip
     id = uuid.uuid4().hex
-    answers = partial(answered, options.output, question, kind, parts, id)
+    # Answers of other files are not averaged. No path is kept.
+    files = hashlib.sha256(repr(sorted(options.input)).encode()).hexdigest()
+    answers = partial(answered, options.output, question, kind, parts, files, id)
     refused = take(metric, for_beam, answers, Screen())
     session = Session.read(options.output)
     mine = [answer for answer in session.answers if answer["id"] == id]
     if not mine:
-        raise WithheldError("; ".join(refused) or "the job ended without an answer")
+        short = [why.removeprefix(WITHHELD) for why in refused if why.startswith(WITHHELD)]
+        if short or not refused:
+            raise WithheldError("; ".join(short) or "the job ended without an answer")
+        raise RequestError("; ".join(refused))
     _show(session, options, mine)
     return DONE
 
@@ -111,7 +118,7 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
     screen, told = Screen(), []
     for answer in asked:
         alike = session.alike(answer)
-        own, together = (rows(part, options.confidence) for part in (alike[-1:], alike))
+        own, together = (rows(part, options.confidence) for part in ([answer], alike))
         combined = len(alike) > 1 and "value" not in together[0]
         told.append(
             {name: answer[name] for name in ("id", "at", "question", "asked", "share", "guarantee")}
@@ -133,6 +140,9 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
 
 
 def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], times: int) -> None:
+    from rich.text import Text
+
+    from pipelines.metrics.view import cell
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
 
@@ -140,12 +150,13 @@ def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], 
         name: " and ".join(said) if isinstance(said, list) else said
         for name, said in answer["asked"].items()
     }
-    title = ", ".join([answer["question"], *(f"{name} {said}" for name, said in asked.items())])
+    words = (f"{name} {said}" for name, said in asked.items())
+    title = cell(", ".join([answer["question"], *words]))
     title += f" ({times} answers together)" * (times > 1)
     if "value" in found[0]:
         terms = ", ".join(f"{name} {x:.4g}" for name, x in found[0].items() if name != "value")
         value = found[0]["value"]
-        title += f": {'none' if value is None else value} ({terms})"
+        title += f": {'none' if value is None else cell(value)} ({terms})"
     screen.print(title, highlight=False, markup=False, soft_wrap=True)
     if "value" in found[0]:
         return
@@ -153,7 +164,8 @@ def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], 
     known = [row for row in found if math.isfinite(row["estimate"])]
     for row in sorted(known, key=lambda row: -row["estimate"])[:_SHOWN]:
         error = row["standard_error"]
-        shown.add_row(row["of"], digits(row["estimate"], error), f"{error:.3g}")
+        of = Text(cell(row["of"]))  # a plain string would be read as markup
+        shown.add_row(of, digits(row["estimate"], error), f"{error:.3g}")
     screen.print(shown)
     if len(found) > _SHOWN:
         line = f"{len(found) - _SHOWN:,} more: --json tells all"

@@ -124,6 +124,18 @@ docs/ask.md says what an answer costs, and what holds of all of them.
                 "the session (hushbeam ask --help lists them)"
             )
 
+    def require_no_terms(self) -> None:
+        """Refuse terms of a session where none is begun.
+
+        Raises:
+            RequestError: there is one.
+        """
+        for name in _TERMS:
+            if name in self.model_fields_set:
+                raise RequestError(
+                    f"{flag(name)}: is a term that a session is begun with: name --epsilon, too"
+                )
+
     def counted_as(self, user_column: str | None, budget: GaussianFilter) -> Asked:
         """The release whose exact numbers answer the question.
 
@@ -138,6 +150,8 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         for name in _TERMS:
             if name in said:
                 raise RequestError(f"{flag(name)}: is a term of the session, and holds of all")
+        if self.fused:
+            raise RequestError("--shuffler: nothing is shuffled for an answer; leave it out")
         if not self.input:
             raise RequestError("--input is missing: name the files that are asked")
         needed = {"threshold"} if self.question == "first-above" else set()

@@ -285,32 +285,42 @@ def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[s
     last = answers[-1]["answer"]
     if "noisy" not in last:
         return [last]
-    weights = np.array([1 / answer["answer"]["variance"] for answer in answers])
+    each = [_in_units(answer["answer"]) for answer in answers]
+    weights = np.array([1 / variance for _, variance, _ in each])
     parts = weights / weights.sum()
-    noisy = parts @ np.array([answer["answer"]["noisy"] for answer in answers], float)
+    noisy = parts @ np.array([numbers for numbers, _, _ in each])
     variance, scale = 1 / weights.sum(), last["scale"]
     # Each answer has rounded numbers anew.
-    error = math.sqrt(variance + scale["rounding"] * float(parts @ parts))
+    error = math.sqrt(variance + float(parts**2 @ [rounding for _, _, rounding in each]))
     of = answers[-1]["names"]
     far = normal_quantile(confidence)
     if "people" in scale:
-        most = scale["people"]
-        sums, people = noisy.reshape(2, -1) / most
-        mean = quotients(sums, people, error / most, math.sqrt(variance) / most, far)
+        sums, people = noisy.reshape(2, -1)
+        mean = quotients(sums, people, error, math.sqrt(variance), far)
         found = {"estimate": np.clip(mean.ratio, -1, 1), "lower": mean.lower, "upper": mean.upper}
         columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in found.items()}
         columns |= {"standard_error": mean.error * scale["half"], "count": people}
     else:
-        found, error = scale["unit"] * noisy, abs(scale["unit"]) * error
         columns = {
-            "estimate": found, "standard_error": np.full_like(found, error),
-            "lower": found - far * error, "upper": found + far * error,
+            "estimate": noisy, "standard_error": np.full_like(noisy, error),
+            "lower": noisy - far * error, "upper": noisy + far * error,
         }  # fmt: skip
     lists = {name: np.asarray(column).tolist() for name, column in columns.items()}
     return [
         {"of": name} | {key: column[place] for key, column in lists.items()}
         for place, name in enumerate(of)
     ]
+
+
+def _in_units(told: Mapping[str, Any]) -> tuple[Floats, float, float]:
+    """Numbers in the words of their question, with the variances of noise and of rounding.
+
+    Two answers may have been told in different units: these follow from what was expected.
+    """
+    scale = told["scale"]
+    unit = 1 / scale["people"] if "people" in scale else scale["unit"]
+    numbers = unit * np.array(told["noisy"], float)
+    return numbers, unit**2 * told["variance"], unit**2 * scale["rounding"]
 
 
 def _whole(totals: Floats) -> Counts:

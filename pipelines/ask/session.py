@@ -28,6 +28,7 @@ from pipelines.running.kept import held, in_use, write
 KIND = "ask"
 FILE = "answers.json"
 _VERSION = 1
+_SAME = ("question", "asked", "names", "files")  # of answers that are combined
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,8 @@ class Session:
         return self.budget.left(self.spent)
 
     def alike(self, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """All answers to the question of one."""
-        same = ("question", "asked", "names")
-        return [one for one in self.answers if all(one[key] == answer[key] for key in same)]
+        """All answers to the question of one, by the names of the same files."""
+        return [one for one in self.answers if all(one[key] == answer[key] for key in _SAME)]
 
     def written(self) -> bytes:
         """As a file."""
@@ -82,6 +82,9 @@ class Session:
                 raise ValueError("another version has written it")
             session = cls(said["terms"], tuple(said["answers"]))
             _ = session.left
+            for answer in session.answers:
+                if not {"id", *_SAME, "answer"} <= answer.keys() or answer["parts"] < 1:
+                    raise ValueError("an answer lacks a part")
         except FileNotFoundError:
             raise RequestError(
                 f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
@@ -166,7 +169,7 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
 
 
 def answered(
-    folder: str, question: Question, kind: str, parts: int, id: str,
+    folder: str, question: Question, kind: str, parts: int, files: str, id: str,
     levels: Sequence[Floats], rng: RandomSource,
 ) -> Session:  # fmt: skip
     """Draw an answer, if the budget holds it, and keep it.
@@ -176,6 +179,7 @@ def answered(
         question: what is asked.
         kind: of question.
         parts: of the budget.
+        files: a hash of the names of what was asked.
         id: of this asking: a worker that is retried asks nothing more.
         levels: what a job has counted, exactly.
         rng: of this process.
@@ -196,6 +200,7 @@ def answered(
             "question": kind,
             "asked": dict(question.asked),
             "names": list(question.names),
+            "files": files,
             "parts": parts,
             "share": parts / WHOLE,
             "distance": price.distance,
@@ -225,7 +230,8 @@ def require(session: Session, question: Question, parts: int) -> Spent:
     try:
         session.budget.require(session.spent, price)
     except OverspentError as error:
-        raise WithheldError(
-            f"{error}; --share rest takes all of it, and what was answered stands"
-        ) from None
+        more = "; --share rest takes all of it, and what was answered stands"
+        if parts <= session.left:
+            more = ": ask a count, or begin a session of a smaller epsilon or a larger delta"
+        raise WithheldError(f"{error}{more}") from None
     return price

@@ -155,8 +155,12 @@ class Memory:
         """The summary of just these files in this folder, if they were handed over there.
 
         A shuffle may be killed when all is done but its last word.
+
+        Args:
+            output: of the shuffle.
+            inputs: the mark of its files; an empty one is nobody's.
         """
-        for shuffle, begun in shuffles(self.folder):
+        for shuffle, begun in shuffles(self.folder) if inputs else ():
             mine = (begun.inputs, begun.output) == (inputs, beside("", output))
             noted = mine and FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
             if noted and stands(output, shuffle):

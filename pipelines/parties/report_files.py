@@ -37,16 +37,13 @@ class ReportFiles(NamedTuple):
     Attributes:
         files: each once, whatever it was called by.
         size: of all, in bytes.
+        mark: of their names, sizes and last changes: a command that is typed again has the same,
+            and an inbox that is filled anew another one. Empty if nobody says when they changed.
     """
 
     files: tuple[str, ...]
     size: int
-
-    @property
-    def mark(self) -> str:
-        """Of which files these are, and how long: a command that is typed again has the same."""
-        named = "\n".join((*self.files, str(self.size)))
-        return hashlib.sha256(named.encode()).hexdigest()
+    mark: str = ""
 
 
 def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
@@ -59,7 +56,7 @@ def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
     Raises:
         RequestError: one of them names none, or cannot be looked for.
     """
-    sizes: dict[str, tuple[str, int]] = {}
+    found: dict[str, tuple[str, int, float]] = {}
     for pattern in patterns:
         # Once the ids are gone, a file that is named twice would have its reports counted twice.
         try:
@@ -68,9 +65,18 @@ def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
             if not (or_none and set(pattern) & set("*?[")):
                 raise
             continue
-        sizes |= {os.path.realpath(file.path): (file.path, file.size_in_bytes) for file in files}
-    ordered = sorted(sizes.values())
-    return ReportFiles(tuple(path for path, _ in ordered), sum(size for _, size in ordered))
+        found |= {
+            os.path.realpath(file.path): (
+                file.path, file.size_in_bytes, float(file.last_updated_in_seconds or 0)
+            )
+            for file in files
+        }  # fmt: skip
+    ordered = sorted(found.values())
+    known = all(changed for _, _, changed in ordered)
+    mark = hashlib.sha256(repr(ordered).encode()).hexdigest() if known else ""
+    return ReportFiles(
+        tuple(path for path, _, _ in ordered), sum(size for _, size, _ in ordered), mark
+    )
 
 
 class Read(NamedTuple):

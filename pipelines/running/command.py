@@ -134,6 +134,9 @@ def _caution(metric: Counting, kept: Kept, options: TotalOptions) -> None:
 
 def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
     """The newest totals of the first names, and what holds."""
+    from rich.text import Text
+
+    from pipelines.metrics.view import cell
     from pipelines.running.totals import table
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
@@ -149,7 +152,9 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
         for row in rows[-_SHOWN:]:
             error = row["standard_error"]
             shown.add_row(
-                row["window"], row["value"], digits(row["estimate"], error), f"{error:.3g}"
+                *(Text(cell(row[name])) for name in ("window", "value")),  # no markup
+                digits(row["estimate"], error),
+                f"{error:.3g}",
             )
         screen.print(shown)
     screen.print(one_line(kept.promise), highlight=False)

@@ -148,7 +148,12 @@ def _statement(kept: Kept) -> dict[str, Any]:
 
 
 def _require_same(place: Place, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
-    if (kept.asked, kept.names) != (asked, tuple(names)):
+    # What nobody has said may be an option that there was not yet at the begin.
+    begun_with, asked_now = (
+        {name: said for name, said in terms.items() if said is not None}
+        for terms in (kept.asked, asked)
+    )
+    if (begun_with, kept.names) != (asked_now, tuple(names)):
         raise RequestError(
             f"{place.output} holds running totals that were begun with other terms; they cannot "
             "change: name a new folder, and pay for it"

@@ -32,6 +32,7 @@ made and how far its tables are from those that were published: docs/synthetic.m
 """
 
 _MOST = 1_000_000  # rows that nobody asked for
+_LARGEST = 100_000_000
 _SYNTHETIC = "synthetic"
 _SAID = (
     "These rows are synthetic: no row is a person's. They were drawn from the published tables of "
@@ -157,9 +158,9 @@ def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:
 
 def _whole(text: str) -> int:
     try:
-        many = int(text)
-    except ValueError:
+        many = int(float(text)) if float(text).is_integer() else 0
+    except (ValueError, OverflowError):
         many = 0
-    if not many >= 1:
-        raise RequestError(f"--rows: a whole number of at least 1, not {text!r}")
+    if not 1 <= many <= _LARGEST:
+        raise RequestError(f"--rows: a whole number of 1 to {_LARGEST:,}, not {text!r}")
     return many

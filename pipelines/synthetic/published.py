@@ -60,6 +60,23 @@ class Tables:
         """Those of one: tables agree, so it does not matter which says it."""
         return [self._single(column) for column in range(len(self.names))]
 
+    def require_whole(self) -> None:
+        """Refuse tables of which something is missing, or that do not agree.
+
+        Raises:
+            ValueError: they do not.
+        """
+        levels = len(self.published.statement["asked"]["domains"])
+        wide = {block.num_columns - block.column_names.index("fitted") - 1
+                for block in self.blocks.values()}  # fmt: skip
+        _ = self.published.statement["guarantees"]["release"]
+        if wide != {levels} or not self.total < 1 << 53 or not self.pairs:
+            raise ValueError("columns are missing")
+        for key in self.blocks:
+            counts = self._fitted(key)
+            if not (counts.dtype.kind == "i" and counts.min() >= 0 and counts.sum() == self.total):
+                raise ValueError("tables do not agree")
+
     def name(self, pair: Pair) -> str:
         """Of a table, as the release has it."""
         return str(self.blocks[pair]["group"][0])
@@ -103,10 +120,17 @@ def read(folder: str) -> Tables:
     if len(found) != 1:
         names = ", ".join(one.folder for one in found) or "of other kinds alone"
         raise RequestError(f"{folder}: name the folder of one {_KIND}; there are: {names}")
-    release = dict(found[0].tables()).get(_FILE)
-    if release is None:
+    try:
+        release = dict(found[0].tables()).get(_FILE)
+        tables = None if release is None else _of(found[0], own(release))
+        if tables is not None:
+            tables.require_whole()
+    except (KeyError, TypeError, ValueError, IndexError, StopIteration, pa.ArrowException):
+        raise RequestError(
+            f"{folder}: {_FILE}, or the statement beside it, is damaged; copy the release whole"
+        ) from None
+    if tables is None:
         raise RequestError(f"{folder}: {_FILE} is missing; copy the release whole")
-    tables = _of(found[0], own(release))
     if not tables.total > 0:
         raise RequestError(f"{folder}: the release counts nobody, so there is nothing to go by")
     return tables

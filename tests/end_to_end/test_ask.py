@@ -135,6 +135,41 @@ def test_a_session_is_paid_for_once_and_whole(asked, run) -> None:
     asked(*begin, session="another", code=1)
 
 
+@pytest.mark.verify
+def test_answers_in_other_units_are_combined_and_those_of_other_files_are_not(
+    asked, run, log: str
+) -> None:
+    """Units follow from how many are expected. Beyond 7 errors with a probability below 1e-10."""
+    asked("--epsilon", "4")
+    exact = float(numbers().sum())
+    for question, truth in ((["sum", *NUMBERS], exact), (["mean", *NUMBERS], numbers().mean())):
+        for expected in ("100", "1000000000"):
+            told = asked(*question, "--expected", expected, "--share", "0.1")["answers"][0]
+        (both,) = told["combined"]
+        assert abs(both["estimate"] - truth) < 7 * both["standard_error"]
+        assert both["standard_error"] < 1.01 * told["rows"][0]["standard_error"]
+    once = asked("count", "--share", "0.1")["answers"][0]
+    assert once["answers"] == 1
+    canaries.write(Path("other"), canaries.table())
+    words = ["ask", "session", "count", "--input", "other/*.parquet", "--share", "0.1", "--json"]
+    (other,) = json.loads(run(words).out)["answers"]
+    assert other["answers"] == 1
+    assert "other/" not in Path("session/answers.json").read_text()
+
+
+def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
+    Path("odd.txt").write_text("[/x]\n[red]b\n\x1b[31mc\n")
+    asked("--epsilon", "4")
+    words = ["--input", log, "--column", "value", "--domain", "odd.txt", "--share", "0.1"]
+    for more in (["ask", "session", "count", *words], ["ask", "session"]):
+        outcome = run(more)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "[/x]" in outcome.out
+        assert "[red]b" in outcome.out
+        assert "\x1b[31mc" not in outcome.out
+    assert run(["ask", "session", "most-common", *words]).code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -148,6 +183,8 @@ def test_a_session_is_paid_for_once_and_whole(asked, run) -> None:
         (["count", "--share", "0.1", "--column", "no", "--domain", "1..3"], "no one column"),
         (["--share", "0.1"], "--share: belongs to a question, and there is none"),
         (["--epsilon", "2"], "was begun with other terms"),
+        (["--user-column", "user"], "--user-column: is a term that a session is begun with"),
+        (["count", "--share", "0.1", "--shuffler", "fused"], "nothing is shuffled for an answer"),
         (["first-above", *BY_VALUE, "--threshold", "1", "--share", "1e-9"], "larger share"),
         (["count", "--share", "0.1", "--runner=DataflowRunner"], "counted on this machine"),
     ],

@@ -405,8 +405,8 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("shares", {"bound": "published"}, "--bound: with --dummies shuffler no report is random"),
         ("shares", {"postprocess": "shrinkage"}, "it is auto, none or pop"),
         ("shares of users", {"postprocess": "pop"}, "it is auto, none, for shares of several"),
-        ("shares", {"dummies": None}, "--expected: says something of --dummies, which is"),
-        ("mean", {"dummies": None, "expected": 9}, "says something of --dummies, which is"),
+        ("shares", {"dummies": None}, "--expected: says something of dummies, and none are"),
+        ("mean", {"dummies": None, "expected": 9}, "says something of dummies, and none are"),
         (
             "sum of users",
             {"expected": 10**22},

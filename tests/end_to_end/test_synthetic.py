@@ -161,8 +161,9 @@ def test_a_column_may_be_called_as_the_mark(run) -> None:
     ("words", "complaint"),
     [
         (["out", "--output", "made.txt"], "--output: made.txt ends in none of .parquet, .csv"),
-        (["out", "--output", "made.csv", "--rows", "0"], "--rows: a whole number of at least 1"),
-        (["out", "--output", "made.csv", "--rows", "few"], "--rows: a whole number of at least 1"),
+        (["out", "--output", "made.csv", "--rows", "0"], "--rows: a whole number of 1 to"),
+        (["out", "--output", "made.csv", "--rows", "1e20"], "--rows: a whole number of 1 to"),
+        (["out", "--output", "made.csv", "--rows", "few"], "--rows: a whole number of 1 to"),
         (["out", "--output", "there.csv"], "--output: there.statement.json is there already"),
         (["nowhere", "--output", "made.csv"], "nowhere: there is no release"),
     ],
@@ -178,6 +179,33 @@ def test_a_release_without_tables_makes_no_rows(run, refused) -> None:
     refused(
         ["synthetic", "out", "--output", "made.csv"], "out: name the folder of one cross-tab; there"
     )
+
+
+@pytest.mark.verify
+def test_a_release_that_is_damaged_makes_no_rows(run, refused) -> None:
+    released(run)
+    path, said = Path("out/cross-tab.parquet"), Path("out/statement.json")
+    table, statement = pq.read_table(path), json.loads(said.read_text())
+    place = table.column_names.index("fitted")
+    large = pa.array([10**15] * len(table), pa.int64())
+    texts = pa.array(["a"] * len(table))
+    for damaged in (
+        table.drop_columns(["fitted"]), table.slice(5), table.slice(0, len(table) - 3),
+        table.slice(0, 0), table.set_column(place, "fitted", large),
+        table.set_column(place, "fitted", texts),
+    ):  # fmt: skip
+        pq.write_table(damaged, path)
+        refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")
+    path.write_bytes(b"no table")
+    refused(["synthetic", "out", "--output", "made.csv"], "out")
+    pq.write_table(table, path)
+    for lacking in ("asked", "guarantees"):
+        said.write_text(json.dumps({k: v for k, v in statement.items() if k != lacking}))
+        refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")
+    asked = statement["asked"] | {"domains": statement["asked"]["domains"][:1]}
+    said.write_text(json.dumps(statement | {"asked": asked}))
+    refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")
+    assert not list(Path().glob("made*"))
 
 
 @pytest.mark.verify

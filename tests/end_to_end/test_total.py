@@ -136,6 +136,27 @@ def test_its_page_has_a_picture_of_each_total_and_the_newest_first(asked) -> Non
     assert Path("out/report.html").read_text() == page
 
 
+def test_names_of_values_and_windows_are_no_markup(asked, run, log: str) -> None:
+    Path("odd.txt").write_text("[/x]\n[red]b\n")
+    words = ["total", "--input", log, "--window", "[/w]", "--horizon", "30", "--epsilon", "4"]
+    outcome = run([*words, "--output", "odd", "--secret", "secrets/odd", "--column", "value",
+                   "--domain", "odd.txt"])  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert {word for word in ("[/w]", "[/x]", "[red]b") if word in outcome.out} == {
+        "[/w]", "[/x]", "[red]b"
+    }  # fmt: skip
+
+
+def test_what_nobody_said_at_the_begin_may_have_become_an_option_since(asked) -> None:
+    asked("a")
+    kept = Path("secrets/out")
+    said = json.loads(kept.read_text())
+    assert said["asked"].pop("sum", 0) is None
+    kept.write_text(json.dumps(said))
+    asked("b")
+    asked("c", "--per-value", "1", "--confidence", "0.5", code=2)
+
+
 def test_the_confidence_that_is_asked_for_is_published(asked) -> None:
     answer = asked("a", "--confidence", "0.5")
     (row,) = pq.read_table("out/totals.parquet").to_pylist()

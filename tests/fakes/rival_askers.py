@@ -39,7 +39,7 @@ def ask(
     """An answer from exact counts, without a job."""
     levels = [np.asarray(exact, float)]
     rng, id = rng or SecureRandom(), more.get("id", uuid.uuid4().hex)
-    return answered(folder, question, "count", parts, id, levels, rng)
+    return answered(folder, question, "count", parts, "files", id, levels, rng)
 
 
 @contextmanager

@@ -26,6 +26,9 @@ from transforms.progress import CHANGED, LOST, ROWS, tally
 
 # How the counter begins that says why the numbers were not taken.
 _REFUSED = "numbers not taken: "
+WITHHELD = "withheld: "
+"""How a reason begins that is a budget's, and no fault."""
+
 _LOCAL = ("FnApiRunner", "DirectRunner")
 
 Take = Callable[[Sequence[Floats], RandomSource], Any]
@@ -138,4 +141,5 @@ class TakeDoFn(beam.DoFn):
         try:
             self._then(levels[: len(amounts.levels)], self._rng)
         except (RequestError, WithheldError) as error:  # Beam would make a failure of it
-            tally(_REFUSED + reason(error), 1)
+            of_budget = WITHHELD if isinstance(error, WithheldError) else ""
+            tally(_REFUSED + of_budget + reason(error), 1)
