@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from rich.console import Console
@@ -23,6 +23,8 @@ from pipelines import release
 from pipelines.errors import RequestError
 from pipelines.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
+from pipelines.metrics.content import Content as Content
+from pipelines.metrics.content import Reports as Reports
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
@@ -59,38 +61,6 @@ class Coins:
 
 
 FRESH = Coins()
-
-
-class Reports(NamedTuple):
-    """What clients send, and what is counted of those who could not.
-
-    Attributes:
-        messages: blocks of messages.
-        users: numbers that add up to how many users reported, where one may send several messages;
-            None where every message is a user's.
-        tallies: (name, count), one for each name.
-        flow: (name, count) of what passed between the steps; none where it came by other ways.
-    """
-
-    messages: beam.PCollection
-    users: beam.PCollection | None
-    tallies: beam.PCollection
-    flow: tuple[beam.PCollection, ...] = ()
-
-
-class Content(NamedTuple):
-    """What is published: files by name, and the statement, but for its release_id.
-
-    Without files it is withheld, and the statement says how many reports came ("reports") and how
-    many had to ("min_reports").
-
-    Attributes:
-        shared: those of its sentences that the statement of a whole plan says, too.
-    """
-
-    files: dict[str, bytes]
-    statement: dict[str, Any]
-    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

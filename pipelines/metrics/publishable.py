@@ -8,12 +8,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.metrics.content import Content, Reports
 from transforms.conservation import Flow, LostError, reporting_users, require_whole, summed
 from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
 
-def publishable(metric: Metric, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
+def publishable(metric: Any, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
     """One `Content` from one estimate: see `Metric.contents`."""
     flow = AsDict(summed(*reports.flow)) if reports.flow else None
     return estimate | "Content" >> beam.ParDo(ContentDoFn(metric), AsDict(reports.tallies), flow)
@@ -27,7 +27,7 @@ class ContentDoFn(beam.DoFn):
     lost as much.
     """
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Any) -> None:
         self._metric = metric
 
     def process(

@@ -27,4 +27,4 @@ class NumbersQuestion(Question):
         """A row for each way."""
         from pipelines.planner import ways  # what it plans brings Beam with it
 
-        return ways.table(self)
+        return ways.table(self, self.bounds, self.reports)

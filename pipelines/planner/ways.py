@@ -20,9 +20,8 @@ from pipelines.metrics.counting.split_mix import MixedMean, MixedSum
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.mean.metric import Mean
 from pipelines.numbers import read_bounds
-from pipelines.planner.numbers import NumbersQuestion
-from pipelines.planner.question import SENT
-from pipelines.requests import request
+from pipelines.planner.question import SENT, Question
+from pipelines.requests import Neighbours, request
 
 _CAPTION = (
     "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
@@ -60,25 +59,29 @@ class _Way(NamedTuple):
         return self.then(self.kind.resolve(options, Source(UNREAD)))
 
 
-def table(options: NumbersQuestion) -> Table:
+def table(asked: Question, limits: str, users: int) -> Table:
     """A row for each way.
+
+    Args:
+        asked: the terms.
+        limits: the bounds, as they were typed.
+        users: how many have a number.
 
     Raises:
         RequestError: bounds are none.
     """
-    bounds = read_bounds(options.bounds)
+    bounds = read_bounds(limits)
     made = Table(
         title=f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, "
-        f"{options.reports:,} users, epsilon {options.epsilon:g}, delta {options.delta:g}, "
-        f"{options.neighbours}",
+        f"{users:,} users, {asked.terms}",
         caption=_CAPTION.format(split=SPLIT_MIX), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
         show_edge=False,
     )  # fmt: skip
     for heading in ("", "", "messages", "bytes", "dummies", "error", "ranges"):
         made.add_column(heading, justify="right" if heading else "left", overflow="fold")
-    log = {"input": ["-"], "output": "-", "column": "number", "bounds": options.bounds,
-           "epsilon": options.epsilon, "delta": options.delta}  # fmt: skip
-    for way in _ways(options):
+    log = {"input": ["-"], "output": "-", "column": "number", "bounds": limits,
+           "epsilon": asked.epsilon, "delta": asked.delta}  # fmt: skip
+    for way in _ways(asked.neighbours, users):
         place = {"statistic": way.statistic, "way": way.name}
         try:
             metric = way.metric(log)
@@ -99,10 +102,9 @@ def table(options: NumbersQuestion) -> Table:
     return made
 
 
-def _ways(options: NumbersQuestion) -> Iterator[_Way]:
+def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     """Every way, sums first."""
-    n = options.reports
-    drawn = {"neighbours": options.neighbours, "expected": n, "dummies": "shuffler"}
+    drawn = {"neighbours": neighbours, "expected": n, "dummies": "shuffler"}
     enrolled = drawn | {"enrolled": n}
     devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
     for counted, mixed in ((SumMetric, MixedSum), (CountedMean, MixedMean)):

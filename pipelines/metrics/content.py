@@ -1,0 +1,40 @@
+"""What a metric's steps hand on: reports with what is counted of them, and what is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+
+class Reports(NamedTuple):
+    """What clients send, and what is counted of those who could not.
+
+    Attributes:
+        messages: blocks of messages.
+        users: numbers that add up to how many users reported, where one may send several messages;
+            None where every message is a user's.
+        tallies: (name, count), one for each name.
+        flow: (name, count) of what passed between the steps; none where it came by other ways.
+    """
+
+    messages: beam.PCollection
+    users: beam.PCollection | None
+    tallies: beam.PCollection
+    flow: tuple[beam.PCollection, ...] = ()
+
+
+class Content(NamedTuple):
+    """What is published: files by name, and the statement, but for its release_id.
+
+    Without files it is withheld, and the statement says how many reports came ("reports") and how
+    many had to ("min_reports").
+
+    Attributes:
+        shared: those of its sentences that the statement of a whole plan says, too.
+    """
+
+    files: dict[str, bytes]
+    statement: dict[str, Any]
+    shared: tuple[str, ...] = ()
