@@ -38,7 +38,7 @@ def prepared(arguments: Sequence[str]) -> ForBeam:
         FileSystems.set_options(made)
         return made
 
-    systems.FileSystems.prepare = options
     if arguments:
         options()
+    systems.FileSystems.prepare = options
     return options

@@ -25,6 +25,7 @@ from pipelines.errors import FailedError, RequestError, UnknownWordsError, reaso
 from pipelines.option_views import ViewedOptions
 from pipelines.views.console import counters, progress
 from pipelines.worker_processes import run_watched
+from transforms.files import systems
 from transforms.progress import reset
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
@@ -59,6 +60,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
         RequestError: an option is neither hushbeam's nor Beam's, or its value is not one, or the
             runner, or its mode, is known to be wrong.
     """
+    systems.FileSystems.prepare = systems.nothing  # of an earlier command in this process
     options = ViewedOptions(list(arguments))
     parsers: list[argparse.ArgumentParser] = []
     said = io.StringIO()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_a_release_that_cannot_be_written_says_why(
 
 @pytest.mark.parametrize("party", ["client", "shuffle"])
 def test_a_party_that_cannot_write_says_why_and_leaves_nothing(
-    party: str, plan, run, workspace
+    party: str, plan, run, workspace, monkeypatch
 ) -> None:
     reports = ["client", "plan.yaml", "--input", "day.parquet", "--output", "reports"]
     words = reports
@@ -154,6 +155,7 @@ def test_a_party_that_cannot_write_says_why_and_leaves_nothing(
     before = canaries.names(workspace)
     # The size of a file is limited, as a disk's is: the system then refuses each further byte.
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # nor half a module's
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, usual[1]))
     try:
         outcome = run(words)
@@ -167,8 +169,9 @@ def test_a_party_that_cannot_write_says_why_and_leaves_nothing(
     assert canaries.names(workspace) == before
 
 
-def test_a_ledger_that_cannot_be_begun_says_why(plan, run, workspace) -> None:
+def test_a_ledger_that_cannot_be_begun_says_why(plan, run, workspace, monkeypatch) -> None:
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, usual[1]))
     try:
         words = ["--ledger", "other.sqlite", "--population", "all", "--budget", "1"]

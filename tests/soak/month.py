@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -199,6 +200,7 @@ def set_clock(moment: datetime) -> None:
 
 def full() -> None:
     """Nothing more than a few bytes can be written to a file, as on a full disk."""
+    sys.dont_write_bytecode = True  # nor half of a module's
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 
 

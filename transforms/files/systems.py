@@ -32,6 +32,10 @@ class Found(NamedTuple):
     metadata_list: list[File]
 
 
+def nothing() -> None:
+    """How file systems are prepared that nobody has options for."""
+
+
 class _FileSystems:
     """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam.
 
@@ -42,7 +46,7 @@ class _FileSystems:
     prepare: Callable[[], Any]
 
     def __init__(self) -> None:
-        self.prepare = lambda: None
+        self.prepare = nothing
 
     def open(self, path: str, compression_type: str = _AUTO) -> BinaryIO:
         """A file, read from its beginning."""
