@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import inputs
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import together
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
+from transforms import telemetry
 
 pytestmark = pytest.mark.verify
 
@@ -85,12 +85,12 @@ LEDGER = "ledger: ledger.sqlite\nbudget: {epsilon: 2.5, delta: 1.0e-5}\n"
 def test_one_release_holds_all_metrics_and_reads_the_log_once(run, plan, monkeypatch) -> None:
     made = []
 
-    class Counting(inputs.ReadTelemetry):
+    class Counting(telemetry.ReadTelemetry):
         def __init__(self, files: tuple[str, ...], columns: tuple[str, ...], *more: Any) -> None:
             super().__init__(files, columns, *more)
             made.append(columns)
 
-    monkeypatch.setattr(inputs, "ReadTelemetry", Counting)
+    monkeypatch.setattr(telemetry, "ReadTelemetry", Counting)
     outcome = run(plan())
     assert outcome.code == 0, outcome.said
     assert made == [("number", "real", "value")]
