@@ -96,10 +96,11 @@ def run(arguments: argparse.Namespace, rest: list[str], open_rng: Generator = Se
     table_files.write_whole(beside, release.written(said))
     answers.tell(output=output, rows_statement=beside, rows=len(rows), distance=said["distance"])
     print(f"{len(rows):,} synthetic rows in {output}; {beside} says what they are made from")
-    print(
-        f"tables of two columns, total variation distance on average: {said['distance']:.2g} from "
-        f"those published, whose noise alone is up to {said['noise']:.2g}"
-    )
+    if tables.pairs:
+        print(
+            f"tables of two columns, total variation distance on average: {said['distance']:.2g} "
+            f"from those published, whose noise alone is up to {said['noise']:.2g}"
+        )
     return DONE
 
 
@@ -137,8 +138,9 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mean(each: dict[Any, float]) -> float:
-    return sum(each.values()) / max(len(each), 1)
+def _mean(each: dict[Any, float]) -> float | None:
+    """None: the release is of one column, and has no table of two."""
+    return sum(each.values()) / len(each) if each else None
 
 
 def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:

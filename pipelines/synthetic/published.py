@@ -70,7 +70,7 @@ class Tables:
         wide = {block.num_columns - block.column_names.index("fitted") - 1
                 for block in self.blocks.values()}  # fmt: skip
         _ = self.published.statement["guarantees"]["release"]
-        if wide != {levels} or not self.total < 1 << 53 or not self.pairs:
+        if wide != {levels} or not self.total < 1 << 53 or not self.singles:
             raise ValueError("columns are missing")
         for key in self.blocks:
             counts = self._fitted(key)

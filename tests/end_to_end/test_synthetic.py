@@ -157,6 +157,20 @@ def test_a_column_may_be_called_as_the_mark(run) -> None:
     assert names == ["synthetic_value", "synthetic", "estimate"]
 
 
+@pytest.mark.verify
+def test_rows_of_one_column_have_its_table(run) -> None:
+    released(run, columns=["version"], hierarchies=None, domains=["version=1..4"])
+    outcome = run(["synthetic", "out", "--output", "made.parquet"])
+    assert outcome.code == 0, outcome.said
+    assert "tables of two columns" not in outcome.out
+    assert (statement()["distance"], statement()["tables"]) == (None, [])
+    made = pq.read_table("made.parquet")["version"].to_pylist()
+    published = pq.read_table("out/cross-tab.parquet").slice(1)  # after the total
+    for version, fitted in zip(published["version"], published["fitted"], strict=True):
+        # Whole rows stand for shares of the total, so each value is there up to rounding.
+        assert abs(made.count(version.as_py()) - fitted.as_py()) <= 1
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
