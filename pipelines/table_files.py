@@ -16,14 +16,19 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\.\.[+-]?[\d.]+(e[+-]?\d+)?)?", re.ASCII)
 
 
-def require_writable(output: str) -> None:
+def require_writable(output: str, *others: str) -> None:
     """Refuse a name that says no format, before anything is read.
+
+    Args:
+        output: a file that is to be written.
+        *others: endings of what may be written beside tables.
 
     Raises:
         RequestError: it ends in none.
     """
-    if os.path.splitext(output)[1] not in _WRITERS:
-        raise RequestError(f"--output: {output} ends in none of {', '.join(_WRITERS)}")
+    endings = (*_WRITERS, *others)
+    if os.path.splitext(output)[1] not in endings:
+        raise RequestError(f"--output: {output} ends in none of {', '.join(endings)}")
 
 
 def require_new(*outputs: str) -> None:

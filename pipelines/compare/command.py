@@ -10,7 +10,7 @@ from pipelines.errors import DONE, RequestError
 
 if TYPE_CHECKING:
     from pipelines.compare.pairs import Found
-    from pipelines.compare.result import Comparison
+    from pipelines.history import Published
 
 _DOC = (
     "What has changed between two releases beyond noise, or differs between two groups or values "
@@ -22,13 +22,13 @@ examples:
   hushbeam compare releases/2026-11-20 releases/2026-11-21
   hushbeam compare gs://bucket/releases/2026-11-20 gs://bucket/releases/2026-11-21 --json
   hushbeam compare releases/2026-11-21 --values Oslo Bergen
-  hushbeam compare releases/2026-11-20 releases/2026-11-21 --output changes.csv
+  hushbeam compare releases/2026-11-20 releases/2026-11-21 --output changes.html
 
 Releases of a plan are compared metric by metric. If nothing has changed, one request in twenty
 shows a change all the same, however many values it looks at; docs/compare.md says how.
 """
 
-_ROWS = 20  # on a screen; all are in --json and --output
+_PAGE = ".html"
 
 
 def add_to(commands: Any) -> None:
@@ -55,8 +55,9 @@ def add_to(commands: Any) -> None:
         help="that nothing is shown as beyond noise that is not (default: 0.95)",
     )  # fmt: skip
     parser.add_argument(
-        "--output", metavar="FILE", help="all differences, in a new file: .parquet or .csv"
-    )
+        "--output", metavar="FILE",
+        help="all differences, in a new file: .parquet or .csv; or a page of the clearest: .html",
+    )  # fmt: skip
     parser.set_defaults(command=run)
 
 
@@ -81,20 +82,28 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
         )
     from pipelines import table_files
 
-    if arguments.output is not None:
-        table_files.require_writable(arguments.output)
-    found = _found(arguments.releases, parts)
+    output: str | None = arguments.output
+    if output is not None:
+        table_files.require_writable(output, _PAGE)
+    releases = _releases(arguments.releases)
+    found = _found(releases, parts)
+    from pipelines.compare import view
     from pipelines.compare.result import SCHEMA, Comparison
+    from pipelines.views.console import Screen
 
     comparison = Comparison(found.pairs, confidence)
-    if arguments.output is not None:
-        table_files.write(arguments.output, SCHEMA, [comparison.table])
-        answers.tell(output=arguments.output)
+    if output is not None:
+        if output.endswith(_PAGE):
+            names = [published[0].whole["release_id"] for published in releases]
+            table_files.write_whole(output, view.page(comparison, found.left_out, names))
+        else:
+            table_files.write(output, SCHEMA, [comparison.table])
+        answers.tell(output=output)
     answers.tell(
         compared=comparison.compared, beyond_noise=comparison.beyond, confidence=confidence,
         rows=comparison.rows, left_out=dict(found.left_out),
     )  # fmt: skip
-    _show(comparison, found)
+    view.show(Screen(), comparison, found.left_out)
     return DONE
 
 
@@ -108,41 +117,25 @@ def _confidence(text: str) -> float:
     return confidence
 
 
-def _found(folders: list[str], parts: dict[str, list[str]]) -> Found:
-    """What is to be compared."""
+def _releases(folders: list[str]) -> list[list[Published]]:
+    """What each folder has published.
+
+    Raises:
+        RequestError: one of them holds none, or several releases.
+    """
     from pipelines import history
-    from pipelines.compare.pairs import between, within
 
     releases = [history.found([folder]) for folder in folders]
     for folder, published in zip(folders, releases, strict=True):
         if len({one.whole["release_id"] for one in published}) > 1:
             raise RequestError(f"{folder}: there are several releases; name one")
+    return releases
+
+
+def _found(releases: list[list[Published]], parts: dict[str, list[str]]) -> Found:
+    """What is to be compared."""
+    from pipelines.compare.pairs import between, within
+
     for column, names in parts.items():
         return within(releases[0], column, names)
     return between(releases[0], releases[1])
-
-
-def _show(comparison: Comparison, found: Found) -> None:
-    """The clearest differences, and what they were among."""
-    from pipelines.compare.result import least_detectable
-    from pipelines.views.console import Screen
-    from pipelines.views.digits import digits
-
-    screen = Screen()
-    many, beyond = comparison.compared, comparison.beyond
-    for table in comparison.shown(max(_ROWS, min(beyond, 3 * _ROWS))):
-        screen.print(table)
-    chance = f"{100 * (1 - comparison.confidence):g} %"
-    lines = [
-        f"beyond noise: {beyond:,} of {many:,} differences; were there none, one would be shown as "
-        f"such with a probability of at most {chance}"
-    ]
-    for metric, figure, least, most in least_detectable(comparison):
-        percent, unit = (100, " %") if figure == "share" else (1, "")
-        sizes = dict.fromkeys(digits(percent * size, percent * least / 4) for size in (least, most))
-        lines.append(
-            f"{metric}: a difference of {' to '.join(sizes)}{unit} would be found nine times in ten"
-        )
-    lines += [f"left out: {name}: {why}" for name, why in found.left_out]
-    for line in lines:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)

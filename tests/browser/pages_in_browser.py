@@ -26,6 +26,7 @@ COMMANDS = {
     "total": "--column value --domain values.txt --window a --horizon 30 --secret secrets/total",
     "train": "--number number=-3,3 --target real=0,300 --dummies shuffler",
 }
+VALUES = canaries.DECLARED[:2]
 MORE = {"distribution": "--dummies shuffler", "vector-mean": "--dummies shuffler"}
 
 PLAN = """\
@@ -46,7 +47,7 @@ metrics:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A page of each kind, and those of a plan."""
+    """A page of each kind, those of a plan, and one of a comparison."""
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -59,12 +60,13 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             request = f"--input {log} {words} {ALL.format(f'out/{place}')}"
             assert cli.main([kind, *request.split()]) == 0, kind
         assert cli.main(["run", "plan.yaml"]) == 0
-    return sorted(folder.rglob("report.html"))
+        assert cli.main(["compare", "out/0", "--values", *VALUES, "--output", "changes.html"]) == 0
+    return sorted([*folder.rglob("report.html"), folder / "changes.html"])
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_page_is_readable_on_every_screen(page: Page, reports, width, scheme) -> None:
-    assert len(reports) == len(COMMANDS) + len(MORE) + 5
+    assert len(reports) == len(COMMANDS) + len(MORE) + 6
     page.set_viewport_size({"width": width, "height": 844})
     page.emulate_media(color_scheme=scheme)
     for path in reports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,18 @@ def test_all_differences_are_written_as_one_table(releases: Path, ending: str, c
 
 
 @pytest.mark.verify
+def test_the_clearest_differences_make_a_page(releases: Path, capsys) -> None:
+    assert cli.main(["compare", *DAYS, "--output", "changes.html"]) == 0
+    page = Path("changes.html").read_text()
+    assert "2026-11-15 and 2026-11-16" in page
+    assert page.count("<svg xmlns") == page.count("<h2>") - 2  # one of each figure
+    # The clearest first, both beyond noise, as in the picture.
+    assert page.index("<th>Oslo</th><td>yes</td>") < page.index("<th>Bergen</th><td></td>")
+    assert "left out: " in page
+    assert cli.main(["compare", *DAYS, "--output", "changes.html"]) == 2
+    assert Path("changes.html").read_text() == page
+
+
 def test_tables_without_a_finding_raise_an_alarm_as_rarely_as_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,7 +240,7 @@ def test_what_is_asked_of_privacy_may_differ(tmp_path: Path, monkeypatch, capsys
         ([DAYS[0], "--values", "Oslo", "Oslo"], "--values: 'Oslo' is there twice"),
         ([DAYS[0], "--groups", "a", "b"], "--groups: there is no group 'b'"),
         ([*DAYS, "--confidence", "nan"], "--confidence: a number of at least 0.5"),
-        ([*DAYS, "--output", "changes.xlsx"], "changes.xlsx ends in none of .parquet, .csv"),
+        ([*DAYS, "--output", "changes.xlsx"], "changes.xlsx ends in none of .parquet, .csv, .html"),
         ([f"{DAYS[0]}/cities", f"{DAYS[1]}/delay"], "a histogram and a mean cannot be compared"),
         ([f"{DAYS[0]}/people", f"{DAYS[1]}/people"], "there is nothing to compare"),
     ],
@@ -243,7 +256,8 @@ def test_what_makes_no_comparison_is_refused_in_a_line(
 
 def test_texts_of_clients_are_shown_and_never_run(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    shares = {"value": [HOSTILE, "[bold]x[/]"], "estimate": [0.5, 0.5]}
+    markup = "[bold]<b>[/]"
+    shares = {"value": [HOSTILE, markup], "estimate": [0.5, 0.5]}
     shares |= {"standard_error": [0.01, 0.01]}
     shares |= {"lower": [0.48, 0.48], "upper": [0.52, 0.52]}
     said = statement("histogram", {"histogram.parquet": "share"})
@@ -252,7 +266,11 @@ def test_texts_of_clients_are_shown_and_never_run(tmp_path: Path, monkeypatch, c
         publish(day, {"cities": Content(files, said)}, Path("releases"))
     names = [f"releases/2026-11-{day:02}" for day in (1, 2)]
     monkeypatch.setenv("COLUMNS", "200")
-    assert cli.main(["compare", *names, "--output", "changes.csv"]) == 0
-    assert "[bold]x[/]" in capsys.readouterr().out
+    for ending in ("csv", "html"):
+        assert cli.main(["compare", *names, "--output", f"changes.{ending}"]) == 0
+    page = Path("changes.html").read_text()
+    assert page.count(html.escape(markup)) == 2  # in the picture and below it
+    assert "<b>" not in page
+    assert markup in capsys.readouterr().out
     values = pa.csv.read_csv("changes.csv")["value"].to_pylist()
     assert f"'{HOSTILE}" in values

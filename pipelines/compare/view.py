@@ -1,0 +1,198 @@
+"""What people see of differences: the clearest first, on a screen and as a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from rich.markup import escape
+
+from pipelines.compare.result import Comparison
+from pipelines.metrics.view import cell
+from pipelines.views import facts, pages
+from pipelines.views.console import Screen, numbers_table
+from pipelines.views.digits import digits
+from pipelines.views.largest import OTHER
+from pipelines.views.pictures import bars
+
+_ROWS = 20  # on a screen; all are in --json and in a table
+_LISTED = 1_000  # on a page
+_BARS = 20  # of a picture: more than these are no picture
+_WIDE = 60  # characters of a name
+
+
+class _Part(NamedTuple):
+    """The chosen differences of one figure of one metric, the clearest first.
+
+    Attributes:
+        metric: its name.
+        unit: of its numbers.
+        percent: what a number is multiplied with to be one of that unit.
+        sides: what each difference is between.
+        rows: of the comparison.
+    """
+
+    metric: str
+    unit: str
+    percent: int
+    sides: tuple[str, str]
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def labels(self) -> list[str]:
+        """Whose each difference is."""
+        parts = [[part for part in (row["group"], row["value"]) if part] for row in self.rows]
+        return [" · ".join(map(cell, part)) for part in parts]
+
+    def label(self, text: str) -> str:
+        """A label, or what stands for nobody's in particular."""
+        return text or (OTHER if any(self.labels) else "all")
+
+    def numbers(self, row: Mapping[str, Any]) -> list[str]:
+        """Both estimates, the difference and its interval, to the digits that noise allows."""
+        error = row["standard_error"] * self.percent
+        first, second, difference, lower, upper = (
+            digits(_whole(self.percent * row[name]), error)
+            for name in ("first_estimate", "second_estimate", "difference", "lower", "upper")
+        )
+        return [first, second, difference, f"{lower} .. {upper}"]
+
+
+def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
+    """What one table holds of some differences."""
+    keys = [*dict.fromkeys(map(_figure, rows))]
+    for (metric, figure), mine in groupby(
+        sorted(rows, key=lambda row: keys.index(_figure(row))), key=_figure
+    ):
+        of = [*mine]
+        first, second = of[0]["first"], of[0]["second"]
+        sides = ("first", "second") if first == second else (first, second)
+        share = figure == "share"
+        yield _Part(metric, "%" if share else figure, 100 if share else 1, sides, of)
+
+
+def _figure(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["metric"], row["figure"]
+
+
+def _together(comparison: Comparison) -> str:
+    """What an interval is of."""
+    many = comparison.compared
+    together = f" of all {many:,} together" * (many > 1)
+    return f"{100 * comparison.confidence:g} % interval{together}"
+
+
+def _said(comparison: Comparison) -> list[str]:
+    """What all tests found, and what they would have."""
+    chance = f"{100 * (1 - comparison.confidence):g} %"
+    lines = [
+        f"beyond noise: {comparison.beyond:,} of {comparison.compared:,} differences; were there "
+        f"none, one would be shown as such with a probability of at most {chance}"
+    ]
+    for metric, figure, least, most in comparison.detectable:
+        percent, unit = (100, " %") if figure == "share" else (1, "")
+        sizes = dict.fromkeys(digits(percent * size, percent * least / 4) for size in (least, most))
+        lines.append(
+            f"{metric}: a difference of {' to '.join(sizes)}{unit} would be found nine times in ten"
+        )
+    return lines
+
+
+def show(screen: Screen, comparison: Comparison, left_out: Sequence[tuple[str, str]]) -> None:
+    """The clearest differences, and what they were among.
+
+    Args:
+        screen: where to.
+        comparison: what was found.
+        left_out: what is not compared, and why.
+    """
+    rows = comparison.rows[: max(_ROWS, min(comparison.beyond, 3 * _ROWS))]
+    for part in _parts(rows):
+        headings = (*map(_text, part.sides), "difference", _together(comparison))
+        title = f"{_text(part.metric)}, {part.unit}"
+        table = numbers_table(("of", "beyond noise"), headings, title)
+        for label, row in zip(part.labels, part.rows, strict=True):
+            beyond = "yes" if row["beyond_noise"] else ""
+            table.add_row(_text(part.label(label)), beyond, *part.numbers(row))
+        screen.print(table)
+    for line in [*_said(comparison), *(f"left out: {name}: {why}" for name, why in left_out)]:
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def page(
+    comparison: Comparison, left_out: Sequence[tuple[str, str]], compared: Sequence[str]
+) -> bytes:
+    """The same for a browser, with a picture of each figure's clearest differences.
+
+    Args:
+        comparison: what was found.
+        left_out: what is not compared, and why.
+        compared: ids of the releases.
+    """
+    rows = comparison.rows[:_LISTED]
+    listed = f"The clearest {len(rows):,} of {comparison.compared:,}. "
+    left = [(name, f"left out: {why}") for name, why in left_out]
+    return pages.page(
+        "pipelines.compare",
+        title=html.escape(" and ".join(dict.fromkeys(_titles(rows)))),
+        said="".join(f"<p>{html.escape(line)}</p>\n" for line in _said(comparison)),
+        parts="\n".join(_of_page(part, comparison) for part in _parts(rows)),
+        listed=listed if len(rows) < comparison.compared else "",
+        facts=facts.table([
+            ("releases", ", ".join(compared)), *left,
+            ("privacy", "no cost: this is made of what is published"),
+            ("made with", f"hushbeam {version('hushbeam')}"),
+        ]),
+    )  # fmt: skip
+
+
+def _titles(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What is compared, as a title says it."""
+    for part in _parts(rows):
+        yield from part.sides
+
+
+def _of_page(part: _Part, comparison: Comparison) -> str:
+    """The picture and the table of one figure."""
+    labels = [facts.shortened(part.label(label), _WIDE) for label in part.labels]
+    top = part.rows[:_BARS]
+    numbers = {
+        name: [part.percent * row[name] for row in top] for name in ("difference", "lower", "upper")
+    }
+    first, second = part.sides
+    drawn = bars(
+        labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]],
+        f"{second} less {first}: bars, and {_together(comparison)}", part.unit,
+    )  # fmt: skip
+    heads = (*part.sides, "difference", _together(comparison))
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("of", "beyond noise", *heads))
+    body = "".join(
+        f"<tr><th>{html.escape(label)}</th>"
+        + "".join(
+            f"<td>{html.escape(text)}</td>"
+            for text in ("yes" if row["beyond_noise"] else "", *part.numbers(row))
+        )
+        + "</tr>\n"
+        for label, row in zip(labels, part.rows, strict=True)
+    )
+    name = html.escape(f"{part.metric}, {part.unit}")
+    return (
+        f'<h2>{name}</h2>\n<figure class="scroll" role="img" aria-label="Differences of {name}; '
+        f'the table below has the numbers">\n{drawn}\n</figure>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="the differences of {name}">\n'
+        f'<table class="numbers">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
+    )
+
+
+def _text(label: str) -> str:
+    """A text that clients may have made up, for a screen: nothing in it is markup."""
+    return escape(cell(label))
+
+
+def _whole(number: float) -> float:
+    """The same, as an integer if it is one: counts have no digits behind a point."""
+    return int(number) if number.is_integer() else number
