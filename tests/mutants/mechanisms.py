@@ -126,4 +126,21 @@ MUTANTS = (
         ("tests/mechanisms/running/test_totals.py",),
         known_by="two_days",
     ),
+    Mutant(
+        "a-table-drawn-by-the-row",
+        "Which table a user is drawn for follows from its row, so that the table tells of it.",
+        "mechanisms/frequency/divided_tables.py",
+        'drawn = np.searchsorted(ends, slots, side="right")',
+        "drawn = rows[:, 0] % len(ends)",
+        ("tests/mechanisms/contract/test_contract_sampler.py",),
+        known_by="divided",
+    ),
+    Mutant(
+        "errors-of-divided-users-without-the-others",
+        "Errors of tables are those of all users, where some were drawn for each.",
+        "mechanisms/frequency/divided_tables.py",
+        "variance = variance + n**2 / own * self._one(table, measured, mechanism, held)",
+        "variance = variance + n**2 / n * self._one(table, measured, mechanism, held)",
+        ("tests/mechanisms/frequency/test_divided_tables.py",),
+    ),
 )

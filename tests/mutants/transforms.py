@@ -150,4 +150,12 @@ MUTANTS = (
         "words ^ np.uint64(self.key ^ ids.type.bit_width)",
         ("tests/transforms/encoders/test_users.py", "tests/transforms/test_contributions.py"),
     ),
+    Mutant(
+        "a-bundle-counted-twice",
+        "Messages that were counted as they came wait to be counted again.",
+        "transforms/collect_counts.py",
+        "return Counting(*self.counted(state))",
+        "return Counting(*self.counted(state), state.waiting[:1])",
+        ("tests/transforms/test_collect.py", "tests/end_to_end/test_fused.py"),
+    ),
 )
