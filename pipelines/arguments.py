@@ -41,7 +41,6 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
         description=textwrap.fill(options.description, _WIDTH),
         epilog=options.examples + codes,
         formatter_class=_Formatter,
-        allow_abbrev=False,
     )
     fields = options.model_fields
     for title in _titles(options):

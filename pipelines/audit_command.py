@@ -69,8 +69,6 @@ def add_to(commands: Any) -> None:
         "audit",
         description=__doc__,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "mechanism",

@@ -44,7 +44,11 @@ _OFTEN = (argparse._AppendAction, argparse._StoreTrueAction)
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one line, and takes an option once."""
+    """Complains in one line, takes an option once and by its whole name, and wraps no text anew."""
+
+    def __init__(self, **said: Any) -> None:
+        said.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**{"allow_abbrev": False, **said})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         # argparse would take the last, and publish what nobody reads a command line for.
@@ -206,9 +210,7 @@ def parser_of(words: Sequence[str]) -> Parser:
     parser = Parser(
         prog="hushbeam",
         usage="%(prog)s [--version] [--debug] [--json] COMMAND ...",
-        allow_abbrev=False,
         description="Publish what telemetry says about a population, and nothing about a person.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hushbeam {version('hushbeam')}")
     commands = parser.add_subparsers(

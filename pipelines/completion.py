@@ -48,8 +48,6 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "completion",
         description=_DOC,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=[*_SCRIPTS])
     parser.set_defaults(command=run)

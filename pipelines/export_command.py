@@ -29,8 +29,6 @@ def add_to(commands: Any) -> None:
         "export",
         description=_DOC,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "releases", nargs="+", metavar="RELEASES",

@@ -29,8 +29,6 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     kinds = parser.add_subparsers(
         title="what is evaluated", metavar="WHAT", required=True, parser_class=_late(type(parser))
@@ -39,8 +37,6 @@ def add_to(commands: Any) -> None:
         kind = kinds.add_parser(
             name,
             help=brief,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         kind.set_defaults(module=f"pipelines.evaluate.studies.{name.replace('-', '_')}")
 

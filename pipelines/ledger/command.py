@@ -41,13 +41,11 @@ def add_to(commands: Any) -> None:
         "ledger",
         description=_DOC,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     found = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
     parts = {}
     for name, does in _PARTS.items():
-        part = parts[name] = found.add_parser(name, help=does, description=does, allow_abbrev=False)
+        part = parts[name] = found.add_parser(name, help=does, description=does)
         part.add_argument(
             "--ledger", required=name != "init", metavar="PATH",
             help="a local file, or gs://BUCKET/ledger.json",

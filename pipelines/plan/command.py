@@ -42,8 +42,6 @@ def add_to(commands: Any) -> None:
     drafter = commands.add_parser(
         "init",
         description=_INIT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     drafter.add_argument("log", nargs="+", metavar="LOG", help="files or globs, local or gs://")
     drafter.add_argument(
@@ -54,8 +52,6 @@ def add_to(commands: Any) -> None:
         "run",
         description=_RUN,
         epilog=_MORE_RUN,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     runner.add_argument("plan", metavar="PLAN", help="a YAML file, local or gs://")
     time = runner.add_mutually_exclusive_group()
@@ -72,8 +68,6 @@ def add_to(commands: Any) -> None:
     checker = commands.add_parser(
         "check",
         description=_CHECK,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     what = checker.add_mutually_exclusive_group(required=True)
     what.add_argument("plan", nargs="?", metavar="PLAN", help="a YAML file, local or gs://")

@@ -70,8 +70,6 @@ def add_to(commands: Any) -> None:
         "plan",
         description=__doc__,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--model", choices=MODELS, default="shuffle")
     parser.add_argument("--epsilon", help="the privacy loss of the release")

@@ -30,8 +30,6 @@ def add_to(commands: Any) -> None:
         "stream",
         description=_ABOUT,
         epilog=_MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "part", nargs="?", choices=["status"], metavar="status",

@@ -49,8 +49,6 @@ def add_to(commands: Any) -> None:
         "synthetic",
         description=_DOC,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "release", metavar="RELEASE", help="the folder of a cross-tab; local or gs://"
