@@ -72,6 +72,15 @@ def test_no_other_width_is_better(epsilon):
         assert Table.of(epsilon, best.steps, width).variance >= best.variance
 
 
+def test_the_widths_that_are_known_are_the_best():
+    """The least variance of a width has one minimum, so neighbours tell."""
+    between = np.random.default_rng(3).uniform([0.05, 4.0], [4.0, 8.0], (20, 2)).ravel()
+    for epsilon in (0.05, 0.79, 0.7899, 4.0, 4.0001, 7.84, *between):
+        best = best_table(float(epsilon))
+        for width in {best.width - 1, min(best.width + 1, best.steps)}:
+            assert Table.of(float(epsilon), best.steps, width).variance >= best.variance, epsilon
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_other_values_have_a_lower_worst_variance(epsilon):
     """By more than the gap, for windows of this shape: weak duality proves it."""
