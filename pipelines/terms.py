@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from mechanisms.channel import Guarantee
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
 from mechanisms.planner.target import M, Target, Task, default_delta
 from pipelines.errors import RequestError
 from pipelines.views.wording import factor, large_delta, upward
@@ -67,6 +66,8 @@ def best_design(
     Raises:
         RequestError: the target is out of reach, or nobody says how many reports there are.
     """
+    from mechanisms.planner.search import search  # what is refused before needs no accountant
+
     model = model or options.model
     least = least_reports(options, model, rows)
     try:
@@ -86,6 +87,8 @@ def hiding_cost(design: Design[Any], plain: Task[Any]) -> float:
         design: that hides them.
         plain: the task without that.
     """
+    from mechanisms.planner.search import search
+
     return math.sqrt(design.error / search(design.target.asking(plain), design.name).error)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mechanisms.channel import Floats
 
@@ -86,6 +85,8 @@ class Axis:
             return array
         if level == 0:
             return np.asarray(array.sum(axis=along, keepdims=True))
+        from scipy import sparse
+
         places = self.places(level, fine)
         ones = np.ones(places.size, array.dtype), (places, np.arange(places.size))
         adding = sparse.csr_array(ones, shape=(self.size(level), places.size))

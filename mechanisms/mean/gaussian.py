@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
@@ -17,6 +16,7 @@ from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL_WITH_DELTA, require_c
 from mechanisms.privacy.search import gaussian_delta, gaussian_mu, least_integer
 from mechanisms.randomness import Words
 from mechanisms.registry import register
+from mechanisms.roots import brentq
 from mechanisms.rounding import exponential_bounds
 
 _LEAST_DELTA = 1e-12  # less is lost in what 64-bit weights cut off

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from mechanisms.channel import require_epsilon
 from mechanisms.mean.scalar import require_slack, rise
+from mechanisms.roots import brentq
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Generic
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
 from mechanisms.planner.target import M, Target, Task
-from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.honesty import in_words
 from mechanisms.registry import Registration
 
@@ -88,6 +87,8 @@ class Design(Generic[M]):
             return self.local
         if target.model == "central":
             return self._of_unit(mechanism.guarantee)
+        from mechanisms.privacy.amplification import shuffled_epsilon  # as late as it is dear
+
         lower, upper = shuffled_epsilon(mechanism, self.counted_on, target.delta)
         # The budget was solved for exactly what is promised, and both searches end on the private
         # side: the smaller of two bounds that hold.

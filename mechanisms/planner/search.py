@@ -8,14 +8,13 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from scipy import optimize
-
 from mechanisms.catalog import find, of_task
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.rules import fitted
 from mechanisms.planner.target import M, Target, Task
 from mechanisms.registry import Registration
+from mechanisms.roots import brentq
 
 _OUT_OF_REACH = 1e3  # in logarithms of an error
 
@@ -168,6 +167,6 @@ def _least_of_one(
         return at(low)
     # Errors fall nearly like powers of epsilon and of n, so in logarithms few steps are needed.
     # Roots are found to a tolerance on either side; steps from there end on the side that keeps it.
-    root = optimize.brentq(excess, low, high, xtol=3e-4)
+    root = brentq(excess, low, high, xtol=3e-4)
     steps = (root + step * 4e-4 for step in range(1 << 20))
     return next(design for design in map(at, steps) if design.error <= error**2)

@@ -7,11 +7,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import Noise
-from mechanisms.postprocess.holders import SupportLaw
 
 
 class Estimator(Protocol):
@@ -67,6 +65,8 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
     >>> round(normal_quantile(0.95), 3), round(normal_quantile(0.95, comparisons=600), 3)
     (1.96, 3.935)
     """
+    from scipy import special  # which a request that is refused needs not
+
     return -float(special.ndtri(_tail(confidence, comparisons)))
 
 
@@ -106,6 +106,8 @@ def intervals(
     noise = mechanism.added(n)
     if noise is not None:
         return _without(noise, n, centre, tail)
+    from mechanisms.postprocess.holders import SupportLaw  # scipy's, as above
+
     keep, other = np.clip([mechanism.keep, mechanism.other], 0, 1)  # rounding may leave [0, 1]
     law = SupportLaw(n, float(keep), float(other), mechanism.contrast)
     support = np.clip(np.rint(n * (law.other + centre * law.contrast)), 0, n).astype(np.int64)

@@ -19,16 +19,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
-from scipy.optimize import brentq
 
 from mechanisms.channel import Floats
+from mechanisms.roots import brentq
 
 _UNIT = 2.0**-53
 _TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of one size
 _TAIL = 1 << 8  # cells in which such a tail mostly ends
 _STEEP = 0.2  # theta times the step, beyond which splitting a cell would cost too much
 _SPARSE = 256  # a kernel with fewer nonzero cells is convolved term by term
+_FEW = 1 / 8  # of a row's cells: to place so many one by one is faster than to shift the row
 _MANY = 1 << 18  # noise of a block counts as often as there are blocks; beyond this, make none
 _FARTHEST = 60.0  # standard deviations of the sum beyond which nothing is looked at closely
 _NOISELESS = 1 << 11  # cells, while there are as many blocks as that
@@ -94,10 +96,7 @@ class Walk(NamedTuple):
         support = np.flatnonzero(steps.any(axis=0))
         # Few terms are added up one by one: positive numbers only, hence no noise.
         if support.size <= _SPARSE:
-            rows, width = np.zeros((max(len(self.rows), len(steps)), length)), self.rows.shape[1]
-            for index, chance in zip(support.tolist(), steps.T[support, :, None], strict=True):
-                rows[:, index : index + width] += chance * self.rows
-            return rows, 0.0, (support.size + 4) * _UNIT
+            return self._shifted(steps, support, length), 0.0, (support.size + 4) * _UNIT
         if noiseless:
             pairs = ((row, step) for row in self.rows for step in steps)
             return np.stack([np.convolve(*pair) for pair in pairs]), 0.0, steps.size * _UNIT
@@ -111,6 +110,18 @@ class Walk(NamedTuple):
         sums = max(map(_largest_sum, factors))
         norm = math.sqrt(max(_largest_sum(x * x) for x in factors))
         return rows, 4 * transform * sums * norm, 4 * _UNIT
+
+    def _shifted(self, steps: Floats, support: NDArray[np.intp], length: int) -> Floats:
+        """Rows convolved term by term: of few cells, or of whole rows, alike to the last bit."""
+        own = np.flatnonzero(self.rows.any(axis=0))
+        if len(self.rows) == len(steps) == 1 and own.size < _FEW * self.rows.shape[1]:
+            places = (support[:, None] + own).ravel()
+            terms = np.multiply.outer(steps[0, support], self.rows[0, own]).ravel()
+            return np.asarray(np.bincount(places, terms, length), np.float64)[None, :]
+        rows, width = np.zeros((max(len(self.rows), len(steps)), length)), self.rows.shape[1]
+        for index, chance in zip(support.tolist(), steps.T[support, :, None], strict=True):
+            rows[:, index : index + width] += chance * self.rows
+        return rows
 
     def trimmed(self, total: int) -> Walk:
         """Without the tails that hardly any walk of `total` users visits."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from scipy.optimize import minimize_scalar
-
 from mechanisms.channel import require_epsilon
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.masked_laplace import MaskedLaplace
@@ -95,6 +93,8 @@ def _slope(epsilon: float, delta: float, share: float) -> float:
     room = -math.expm1(-(1 - share) * epsilon)
     # From 1 / room on the mask's ratio would not be positive.
     bounds = (math.log(0.1), math.log(min(8.0, 0.99 / room)))
+    from scipy.optimize import minimize_scalar  # a fifth of a second, which few need
+
     optimum = minimize_scalar(messages, bounds=bounds, method="bounded", options={"xatol": 0.03})
     return math.exp(float(optimum.x))
 

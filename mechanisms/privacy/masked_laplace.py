@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import solve_banded
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import DummyLaw, negative_binomial
@@ -94,6 +93,8 @@ def _bin_law(noise: MaskedLaplace, share: float) -> BinLaw | None:
 
 def _closed(decay: float, mask: DummyLaw) -> BinLaw:
     """The bin's law for geometric A and B, over "u > w" and the values of u where u <= w."""
+    from scipy.linalg import solve_banded  # dear to import, and few requests come here
+
     reach = math.ceil(48 / -math.log(decay))  # a^(2 reach) < 10^-41
     with_end = np.append(mask.pmf, np.zeros(reach))
     # level[u] = mask[u] + a^2 level[u - 1], which is a^(2u) G(u)

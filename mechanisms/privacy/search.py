@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
+
+from mechanisms.roots import brentq
 
 TOLERANCE = 2e-5  # relative width of the bracket at which a search stops
 

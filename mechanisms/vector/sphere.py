@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.optimize import minimize_scalar
 
 from mechanisms.channel import Floats
 from mechanisms.mean.scalar import rise
@@ -90,6 +89,8 @@ def best_cap(epsilon: float, sphere: int) -> Cap:
     1262.3
     """
     top = min(1 - 1e-9, _FARTHEST / math.sqrt(sphere))
+    from scipy.optimize import minimize_scalar  # a fifth of a second, which few need
+
     optimum = minimize_scalar(
         lambda gamma: -_cap(gamma, epsilon, sphere).length,
         bounds=(0.0, top),

@@ -23,6 +23,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
+from mechanisms.roots import brentq
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.views.wording import upward
 
@@ -152,8 +153,6 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     low, by_limit = max(_LEAST, by_sum), 0.0
     # Where the sum fits to the last digit, the accountant's rounding may lie beyond the budget.
     if 0 < budget.delta and low < 1 and excess(math.log(low)) < 0 < excess(0.0):
-        from scipy.optimize import brentq  # half of what `ledger show` would take
-
         crossing = brentq(excess, math.log(low), 0.0, xtol=_NEAR, rtol=_NEAR)
         # A little inside of the root, whose own error may lie on either side.
         by_limit = math.exp(crossing - 2 * _NEAR)
@@ -179,7 +178,7 @@ def further(
         more = Counter({loss: n * times for loss, n in once.items()})
         return times > most or not fits(before + more, budget)
 
-    from mechanisms.privacy.search import least_integer  # scipy's, as where shares are looked for
+    from mechanisms.privacy.search import least_integer  # scipy's special functions take long
 
     # To compose hundreds of releases takes long, so it is begun where normal losses would end.
     guess = min(most, _normal(before, once, budget))

@@ -16,7 +16,6 @@ import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.channel import Guarantee
-from mechanisms.counters.choose import SlottedCounters
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines import release
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
+    from mechanisms.counters.choose import SlottedCounters
     from transforms.blocks import Generator
     from transforms.conservation import Shuffled
     from transforms.contributions import Contributions

@@ -12,7 +12,6 @@ import pyarrow as pa
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
-from mechanisms.release_profile import release_profile
 from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, versions
@@ -71,6 +70,8 @@ class Randomised(Metric):
 
     @property
     def profile(self) -> PrivacyLoss:
+        from mechanisms.release_profile import release_profile
+
         return worst_profile([release_profile(design) for design in self.designs])
 
     @property

@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from scipy.optimize import brentq
-
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.privacy.search import gaussian_mu
+from mechanisms.roots import brentq
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss
