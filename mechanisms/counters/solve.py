@@ -31,6 +31,7 @@ from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss_sums import CELLS, COARSE
 from mechanisms.privacy.search import gaussian_mu, private_end
+from mechanisms.privacy.tilted_sum import SpreadError
 
 _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
@@ -287,7 +288,10 @@ class _Target:
         if dummies is None:
             return 1.0
         charges = dummies.charges(self.levels, self.neighbours, seen)
-        return Price([*charges, *self.beside], self.neighbours, cells).upper(self.epsilon)
+        try:
+            return Price([*charges, *self.beside], self.neighbours, cells).upper(self.epsilon)
+        except SpreadError:  # of one family's noise: another's may be had
+            return 1.0
 
     def _exact(self, dummies: Dummies | None) -> float:
         """The same of the tables that dummies are drawn from."""

@@ -23,6 +23,10 @@ _ROUGH = 32  # times fewer places than in a window do to look for a tilt
 Laws = Sequence[tuple[Lattice, int]]
 
 
+class SpreadError(ValueError):
+    """A sum's losses spread over more cells than are followed."""
+
+
 class TiltedSum:
     """The law of a sum of lattice losses in a window, tilted.
 
@@ -102,7 +106,7 @@ class TiltedSum:
         width = min(max(2 * REACH * math.sqrt(self._variance) + 64, self._small), support)
         size = int(fft.next_fast_len(math.ceil(width), real=True))
         if not size <= _MOST_CELLS:
-            raise ValueError(
+            raise SpreadError(
                 f"the losses of a sum spread over more than {_MOST_CELLS:,} cells, as those of "
                 "steep noise may; choose a smaller epsilon"
             )
