@@ -12,7 +12,9 @@ from mechanisms.counters.dummies import Correlated
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import coarsening
 from mechanisms.counters.noise import Gaussian, Laplace
+from mechanisms.counters.price import Price
 from mechanisms.counters.solve import least_noise
+from mechanisms.privacy.loss_sums import CELLS
 from mechanisms.privacy.search import gaussian_mu
 
 DELTA = 1e-6
@@ -162,3 +164,11 @@ def test_digits_with_a_remainder_cost_what_their_bound_does() -> None:
     ]
     assert max(errors) <= 1.001 * min(errors)
     assert sum(digit_weights(9)) == 9
+
+
+@pytest.mark.parametrize("epsilon", [30.0, 41.0])
+def test_steep_noise_of_one_family_hides_no_other(epsilon):
+    """Where the losses of Gaussian or steep Laplace noise spread too far, another family serves."""
+    dummies = least_noise([Level(1, 915)], "add or remove", epsilon, 1e-6)
+    charges = dummies.charges([Level(1, 915)], "add or remove")
+    assert Price(charges, "add or remove", CELLS).upper(epsilon) <= 1e-6
