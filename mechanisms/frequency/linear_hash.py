@@ -35,11 +35,13 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 from mechanisms.rounding import ceiling, exponential_bounds
+from mechanisms.sampling.sparse_bits import RARE, heads
 from mechanisms.wire import channels
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 15  # reports perturbed at a time, so that they stay in a core's cache
+_MANY = 1 << 12  # reports, from which on rare lies are counted and placed rather than tossed for
 
 
 @dataclass(frozen=True)
@@ -184,25 +186,44 @@ class LinearHash(FrequencyOracle):
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         values = self._checked(cells)
         messages = np.empty(values.size, np.uint64)
-        for start in range(0, values.size, _BLOCK):
-            block = values[start : start + _BLOCK].astype(np.uint32)
-            messages[start : start + _BLOCK] = self._perturb_block(block, rng)
+        step = _BLOCK * (8 if self._rare else 1)
+        for start in range(0, values.size, step):
+            block = values[start : start + step].astype(np.uint32, copy=False)
+            messages[start : start + step] = self._perturb_block(block, rng)
         return messages
 
     def _perturb_block(self, cells: NDArray[np.uint32], rng: RandomSource) -> Messages:
-        """One block of `perturb`; a word decides both whether to lie and how."""
+        """One block of `perturb`."""
         q = np.uint64(self.hash_range)
-        # The word falls into q - 1 slots of miss_weight, one for each symbol that may be added
-        # to the true one, or beyond them: the truth, to which 0 is added.
-        slot = rng.words(cells.size) // np.uint64(self.miss_weight)
-        # The truth has all that is left beyond the lies' slots, so its weight is exact as well.
-        shift = q - np.uint64(1) - np.minimum(slot, q - np.uint64(1))
+        places, shift = self._shifted(cells.size, rng)
         # With one digit there is one hash function, and the value is its own symbol.
         if self.digits == 1:
-            return residue(shift + cells, q)
+            symbols = cells.astype(np.uint64)
+            symbols[places] = residue(symbols[places] + shift, q)
+            return symbols
         points = rng.integers(self.points, cells.size)
-        symbols = self.forms.add(self.forms.evaluate(points, cells).astype(np.uint64), shift)
+        symbols = self.forms.evaluate(points, cells).astype(np.uint64, copy=False)
+        symbols[places] = self.forms.add(symbols[places], shift)
         return points * q + symbols
+
+    @property
+    def _rare(self) -> bool:
+        """Whether so few reports lie that it is cheaper to count and to place the lies."""
+        return (self.hash_range - 1) * self.miss_weight <= RARE
+
+    def _shifted(self, size: int, rng: RandomSource) -> tuple[Any, Messages]:
+        """Which of some reports may lie, and what is added to their true symbols: 0 is the truth.
+
+        Either way a lie has weight (q - 1) miss_weight, and each symbol the same share of it.
+        """
+        lies = self.hash_range - 1
+        if size >= _MANY and self._rare:
+            places = heads(size, lies * self.miss_weight, rng)
+            return places, rng.integers(lies, places.size) + np.uint64(1)
+        # A word falls into q - 1 slots of miss_weight, one for each symbol that may be added to the
+        # true one, or beyond them. The truth has all that is left, so its weight is exact as well.
+        slot = rng.words(size) // np.uint64(self.miss_weight)
+        return slice(None), np.uint64(lies) - np.minimum(slot, np.uint64(lies))
 
     def weights(self, cell: int) -> tuple[NDArray[np.uint64], int]:
         value = self._checked([cell]).astype(np.uint32)

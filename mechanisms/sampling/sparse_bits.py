@@ -20,7 +20,7 @@ from mechanisms.sampling.exact_binomial import ExactBinomial
 
 Indices = NDArray[np.int64]
 
-_RARE = 1 << 60  # of 2^64: up to this chance counting heads is cheaper than tossing coins
+RARE = 1 << 60  # of 2^64: up to this chance counting heads is cheaper than tossing coins
 _HEADS = 64  # the least mean of a stretch: enough to share the cost of its count
 _LONGEST = 40  # log2 of the longest stretch
 
@@ -64,7 +64,7 @@ def heads(coins: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST) -
         raise ValueError(f"threshold must lie in 0 .. 2^64, not {threshold}")
     if coins == 0 or threshold == 0:
         return np.empty(0, np.int64)
-    return (_counted if threshold <= _RARE else _tossed)(coins, threshold, rng, sizes)
+    return (_counted if threshold <= RARE else _tossed)(coins, threshold, rng, sizes)
 
 
 def successes(

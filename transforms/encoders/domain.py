@@ -80,8 +80,9 @@ class Domain(ABC):
             cells[present] = self._indices(column.drop_null())
         else:
             cells = self._indices(column)
-        outside = cells == self.declared
-        return np.where(outside, -2, cells) if not self.other and outside.any() else cells
+        if self.other or cells.max(initial=-1) < self.declared:
+            return cells
+        return np.where(cells == self.declared, -2, cells)
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,11 @@ class IntegerRange(Domain):
         if pa.types.is_dictionary(column.type):
             return self._indices(column.dictionary)[column.indices.to_numpy()]
         values = column.to_numpy(zero_copy_only=False)
+        # The ends alone tell of most batches that all lies inside, and take no memory.
+        if not len(values) or self.low <= values.min() <= values.max() <= self.high:
+            indices = values.astype(np.int64, copy=False)
+            return indices - self.low if self.low else indices
         inside = (values >= self.low) & (values <= self.high)
-        if inside.all():
-            return values.astype(np.int64, copy=False) - self.low
         indices = np.full(len(values), self.declared, np.int64)
         indices[inside] = values[inside].astype(np.int64) - self.low
         return indices

@@ -17,7 +17,17 @@ from mechanisms.catalog import build
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import support_variance
 from mechanisms.randomness import SeededRandom
-from tests.oracles.statistics import digits, forms, population, support_by_brute_force, times, zipf
+from tests.oracles.statistics import (
+    digits,
+    follows,
+    forms,
+    population,
+    sample_size,
+    support_by_brute_force,
+    tilted,
+    times,
+    zipf,
+)
 
 
 def inner(form: list[int], value: list[int], q: int) -> int:
@@ -26,6 +36,25 @@ def inner(form: list[int], value: list[int], q: int) -> int:
 
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())
+
+
+@pytest.mark.parametrize(("epsilon", "d", "q"), [(4.5, 6, 6), (4.0, 9, 3), (3.0, 3, 2)])
+def test_lies_that_are_placed_follow_the_channel_as_those_that_are_tossed_for(epsilon, d, q):
+    """Large batches draw how many lie, and where; a law that is 30 % off is told from theirs."""
+    mechanism = LinearHash(epsilon, d, q)
+    assert mechanism._rare
+    law = mechanism.channel(1)
+    size = sample_size(law, tilted(law))
+    assert size > 1 << 13
+    rng, counts = SeededRandom(17), np.zeros(law.size, np.int64)
+    for _ in range(3):  # a part of each, as the last block of a batch may be short
+        messages = mechanism.perturb(np.ones(size // 3, np.uint32), rng)
+        places = np.flatnonzero(law[messages] < law.max())
+        halves = np.bincount(places >= messages.size // 2, minlength=2)
+        assert follows(halves, np.array([0.5, 0.5]))  # wherever in its batch a report stands
+        counts += mechanism.count(messages)
+    assert follows(counts, law)
+    assert not follows(counts, tilted(law))
 
 
 @pytest.mark.verify
