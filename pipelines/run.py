@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import io
 import sys
 import traceback
@@ -48,6 +49,10 @@ _SERVERS = {
     "PrismRunner": "--prism_location=PROGRAM",
     "SparkRunner": "--spark_job_server_jar=JAR",
 }
+
+# Bytes up to which glibc takes a piece from its heap, and up to which it keeps that heap's end:
+# M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h.
+_MALLOC = ((-3, 1 << 22), (-1, 1 << 26))
 
 # Calls within calls: a step of training is a chain of 12 transforms, and there may be 100 of them.
 _DEEPEST = 5_000
@@ -112,6 +117,7 @@ def run_beam(
         Exception: it failed here, with whatever its steps raised.
     """
     reset()  # first of all: what an earlier run has counted explains nothing of this one
+    _keep_freed_memory()
     try:
         pipeline = beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
@@ -131,6 +137,18 @@ def run_beam(
     with contextlib.suppress(Exception):  # what was published is published, counted or not
         return counters(result)
     return {}
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc, if it is what allocates, keep what a block's arrays took for the next block's.
+
+    By default it hands such pieces back, and the system clears each page anew: of a hash table of
+    a bucket's users that was two thirds of its time.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # another system's library
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, size in _MALLOC:
+            mallopt(parameter, size)
 
 
 def _submitted(pipeline: beam.Pipeline) -> PipelineResult:
