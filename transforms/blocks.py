@@ -147,15 +147,27 @@ class PartitionDoFn(beam.DoFn):
         self._rows += len(rows)
         self._bytes += rows.nbytes
         if self._rows >= self.most_rows or self._bytes >= self.most_bytes:
-            yield from self.finish_bundle()
-            self.start_bundle()
+            yield from self.gathered()
+
+    def gathered(self) -> Iterator[WindowedValue]:
+        """What leaves when so many rows have come; nothing waits then."""
+        yield from self.finish_bundle()
+        self.start_bundle()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
+        for window, bucket, part in self.parts():
+            yield leaving(window, bucket, self.packed(part))
+
+    def parts(self) -> Iterator[tuple[Any, int, NDArray[Any]]]:
+        """(window, bucket, rows) of what waits."""
         for window, waiting in self._waiting.items():
-            rows = np.concatenate(waiting)
-            for bucket, part in self.parted(rows):
-                # The window's end for all: a row's own time would go past the shuffle with it.
-                yield WindowedValue((bucket, self.packed(part)), window.max_timestamp(), [window])
+            for bucket, part in self.parted(np.concatenate(waiting)):
+                yield window, bucket, part
+
+
+def leaving(window: Any, bucket: int, piece: bytes) -> WindowedValue:
+    """A piece under the window's end: a row's own time would go past the shuffle with it."""
+    return WindowedValue((bucket, piece), window.max_timestamp(), [window])
 
 
 class PartitionBlocksDoFn(PartitionDoFn):

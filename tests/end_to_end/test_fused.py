@@ -24,7 +24,7 @@ from tests.fakes.losing_engine import losing as careless
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
 from transforms.collect_counts import CountMessages
-from transforms.contributions import ChooseDoFn
+from transforms.contributions import ChooseDoFn, ThinUsersDoFn
 from transforms.encode import EncodeDoFn
 from transforms.shuffle import DrawBucketsDoFn
 
@@ -137,6 +137,14 @@ def test_a_block_that_an_engine_loses_makes_no_release(
 ) -> None:
     monkeypatch.setattr(step, "process", losing(step.process))
     require_lost(run, workspace, Case(kind, "shuffle", "user").words(log, **_LARGE))
+
+
+def test_rows_that_are_lost_after_one_of_each_user_was_kept_make_no_release(
+    run, log: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece says from how many rows its own were chosen: without it, these are missed."""
+    monkeypatch.setattr(ThinUsersDoFn, "finish_bundle", losing(ThinUsersDoFn.finish_bundle))
+    require_lost(run, workspace, Case("histogram", "shuffle", "user").words(log, **_LARGE))
 
 
 def test_messages_that_are_lost_before_they_are_counted_make_no_release(

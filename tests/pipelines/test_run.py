@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import sys
+from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
@@ -22,6 +24,17 @@ ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "o
 
 def test_the_default_runner_is_a_local_one_that_fetches_nothing() -> None:
     assert beam_options([]).view_as(StandardOptions).runner == "FnApiRunner"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_allocator_is_told_to_keep_memory_if_it_can_be(known, monkeypatch) -> None:
+    """musl and macOS have no `mallopt`: their allocators are left as they are."""
+    told: list[tuple[int, int]] = []
+    library = SimpleNamespace(**{"mallopt": lambda *words: told.append(words)} if known else {})
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    job = beam.Create([1])
+    assert run_beam(job, beam_options([]), Console(quiet=True), rows=None) == {}
+    assert told == ([(-3, 1 << 22), (-1, 1 << 26)] if known else [])
 
 
 def test_beams_options_reach_beam() -> None:

@@ -20,7 +20,7 @@ from mechanisms.randomness import SecureRandom, SeededRandom
 from tests.oracles.encoders import stored
 from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
-from transforms import contributions
+from transforms import one_per_user
 from transforms.block_coders import decoded, encoded
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.contributions import (
@@ -28,13 +28,13 @@ from transforms.contributions import (
     ChooseDoFn,
     EncodeContributions,
     PartitionUsersDoFn,
-    choose_distinct,
-    choose_one_per_user,
+    ThinUsersDoFn,
 )
 from transforms.encoders.block import CellBlock, RowBlock, packed
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
+from transforms.one_per_user import choose_distinct, choose_one_per_user
 from transforms.telemetry import ReadTelemetry
 
 OWN = 1 << 10  # in tests a cell is user * OWN + row, so that it tells whose it is
@@ -46,6 +46,11 @@ def block(users, cells) -> CellBlock:
 
 def rows_of(users, cells) -> np.ndarray:
     return packed(block(users, cells))
+
+
+def counted(rows: np.ndarray, came: int) -> bytes:
+    """A piece of rows that were chosen from so many."""
+    return came.to_bytes(8, "big") + encoded(rows)
 
 
 SIZE = rows_of([], []).itemsize  # bytes of a row
@@ -75,14 +80,17 @@ def test_each_user_keeps_one_of_their_own_rows(rows, data, compact_at):
     assert all(cell % OWN in owned[names[cell // OWN]] for cell in kept.tolist())
 
 
-@given(st.lists(st.integers(0, 40), max_size=60), st.sampled_from([0, 3, 58]))
+@given(st.lists(st.integers(0, 40), max_size=60), st.sampled_from([0, 3, 16, 48, 58]))
 def test_users_whose_digests_are_all_but_alike_are_told_apart(low, shift):
-    """Sorted with their places, words lose their low bits; these differ in nothing else."""
+    """They share slots of a table, up to the last: these differ in a few bits."""
     users = np.array(low, np.uint64) << np.uint64(shift)
-    order, ordered = contributions._in_order(users)
-    assert sorted(order.tolist()) == list(range(len(low)))
-    assert ordered.tolist() == sorted(users.tolist())
-    assert users[order].tolist() == ordered.tolist()
+    priorities = np.array(low[::-1], np.uint64)
+    least = {}
+    for user, priority in zip(users.tolist(), priorities.tolist(), strict=True):
+        least[user] = min(priority, least.get(user, priority))
+    kept = one_per_user._least_per_group(users, priorities)
+    assert sorted(users[kept].tolist()) == sorted(least)
+    assert {int(users[i]): int(priorities[i]) for i in kept} == least
 
 
 # ---- the choice is uniform -----------------------------------------------------------------------
@@ -139,7 +147,7 @@ def test_choice_is_uniform_however_the_rows_arrive(pieces, compact_at):
 
 @pytest.mark.parametrize("biased", [first, last, sometimes_first])
 def test_biased_choosers_are_caught(biased):
-    with mock.patch.object(contributions, "_least_per_group", biased):
+    with mock.patch.object(one_per_user, "_least_per_group", biased):
         counts = chosen(interleaved(int(1.1 * SAMPLE)))
     assert counts.sum() == int(1.1 * SAMPLE)
     assert not follows(counts, FAIR)
@@ -151,10 +159,10 @@ def test_a_survivor_that_draws_again_is_caught():
     def redrawn(users, priorities):
         return fair(users, rng.words(len(users)))
 
-    fair, rng = contributions._least_per_group, SeededRandom(2)
+    fair, rng = one_per_user._least_per_group, SeededRandom(2)
     rows = interleaved(SAMPLE)
     cuts = np.arange(1, ROWS) * SAMPLE
-    with mock.patch.object(contributions, "_least_per_group", redrawn):
+    with mock.patch.object(one_per_user, "_least_per_group", redrawn):
         counts = chosen(rows, cuts, compact_at=1)
     assert not follows(counts, FAIR)
     law = np.r_[2.0 ** (1 - ROWS), 2.0 ** np.arange(1 - ROWS, 0)]
@@ -241,8 +249,8 @@ def test_memory_is_in_users_not_in_rows():
         seen.append(len(users))
         return plain(users, priorities)
 
-    plain = contributions._least_per_group
-    with mock.patch.object(contributions, "_least_per_group", watched):
+    plain = one_per_user._least_per_group
+    with mock.patch.object(one_per_user, "_least_per_group", watched):
         kept = choose_one_per_user(iter(pieces), SeededRandom(1), 1000 * SIZE)
     assert len(kept) == 50
     assert max(seen) <= 1000 + 100 + 50
@@ -257,10 +265,67 @@ def test_work_is_near_linear_in_users():
         sorted_rows.append(len(users))
         return plain(users, priorities)
 
-    plain = contributions._least_per_group
-    with mock.patch.object(contributions, "_least_per_group", watched):
+    plain = one_per_user._least_per_group
+    with mock.patch.object(one_per_user, "_least_per_group", watched):
         choose_one_per_user(iter(split(rows, range(10, 20_000, 10))), SeededRandom(1), 10 * SIZE)
     assert sum(sorted_rows) <= 5 * 20_000
+
+
+# ---- rows are forgotten before they travel -------------------------------------------------------
+
+
+def thinned(bundles, kept: int, seed: int, buckets: int = 4):
+    """What a sender leaves of bundles of blocks: bucket -> pieces."""
+    dofn = ThinUsersDoFn(buckets, partial(SeededRandom, seed), kept)
+    dofn.setup()
+    return grouped(drive(dofn, bundles))
+
+
+def test_a_bundle_sends_one_row_of_each_user_and_says_from_how_many():
+    rows = interleaved(3000)
+    parts = split(rows, [7, 9000])
+    blocks = [block(part["users"] << np.uint64(52), part["cells"]) for part in parts]
+    pieces = thinned([blocks], 1 << 30, 1)
+    assert all(len(parts) == 1 for parts in pieces.values())
+    [sent] = zip(*pieces.values(), strict=True)
+    assert sum(int.from_bytes(piece[:8], "big") for piece in sent) == len(rows)
+    users = np.concatenate([decoded(piece[8:])["users"] for piece in sent])
+    assert len(users) == len({*users.tolist()}) == 3000
+
+
+@pytest.mark.parametrize("kept", [1, 1 << 17, 1 << 30])
+def test_choice_is_uniform_however_much_a_sender_holds_back(kept):
+    """The rows of a user are in two bundles, four in one and two in the other."""
+    rows = interleaved(SAMPLE)
+    with mock.patch.object(ThinUsersDoFn, "most_rows", 1 << 12):
+        halves = [np.array_split(half, 9) for half in split(rows, [4 * SAMPLE])]
+        bundles = [[block(part["users"], part["cells"]) for part in half] for half in halves]
+        pieces = thinned(bundles, kept, 3, buckets=1)
+    choose = ChooseDoFn(CellBlock, partial(SeededRandom, 4))
+    choose.setup()
+    chosen_block, came, went = choose.process((0, pieces[0]))
+    assert (came.value, went.value) == ((BOUNDED, rows.size), (CHOSEN, SAMPLE))
+    assert follows(np.bincount(chosen_block.cells, minlength=ROWS), FAIR)
+
+
+def test_a_sender_holds_no_more_back_than_it_may():
+    """20,000 users of a row each leave in several pieces, and nobody's row is lost."""
+    held, plain = [], ThinUsersDoFn.gathered
+
+    def watched(self):
+        yield from plain(self)
+        held.append(sum(chooser.size for chooser in self._choosers.values()))
+
+    users = np.arange(20_000, dtype=np.uint64) << np.uint64(49)
+    blocks = [block(part, np.zeros(part.size)) for part in np.array_split(users, 40)]
+    with (
+        mock.patch.object(ThinUsersDoFn, "gathered", watched),
+        mock.patch.object(ThinUsersDoFn, "most_rows", 1000),
+    ):
+        pieces = thinned([blocks], 50_000, 5)
+    assert 0 < max(held) < 50_000
+    sent = [decoded(piece[8:]) for parts in pieces.values() for piece in parts]
+    assert sum(len(rows) for rows in sent) == 20_000
 
 
 # ---- across blocks, bundles, files and windows ---------------------------------------------------
@@ -350,7 +415,7 @@ def test_no_rows_no_values():
 
 def test_workers_choose_with_their_own_randomness():
     dofns = [ChooseDoFn(CellBlock, SecureRandom) for _ in range(2)]
-    rows = encoded(interleaved(100))
+    rows = counted(interleaved(100), interleaved(100).size)
     choices = []
     for dofn in dofns:
         dofn.setup()
@@ -378,7 +443,8 @@ def test_rows_of_every_kind_stay_whole(make):
     """Each user keeps one row, all of whose entries are its own."""
     users = np.array([0, 1, 2**63, 2**64 - 1], np.uint64)
     blocks = [make(users, [[10 * u + row, 99 - row] for u in range(4)]) for row in range(7)]
-    partition, choose = PartitionUsersDoFn(3), ChooseDoFn(type(blocks[0]), SecureRandom)
+    partition, choose = ThinUsersDoFn(3, SecureRandom), ChooseDoFn(type(blocks[0]), SecureRandom)
+    partition.setup()
     choose.setup()
     groups = grouped(drive(partition, [blocks[:5], blocks[5:]]))
     chosen = [next(choose.process(group)) for group in groups.items()]

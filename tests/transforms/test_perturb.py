@@ -17,7 +17,7 @@ from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.mixed_rows import MixedRows
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.contributions import ChooseDoFn
+from transforms.contributions import ChooseDoFn, ThinUsersDoFn
 from transforms.encode import EncodeDoFn
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.domain import IntegerRange
@@ -136,6 +136,7 @@ def test_errors_never_hold_a_cell():
     [
         PerturbDoFn(GRR, SecureRandom),
         ChooseDoFn(CellBlock, SecureRandom),
+        ThinUsersDoFn(64, SecureRandom),
         EncodeDoFn(ValueEncoder("hour", IntegerRange(0, 23)), None, SecureRandom),
         DrawBucketsDoFn(64, 100, SecureRandom),
         OrderDoFn(1, Batches(1000), SecureRandom),

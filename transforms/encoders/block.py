@@ -170,9 +170,9 @@ def pieces(block: AnyBlock, size: int) -> Iterator[AnyBlock]:
         yield type(block)(*(None if array is None else array[part] for array in block))
 
 
-def packed(block: Block) -> NDArray[np.void]:
-    """(n,) the rows of a block as one array, users and all."""
-    parts = {name: part for name, part in block._asdict().items() if part is not None}
+def packed(block: Block, **beside: NDArray[Any]) -> NDArray[np.void]:
+    """(n,) the rows of a block as one array, users and all, and what else there is of each row."""
+    parts = {name: part for name, part in block._asdict().items() if part is not None} | beside
     layout = [(name, part.dtype, part.shape[1:]) for name, part in parts.items()]
     rows = np.empty(block.size, np.dtype(layout))
     for name, part in parts.items():
@@ -192,7 +192,8 @@ def taken(rows: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
 
 def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
     """What `packed` was given."""
-    parts = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+    own = [name for name in rows.dtype.names or () if hasattr(kind, name)]
+    parts = {name: np.ascontiguousarray(rows[name]) for name in own}
     return kind(**{"users": None, **parts})
 
 
