@@ -135,8 +135,8 @@ def main() -> None:
             peak = _run(smaller, Path(folder, f"growth{rows}"), _GRR)["peak"]
             print(f"grr, shuffled, {rows:>10,} rows: peak {peak:.0f} MB")
         names = [Path(folder, f"copy{i}.parquet") for i in range(FILES)]
-        for name in names:
-            os.link(log, name)
+        for copy in names:
+            os.link(log, copy)
         fused, copies = VARIANTS["grr, fused"], str(Path(folder, "copy*.parquet"))
         walls = [
             min(
