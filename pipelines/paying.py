@@ -117,6 +117,11 @@ class Right:
         """Whether another run was faster."""
         return self.reservation is not None and self.reservation.published
 
+    def keep(self) -> None:
+        """Come of it what may, its price is paid."""
+        if self.reservation is not None:
+            self.reservation.keep()
+
     def conclude(self, published: bool) -> None:
         """It is out, or else the run goes on elsewhere."""
         if self.reservation is None:

@@ -259,6 +259,12 @@ def _require_alike(name: str, one: Published, other: Published) -> None:
                 f"{name}: {how} is {_said(values[0])} in one release and {_said(values[1])} in the "
                 "other, so their figures mean other things"
             )
+    secrets = {each.get("secret_id") for each in said}
+    if len(secrets) == 1 and None not in secrets:
+        raise RequestError(
+            f"{name}: the noise of both goes on from one secret, so that nobody knows how far off "
+            "a difference is; rolling windows (`last`) have errors of their own"
+        )
     if one.statement.get("bounds") != other.statement.get("bounds"):
         raise RequestError(f"{name}: numbers were clipped to other bounds in each release")
 

@@ -53,8 +53,8 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     kept = sum(entry.state == "spent" and entry.irrevocable for entry in entries)
     if kept:
         screen.print(
-            f"{kept} spent without a release: the collector has the reports; to collect the same "
-            "window again costs nothing more",
+            f"{kept} spent without a release: the collector has the reports, or the window may be "
+            "drawn; to make the same one again costs nothing more",
             highlight=False,
         )
     return DONE
@@ -218,7 +218,7 @@ def _lines(account: dict[str, Any]) -> list[str]:
     states = ", ".join(f"{n} {state}" for state, n in account["releases"].items())
     share, more = account["largest_share_of_the_last"], account["further_like_the_last"]
     left = f"what still fits: {more:,} more like the last"
-    if account["noise"] == "permanent":
+    if account["noise"] != "fresh":
         so_far = f"{account['counted_once']:,} so far"
         left = f"{_PERMANENT} ({so_far}); what still fits: {more:,} more like it, of other noise"
     elif not more:

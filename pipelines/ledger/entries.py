@@ -22,7 +22,7 @@ VERSION = 6
 # irrevocable and has ended with nothing published is spent, too.
 State = Literal["reserved", "committed", "returned", "spent", "not run"]
 Scope = Literal["user", "user per window"]
-Noise = Literal["fresh", "permanent"]
+Noise = Literal["fresh", "permanent", "running"]
 COUNTED: frozenset[State] = frozenset({"reserved", "committed", "spent"})
 
 _POINTS = 64  # of a stored profile
@@ -241,7 +241,7 @@ class Entry(_Record):
         files: of `spans.digests`: what the release was made of, if that is known.
         irrevocable: whether who makes the release keeps what it is made of, come of it what may:
             then no failure gives the price back, and the same release may be tried again for it.
-        noise: permanent if its losses are those of all windows of its plan together.
+        noise: permanent or running if its losses are those of all windows of its plan together.
         population: who it is about, to whom budgets belong; by default the collection's name.
         attempt: how often it was begun. Whoever tries again overtakes the attempt before, which
             may still live on: neither ledger nor folder takes anything from it any more.
@@ -295,6 +295,12 @@ class Entry(_Record):
     def unit(self) -> str:
         """Whose contribution its losses are about."""
         return self.losses[0].unit
+
+    @property
+    def kept(self) -> str:
+        """Why no failure gives the price back, of one that is irrevocable."""
+        running = self.noise == "running"
+        return "its window may be drawn" if running else "the collector has the reports"
 
 
 Record = Entry | Population

@@ -56,8 +56,8 @@ def settled(entry: Entry, spent: bool) -> dict[str, Any]:
         raise InProgressError(in_progress(entry))
     if entry.irrevocable and not spent:
         raise RequestError(
-            f"entry {entry.id} was spent: the collector has its reports; settle it with --spent "
-            "(to collect them again costs nothing more)"
+            f"entry {entry.id} was spent: {entry.kept}; settle it with --spent (to make it again "
+            "costs nothing more)"
         )
     return {"state": "spent" if spent else "not run"}
 

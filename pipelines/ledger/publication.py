@@ -29,8 +29,8 @@ def committed(entry: Entry) -> dict[str, Any]:
     }  # fmt: skip
     # A user answers one of a+b+c: it was paid for if any of them was published.
     kept = [k for k, names in enumerate(entry.metrics) if not free.issuperset(names.split("+"))]
-    # Permanent noise is paid for with the first window, whichever shows it.
-    if entry.noise == "permanent" or not kept or len(entry.metrics) != len(entry.losses):
+    # Noise of all windows is paid for with the first, whichever shows it.
+    if entry.noise != "fresh" or not kept or len(entry.metrics) != len(entry.losses):
         return {"state": "committed"}
     return {
         "state": "committed",

@@ -58,6 +58,10 @@ class Reservation:
             }  # fmt: skip
         return {"release_id": entry.release_id, "ledger": paid}
 
+    def keep(self) -> None:
+        """Who makes the release keeps what it is made of: no failure gives the price back."""
+        self._change(lambda _: {"irrevocable": True})
+
     def sign(self) -> None:
         """Say that the run goes on."""
         self._change(lambda entry: {} if entry.state == "reserved" else None)
@@ -94,8 +98,8 @@ class Reservation:
             caution(f"{error}; entry {self.entry.id} stays reserved and counts as spent")
         if self.entry.state == "spent" and self.entry.irrevocable:
             caution(
-                f"entry {self.entry.id} of the ledger counts as spent, for the collector has the "
-                "reports; to collect them again costs nothing more"
+                f"entry {self.entry.id} of the ledger counts as spent, for {self.entry.kept}; to "
+                "make it again costs nothing more"
             )
         if self.entry.state == "reserved":
             caution(

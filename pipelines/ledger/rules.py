@@ -44,7 +44,7 @@ class Spend:
         span: the time of the window, if that is known.
         design: the fingerprint of the plan and of the mechanisms it has come to.
         files: digests of what it reads (`spans.digests`), if that is known.
-        noise: permanent if the losses are those of all windows of the plan together.
+        noise: permanent or running if the losses are those of all windows of the plan together.
         population: to whom the budget belongs; by default the collection's name.
 
     Raises:

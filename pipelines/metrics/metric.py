@@ -84,6 +84,7 @@ class Metric(ABC):
     kind: ClassVar[str]
     Options: ClassVar[type[Any]]
     unstated: ClassVar[frozenset[str]] = frozenset()  # options that mean nothing for this kind
+    remembers: ClassVar[bool] = False  # whether its noise goes on from window to window
 
     options: Any
     telemetry: Telemetry
@@ -213,9 +214,17 @@ class Metric(ABC):
         """What may be expected, in a sentence before it runs; None if `check` says enough."""
         return None
 
-    def published_in(self, folder: str) -> Self:
-        """The same metric with another folder for its release."""
+    def published_in(self, folder: str, window: str) -> Self:
+        """The same metric with another folder for its release, which is of another window."""
         return replace(self, options=self.options.model_copy(update={"output": folder}))
+
+    def begin(self) -> str:
+        """Look at what it remembers of earlier windows, before a row is read: an id of that.
+
+        Raises:
+            RequestError: what windows before were drawn from is not there, or no more can be drawn.
+        """
+        return ""
 
     # The clients.
 

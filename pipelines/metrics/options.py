@@ -59,6 +59,8 @@ class ReleaseOptions(FileOptions):
         local_delta: whether a report that nobody shuffles may have a delta.
         files: the options that name files of declared values; where several, each behind COLUMN=.
             A range of integers may stand in the place of any.
+        running: where that is which a plan asks that names a `horizon`, if the kind can go on
+            from window to window.
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.
     """
@@ -76,6 +78,7 @@ class ReleaseOptions(FileOptions):
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
+    running: ClassVar[str] = ""
     looks_back: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(

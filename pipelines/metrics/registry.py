@@ -8,6 +8,7 @@ a metric itself imports Beam, which takes a second, its options do not.
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
 
 GROUP = "hushbeam.metrics"
+HORIZON = "horizon"
+"""The option that makes running totals of a count, or a sum."""
 
 _OURS = {
     "histogram": "pipelines.metrics.histogram.options:HistogramOptions",
@@ -62,6 +65,21 @@ def options(name: str) -> type[ReleaseOptions]:
     except Exception as error:  # whatever a stranger's module raises, the others are served
         problem = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {name} ({path}) cannot be imported: {problem}") from error
+
+
+def options_in_plan(name: str, asked: Container[str]) -> type[ReleaseOptions]:
+    """What a metric of a plan asks: of totals that go on from window to window, more.
+
+    Args:
+        name: of the kind.
+        asked: the options that are written there.
+
+    Raises:
+        RequestError: as `options`.
+    """
+    kind = options(name)
+    running: type[ReleaseOptions] = _imported(kind.running) if kind.running else kind
+    return running if HORIZON in asked else kind
 
 
 def find(name: str) -> type[Metric]:

@@ -206,6 +206,8 @@ def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
         return refused, [plan.where("budget") + refused]
     if plan.permanent is not None:
         return None, [f"{budget} holds all windows: a further one of this plan costs nothing more"]
+    if plan.drawn == "running":
+        return None, [f"{budget} holds all windows of the horizon: they are paid for once"]
     if plan.scope == "user per window":
         return None, [f"windows do not compose: a unit is in one of them ({plan.unit})"]
     windows = further((), spend.records, spend.budget, _MOST_WINDOWS)

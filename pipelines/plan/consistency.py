@@ -43,6 +43,8 @@ class Keys(Protocol):
     @property
     def output(self) -> str: ...
     @property
+    def scope(self) -> str: ...
+    @property
     def metrics(self) -> Sequence[Named]: ...
     @property
     def shares(self) -> Mapping[str, float]: ...
@@ -121,6 +123,32 @@ def require_looking_back(plan: Keys, back: Sequence[bool], window: str) -> None:
         )
     if window not in plan.output:
         raise about(f"each day has a release of its own: name a folder with {window}", "output")
+
+
+def require_running(plan: Keys, running: Sequence[bool], window: str) -> None:
+    """Refuse keys that do not go with totals that go on from window to window.
+
+    Args:
+        plan: as it was written.
+        running: of each metric, whether it is one.
+        window: what stands for the window in it.
+
+    Raises:
+        PydanticCustomError: with the place of one of them.
+    """
+    if not all(running):
+        raise about(
+            "is paid for in every window, and running totals here once for all of them: give them "
+            "a plan each, of one population",
+            "metrics", running.index(False), "kind",
+        )  # fmt: skip
+    if window not in plan.output:
+        raise about(f"each window has a release of its own: name a folder with {window}", "output")
+    if plan.scope == "user" and plan.unit != "user":
+        raise about(
+            f"the same rows would be added to a total in every window: name files with {window}",
+            "input",
+        )
 
 
 def _require_noise(plan: Keys) -> None:

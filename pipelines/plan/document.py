@@ -21,7 +21,12 @@ from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.options import undashed
 from pipelines.paths import DAY, beside, require_found
-from pipelines.plan.consistency import about, require_consistent, require_looking_back
+from pipelines.plan.consistency import (
+    about,
+    require_consistent,
+    require_looking_back,
+    require_running,
+)
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.parts import MetricRequest, Name, Part
 from pipelines.plan.served import Stream
@@ -31,6 +36,7 @@ from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 
 if TYPE_CHECKING:
+    from pipelines.ledger.entries import Noise
     from transforms.expressions.view import View
     from transforms.files.reading import Reading
 
@@ -137,6 +143,8 @@ class Plan(Part):
         require_consistent(self, WINDOW)
         if self.looks_back:
             require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
+        if self.drawn == "running":
+            require_running(self, [*map(_runs, self.metrics)], WINDOW)
         if self.neighbours == "add or remove" != self.promised:
             text = "some of the metrics publish how many take part: say replace"
             raise about(text, "neighbours")
@@ -280,6 +288,11 @@ class Plan(Part):
         """Whether a window's release takes rows of earlier windows, too."""
         return any(map(_looks_back, self.metrics))
 
+    @property
+    def drawn(self) -> Noise:
+        """How the noise of windows hangs together, as a ledger calls it."""
+        return "running" if any(map(_runs, self.metrics)) else self.noise
+
     def days(self, window: str) -> tuple[str, ...]:
         """The days whose files a window takes, its own first; none where it takes its own alone.
 
@@ -348,7 +361,8 @@ class Plan(Part):
         Raises:
             ValidationError: the metric's kind does not understand it.
         """
-        kind, share = registry.options(metric.kind), self.spending(divided)[metric.name]
+        kind = registry.options_in_plan(metric.kind, metric.options)
+        share = self.spending(divided)[metric.name]
         common = {
             "model": self.model,
             "min_reports": self.min_reports,
@@ -378,6 +392,8 @@ class Plan(Part):
         )
         if kind.looks_back:
             words |= {"day": window, "input": self.dated}
+        if _runs(metric):
+            words |= {"window": window, "series": f"{self.output}/{metric.name}"}
         return kind(**{name: value for name, value in words.items() if value is not None})
 
 
@@ -404,6 +420,12 @@ def _hides(metric: MetricRequest) -> bool:
 def _looks_back(metric: MetricRequest) -> bool:
     """Whether a metric takes rows of earlier windows, too."""
     return registry.options(metric.kind).looks_back
+
+
+def _runs(metric: MetricRequest) -> bool:
+    """Whether a metric's noise goes on from window to window."""
+    kind = registry.options(metric.kind)
+    return registry.options_in_plan(metric.kind, metric.options) is not kind
 
 
 def _grown(epsilon: float, scale: float) -> float:

@@ -147,7 +147,7 @@ class PlanJob:
                 "from": None if time is None else time.start.isoformat(),
                 "until": None if time is None else time.until.isoformat(),
                 "unit": plan.unit,
-                "noise": plan.noise,
+                "noise": plan.drawn,
             },
             "versions": versions(),
         }

@@ -64,7 +64,7 @@ def load(path: str) -> Plan:
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            keys = [*registry.options(metric.kind).model_fields]
+            keys = [*registry.options_in_plan(metric.kind, metric.options).model_fields]
             raise _wrong(places, error, ("metrics", index), keys) from None
     placed = plan.placed(places, _home(path, plan))
     placed.reading, placed.view  # noqa: B018 (refused here, with their lines)

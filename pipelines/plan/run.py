@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines import answers, release
@@ -103,10 +105,15 @@ def release_window(
     if stands is not None:
         say_where(stands, screen)
         return stands
-    with _reserved(ledger, job := prepare(plan, window), span) as right:
+    job = prepare(plan, window)
+    remembered = _remembered(job, for_beam)
+    with _reserved(ledger, job, span, remembered) as right:
         if right.published:
             say_where(right.output, screen)
             return right.output
+        if remembered:
+            # A window that is drawn is in the totals of all later ones, come of this run what may.
+            right.keep()
         if not _published(job, right, pipeline, for_beam, screen):
             return None
         right.conclude(published=True)
@@ -135,6 +142,22 @@ def _standing(plan: Plan, window: str, output: str) -> str | None:
     return output
 
 
+def _remembered(job: PlanJob, for_beam: ForBeam) -> tuple[str, ...]:
+    """What windows before were drawn from, where noise goes on from window to window.
+
+    Raises:
+        RequestError: it is not there, or would have to be where the job runs.
+    """
+    if not any(metric.remembers for metric in job.metrics):
+        return ()
+    if not runs_here(for_beam()):
+        raise RequestError(
+            "--runner: running totals go on from a secret of this machine, which workers of "
+            "another one do not reach: leave it out"
+        )
+    return tuple(metric.begin() for metric in job.metrics)
+
+
 def code_of(folder: str | None) -> int:
     """The exit code of a release that stands, or stood: 1 if a metric of it was withheld."""
     # Handed over to a service, or moved, as an operator has said.
@@ -144,12 +167,21 @@ def code_of(folder: str | None) -> int:
 
 
 @contextmanager
-def _reserved(ledger: Ledger | None, job: PlanJob, span: Span | None) -> Iterator[Right]:
-    """The price is set aside before a row is read."""
+def _reserved(
+    ledger: Ledger | None, job: PlanJob, span: Span | None, remembered: tuple[str, ...]
+) -> Iterator[Right]:
+    """The price is set aside before a row is read.
+
+    What is drawn from another secret is another noise, and is paid for anew.
+    """
     if ledger is None:
         yield Right(job.options.output)
         return
-    with ledger.spend(price(job, span)) as reservation:
+    wanted = price(job, span)
+    if remembered:
+        own = hashlib.sha256(json.dumps([wanted.design, remembered]).encode()).hexdigest()
+        wanted = replace(wanted, design=own[:32])
+    with ledger.spend(wanted) as reservation:
         yield Right(reservation.entry.output, reservation)
 
 
@@ -172,7 +204,7 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
             job.losses, job.options.output, tuple(account.name for account in job.accounts),
             job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
-            files=digests(job.telemetry.files), noise=plan.noise,
+            files=digests(job.telemetry.files), noise=plan.drawn,
             population=plan.population,
         )  # fmt: skip
     except ValueError as error:

@@ -33,11 +33,14 @@ def _of_kind(name: str, metric: dict[str, Any]) -> dict[str, Any]:
     options = registry.options(name).model_json_schema()
     own = {name: value for name, value in options["properties"].items() if name not in OF_PLAN}
     needed = [name for name in options["required"] if name not in OF_PLAN]
+    more = registry.options_in_plan(name, (registry.HORIZON,)).model_json_schema()["properties"]
+    more = {n: value for n, value in more.items() if n not in own and n not in OF_PLAN}
     return {
         "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
         "then": {
-            "properties": metric["properties"] | own,
+            "properties": metric["properties"] | own | more,
             "required": needed,
+            **({"dependentRequired": {n: [registry.HORIZON] for n in more}} if more else {}),
             "additionalProperties": False,
         },
     }

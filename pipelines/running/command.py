@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import add_command, typed
@@ -13,8 +12,8 @@ from pipelines.requests import request
 from pipelines.running.options import TotalOptions
 
 if TYPE_CHECKING:
-    from pipelines.metrics.counting.metric import Counting
     from pipelines.running.kept import Kept
+    from pipelines.running.metric import Running
 
 NAME = "total"
 _SHOWN = 10  # windows on the screen
@@ -45,10 +44,9 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from mechanisms.randomness import SecureRandom
     from pipelines import answers
     from pipelines.inputs import Source, open_telemetry
-    from pipelines.metrics.counting.count import CountMetric
     from pipelines.metrics.counting.exactly import counted_here, take
     from pipelines.metrics.counting.exactly import names as names_of
-    from pipelines.metrics.counting.sum import SumMetric
+    from pipelines.metrics.registry import find_for
     from pipelines.running.kept import Place
     from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
@@ -57,13 +55,13 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     FileSystems.set_options(for_beam)
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
-    kind: type[Any] = CountMetric if options.sum is None else SumMetric
-    metric = kind.resolve(options.counted_as, Source(telemetry=telemetry))
+    counted: Any = options.counted_as
+    metric: Any = find_for(counted).resolve(counted, Source(telemetry=telemetry))
     names = names_of(metric)
     asked, rng = _asked(options, metric), SecureRandom()
-    kept = begun(place, asked, _design(options, metric, len(names)), names, pays, rng)
+    kept = begun(place, asked, metric.noise, names, pays, rng)
     again(kept, options.window)
-    _caution(metric, kept, options)
+    _caution(metric)
     screen = Screen()
     adds = partial(add_counted, place, options.window, names, metric)
     refused = take(metric, for_beam, adds, screen)
@@ -87,7 +85,7 @@ def _require_added(kept: Kept, window: str, reasons: list[str]) -> None:
         raise RequestError(f"window {window} was not added by this run: {why}; {stands}")
 
 
-def _asked(options: TotalOptions, metric: Counting) -> dict[str, Any]:
+def _asked(options: TotalOptions, metric: Running) -> dict[str, Any]:
     """The terms, which are the same for all windows; a statement shows them, and no path."""
     left = {"input", "output", "window", "secret", "last", *options.files, *options.unsaid}
     declared = {name: metric.request[name] for name in metric.options.files}
@@ -95,41 +93,14 @@ def _asked(options: TotalOptions, metric: Counting) -> dict[str, Any]:
     return {**said, **declared, "unit": options.unit, "user_windows": options.windows}
 
 
-def _design(options: TotalOptions, metric: Counting, totals: int) -> Any:
-    """The noise for what a unit adds in a window."""
-    from mechanisms.running.totals import Contribution, least
-
-    changed = min(options.rows_per_user, totals)
-    norm = metric.reporting.amounts.most * math.sqrt(changed)
-    unit = Contribution(norm, changed, options.windows)
-    try:
-        return least(options.epsilon, options.delta, options.horizon, unit, totals)
-    except ValueError as error:
-        raise RequestError(str(error)) from None
-
-
-def _caution(metric: Counting, kept: Kept, options: TotalOptions) -> None:
+def _caution(metric: Running) -> None:
     """Say where noise that is drawn anew in each window would come to less."""
     import warnings
 
-    from mechanisms.privacy.search import gaussian_mu
     from pipelines.errors import Caution
 
-    horizon, often = options.horizon, options.windows
-    ours = kept.design.standard_error(horizon - 1)
-    anew = (
-        kept.design.contribution.norm
-        * math.sqrt(often)
-        / gaussian_mu(options.epsilon, options.delta)
-    )
-    anew = (metric.error if often == 1 else anew) * math.sqrt(horizon)
-    if not anew >= ours:
-        warnings.warn(
-            f"the last total would be off by {ours:.3g}, and what `hushbeam count` says of each "
-            f"window, added up, by {anew:.3g}: this is for longer horizons, or users who come more "
-            "rarely",
-            Caution, stacklevel=2,
-        )  # fmt: skip
+    for line in metric.dearer:
+        warnings.warn(line, Caution, stacklevel=2)
 
 
 def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:

@@ -40,7 +40,7 @@ class Kept:
         last: the digest of the last window's numbers.
         state: of the noise.
         paid: the ledger and the population that pay for the whole horizon; None if none does.
-        output: the folder that they were begun for.
+        output: the folder that they were begun for, or what a plan's windows have in common.
     """
 
     asked: Mapping[str, Any]
@@ -72,6 +72,11 @@ class Kept:
     def id(self) -> str:
         """By which a release knows its secret; of the key, which is random, it tells nothing."""
         return self._under_key(b"id")
+
+    def up_to(self, window: str) -> Kept:
+        """As it was when a window had been drawn, but for the noise of later ones."""
+        drawn = self.windows.index(window) + 1
+        return replace(self, windows=self.windows[:drawn], totals=self.totals[:drawn])
 
     def digest(self, window: str, numbers: Sequence[int]) -> str:
         """What tells numbers of a window from others, to who has the key."""
@@ -123,7 +128,7 @@ class Place:
     """Where running totals are.
 
     Attributes:
-        output: the folder of their release, local.
+        output: the folder of their release, local; empty where each window has one of its own.
         secret: the file of what is drawn, local; not inside that folder.
     """
 
@@ -140,20 +145,30 @@ class Place:
         if "://" in f"{output}{secret or ''}":
             raise RequestError("running totals are kept on a disk: name a local folder")
         folder = os.path.abspath(output)
-        if secret is None:
-            own = hashlib.sha256(folder.encode()).hexdigest()[:16]
-            secret = os.path.join(state_folder("secret"), KIND, f"{own}.json")
+        secret = _usual(folder) if secret is None else secret
         file = os.path.abspath(secret)
         if os.path.commonpath([file, folder]) == folder:
             raise RequestError("secret: it must not stand in the folder that is published")
         return cls(folder, file)
 
+    @classmethod
+    def of_series(cls, series: str) -> Place:
+        """Of windows whose folders are a plan's: its secret alone, where this account keeps it."""
+        return cls("", _usual(series))
+
+
+def _usual(name: str) -> str:
+    own = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return os.path.join(state_folder("secret"), KIND, f"{own}.json")
+
 
 def locked(place: Place) -> contextlib.AbstractContextManager[None]:
     """One process at a time, of those that draw from the secret and of those that publish there."""
     # A file for each, in one order.
-    locks = {f"{place.secret}.lock": 0o700, in_use(place.output): 0o777}
-    return held(locks, f"{place.output}, or {place.secret}")
+    locks = {f"{place.secret}.lock": 0o700}
+    if place.output:
+        locks[in_use(place.output)] = 0o777
+    return held(locks, " or ".join(filter(None, (place.output, place.secret))))
 
 
 def in_use(output: str) -> str:

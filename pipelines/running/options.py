@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import BaseModel
 
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountingOptions, CountOptions, SumOptions
@@ -12,6 +14,109 @@ from pipelines.options import PROMISE, RESULT, flag, option
 from pipelines.requests import Count, Delta, Epsilon
 
 _HORIZON = "which windows there are"
+# What counters are told of who draws their dummies, and how many; here there are none.
+_OF_DUMMIES = frozenset({"dummies", "enrolled", "honest_share", "max_messages", "neighbours"})
+
+
+class Horizon(BaseModel):
+    """How many windows are paid for together, and in how many of them a unit is."""
+
+    if TYPE_CHECKING:
+        user_column: str | None
+
+    horizon: Count = option(
+        "how many windows there will be at the most: noise of a total grows with its logarithm",
+        group=_HORIZON, metavar="N", le=20_000,
+    )  # fmt: skip
+    user_windows: Count | None = option(
+        "in how many windows of the horizon a user has rows, at the most; needed with "
+        "--user-column. Nothing cuts what a user adds in further ones: the promise is about users "
+        "who do not",
+        None, group=PROMISE, metavar="N",
+    )  # fmt: skip
+    last: Count | None = option(
+        "show the sum of so many last windows, too", None, group=RESULT, metavar="N"
+    )
+
+    @property
+    def windows(self) -> int:
+        """In how many of them a unit has rows, at the most.
+
+        Raises:
+            RequestError: nobody says of users, or somebody of rows.
+        """
+        if self.user_column is None:
+            if (self.user_windows or 1) > 1:
+                raise RequestError("--user-windows: a row is in one window; name the --user-column")
+            return 1
+        if self.user_windows is None:
+            raise RequestError(
+                "--user-windows is missing: the promise is about users with rows in at most so "
+                f"many windows, and says nothing true of others; {self.horizon} covers everybody"
+            )
+        return self.user_windows
+
+
+class RunningOptions(Horizon):
+    """The same of one window of many.
+
+    Attributes:
+        window: its name.
+        series: by which its secret is known, in all windows; a plan says it.
+    """
+
+    window: str = option("the name of the one that is added now", group=_HORIZON)
+    series: str = option("what is the same in all windows", "", group=_HORIZON)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        said: dict[str, Any] = super().meaning  # type: ignore[misc]
+        return {name: value for name, value in said.items() if name not in ("window", "series")}
+
+    @property
+    def idle(self) -> frozenset[str]:
+        return _OF_DUMMIES
+
+    def require(self) -> None:
+        """Refuse what means nothing of noise that goes on from window to window.
+
+        Raises:
+            RequestError: with what to do.
+        """
+        named = sorted(self.model_fields_set & (_OF_DUMMIES - {"neighbours"}))
+        if named:
+            raise RequestError(
+                f"{flag(named[0])}: says something of dummies, and running totals have none: the "
+                "job adds noise to them; leave it out"
+            )
+        if getattr(self, "neighbours", None) == "replace":
+            raise RequestError("--neighbours: running totals hide who takes part; leave it out")
+        _ = self.windows
+
+
+class RunningCountOptions(RunningOptions, CountOptions):
+    """What a plan asks of a count that names a horizon."""
+
+    metric: ClassVar[str] = "pipelines.running.metric:RunningCount"
+
+
+class RunningSumOptions(RunningOptions, SumOptions):
+    """What a plan asks of a sum that names a horizon."""
+
+    metric: ClassVar[str] = "pipelines.running.metric:RunningSum"
+
+    whole_numbers: Literal[True] = option(
+        "numbers are whole, as running totals need them; put what has fractions into whole units "
+        "by --derive",
+        True,
+    )  # fmt: skip
+    mechanism: Literal["counters"] = option(
+        "no other serves running totals", "counters", group=PROMISE
+    )
+
+    @property
+    def answered_by(self) -> str:
+        return self.metric
 
 
 def _counted(name: str, of: type[CountingOptions] = CountOptions) -> Any:
@@ -19,7 +124,7 @@ def _counted(name: str, of: type[CountingOptions] = CountOptions) -> Any:
     return copy(of.model_fields[name])
 
 
-class TotalOptions(ReleaseOptions):
+class TotalOptions(Horizon, ReleaseOptions):
     """What is counted in each window, and for how many of them it is paid."""
 
     subject: ClassVar[str] = "what is counted"
@@ -56,10 +161,6 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         "the name of the one that is added now: each once, in their order", group=_HORIZON,
         min_length=1, metavar="NAME",
     )  # fmt: skip
-    horizon: Count = option(
-        "how many windows there will be at the most: noise of a total grows with its logarithm",
-        group=_HORIZON, metavar="N", le=20_000,
-    )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: all rows of a user in --user-windows of the windows",
         None, group=PROMISE, metavar="COLUMN",
@@ -69,12 +170,6 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         group=PROMISE,
     )
     delta: Delta = option("the probability that epsilon may fail", DELTA, group=PROMISE, gt=0)
-    user_windows: Count | None = option(
-        "in how many windows of the horizon a user has rows, at the most; needed with "
-        "--user-column. Nothing cuts what a user adds in further ones: the promise is about users "
-        "who do not",
-        None, group=PROMISE, metavar="N",
-    )  # fmt: skip
     rows_per_user: Count = _counted("rows_per_user")
     per_value: Count = _counted("per_value")
     secret: str | None = option(
@@ -82,56 +177,30 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         "account's folder, ~/.local/state/hushbeam)",
         None, group=RESULT, metavar="FILE",
     )  # fmt: skip
-    last: Count | None = option(
-        "show the sum of so many last windows, too", None, group=RESULT, metavar="N"
-    )
     output: str = option(
         "a local folder, new or with earlier windows: totals.parquet, report.html, statement.json",
         group=RESULT, metavar="FOLDER", min_length=1,
     )  # fmt: skip
 
     @property
-    def windows(self) -> int:
-        """In how many of them a unit has rows, at the most.
-
-        Raises:
-            RequestError: nobody says of users, or somebody of rows.
-        """
-        if self.user_column is None:
-            if (self.user_windows or 1) > 1:
-                raise RequestError("--user-windows: a row is in one window; name the --user-column")
-            return 1
-        if self.user_windows is None:
-            raise RequestError(
-                "--user-windows is missing: the promise is about users with rows in at most so "
-                f"many windows, and says nothing true of others; {self.horizon} covers everybody"
-            )
-        return self.user_windows
-
-    @property
-    def counted_as(self) -> CountOptions | SumOptions:
-        """The count, or the sum, of one window that this is the total of.
+    def counted_as(self) -> RunningCountOptions | RunningSumOptions:
+        """The count, or the sum, that this is the total of, as a plan would ask for it.
 
         Raises:
             RequestError: an option means nothing for the one, or is missing for the other.
         """
-        if self.fused:
-            raise RequestError(
-                "--shuffler fused: nothing is shuffled where the job adds its own noise; leave it "
-                "out"
-            )
         if (self.sum is None) != (self.bounds is None):
             raise RequestError(
                 "--sum and --bounds go together: name the column, and what to clip its numbers to"
             )
         if self.sum is None:
-            return CountOptions(**self._shared(CountOptions))
+            return RunningCountOptions(**self._shared(RunningCountOptions))
         for name in ("by", "per_value"):
             if name in self.model_fields_set:
                 raise RequestError(f"{flag(name)}: says something of counts; leave it out of a sum")
         said = {"column": self.sum, "bounds": self.bounds}
-        groups = {"group_by": self.column, "groups": self.domain, "whole_numbers": True}
-        return SumOptions(**(self._shared(SumOptions) | said | groups))
+        groups = {"group_by": self.column, "groups": self.domain}
+        return RunningSumOptions(**(self._shared(RunningSumOptions) | said | groups))
 
     def _shared(self, other: type[CountingOptions]) -> dict[str, Any]:
         names = {*type(self).model_fields} & {*other.model_fields}

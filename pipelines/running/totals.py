@@ -38,7 +38,7 @@ _AGAIN = (
     "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
     "tell more than was paid for"
 )
-_KEY = 4  # words
+KEY = 4  # words
 _LARGEST = 1 << 48  # that is added in a window: totals of 20,000 then fit into 64 bits
 
 
@@ -67,16 +67,16 @@ def begun(
     with locked(place):
         kept = read(place)
         if kept is None or not (kept.windows or release.holds_release(place.output)):
-            key = rng.words(_KEY).tobytes().hex()
+            key = rng.words(KEY).tobytes().hex()
             kept = kept or Kept(
                 asked, design, tuple(names), key, (), (), "", design.begin(), _payer(payment),
                 place.output,
             )  # fmt: skip
-            _require_same(place, kept, asked, names)
+            require_same(place.output, kept, asked, names)
             # Or what one run reserved would be published by the next, which names no ledger, free.
             _require_payer(place, kept, _payer(payment))
             _begin(place, kept, payment)
-        _require_same(place, kept, asked, names)
+        require_same(place.output, kept, asked, names)
         if payment is not None:
             _require_payer(place, kept, _payer(payment))
         _catch_up(place, kept)
@@ -107,31 +107,34 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
             raise RequestError(lost)
         # First what is drawn from: without it a folder would only look like running totals.
         write(place.secret, kept.written(), secret=True)
-        said = _statement(kept) | right.stamp
+        said = statement(kept) | right.stamp
         none = table(kept)
         release.publish(place.output, {TABLE: parquet(none), REPORT: page(none, said)}, said)
         right.conclude(True)
 
 
-def _statement(kept: Kept) -> dict[str, Any]:
-    """What the release says of all its windows, before there is one."""
-    design, asked = kept.design, kept.asked
-    promise, days = kept.promise, design.contribution.days
-    horizon = design.factors.horizon
-    words = [
-        f"All of it holds of {horizon:,} windows together, at one price, if a {asked['unit']} adds "
-        f"to {days:,} of them at the most, and no more in a window than was declared.",
+def words(kept: Kept) -> list[str]:
+    """Whom the promise is about, of how many windows, and what it rests on."""
+    asked, promise, design = kept.asked, kept.promise, kept.design
+    return [
+        f"Protected is all that any one {promise.unit} adds to the totals: whether it is there or "
+        "not.",
+        f"All of it holds of {design.factors.horizon:,} windows together, at one price, if a "
+        f"{asked['unit']} adds to {design.contribution.days:,} of them at the most, and no more in "
+        "a window than was declared.",
         "Noise of one window is not independent of that of the next: a secret file holds what it "
         "follows from. Whoever has that file and these totals knows more than is said here.",
     ]
-    first = (
-        f"Protected is all that any one {promise.unit} adds to the totals: whether it is there or "
-        "not."
-    )
+
+
+def statement(kept: Kept) -> dict[str, Any]:
+    """What a release says of all windows, whichever it has."""
+    design, asked, promise = kept.design, kept.asked, kept.promise
+    first, *more = words(kept)
     nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
-    error = [design.standard_error(day) for day in (0, horizon - 1)]
+    error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
     return {
-        **head(KIND, (promise, nobody), first, words, 0),
+        **head(KIND, (promise, nobody), first, more, 0),
         "neighbours": f"all that a {promise.unit} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "asked": asked,
@@ -147,7 +150,12 @@ def _statement(kept: Kept) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _require_same(place: Place, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
+def require_same(where: str, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse to go on under other terms.
+
+    Raises:
+        RequestError: they are.
+    """
     # What nobody has said may be an option that there was not yet at the begin.
     begun_with, asked_now = (
         {name: said for name, said in terms.items() if said is not None}
@@ -155,7 +163,7 @@ def _require_same(place: Place, kept: Kept, asked: Mapping[str, Any], names: Seq
     )
     if (begun_with, kept.names) != (asked_now, tuple(names)):
         raise RequestError(
-            f"{place.output} holds running totals that were begun with other terms; they cannot "
+            f"{where} holds running totals that were begun with other terms; they cannot "
             "change: name a new folder, and pay for it"
         )
 
@@ -205,11 +213,11 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
         _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
-        drawn = _drawn(kept, window, ordered, rng)
-        if drawn is not kept:
-            write(place.secret, drawn.written(), secret=True)
-            _catch_up(place, drawn)
-        return drawn
+        after = drawn(kept, window, ordered, rng)
+        if after is not kept:
+            write(place.secret, after.written(), secret=True)
+            _catch_up(place, after)
+        return after
 
 
 def add_counted(
@@ -257,7 +265,7 @@ def again(kept: Kept, window: str) -> None:
         raise RequestError(_AGAIN.format(window))
 
 
-def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kept:
+def drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kept:
     """With one more window; the same where it is the last one again."""
     digest = kept.digest(window, ordered)
     if window in kept.windows:
@@ -270,7 +278,7 @@ def _drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Ke
         raise RequestError(f"window {window}: {error}") from None
     before = kept.totals[-1] if kept.totals else (0,) * len(kept.names)
     now = zip(before, ordered, noise.tolist(), strict=True)
-    totals = (*kept.totals, tuple(total + number + drawn for total, number, drawn in now))
+    totals = (*kept.totals, tuple(sum(parts) for parts in now))
     return replace(kept, windows=(*kept.windows, window), totals=totals, last=digest, state=state)
 
 

@@ -19,12 +19,13 @@ _ROWS = 200
 _WIDE = 60  # characters of a name
 
 
-def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None) -> bytes:
     """The report of the windows so far.
 
     Args:
         table: of their totals, in the order of windows.
         statement: of all windows.
+        title: what grows; by default as the terms say it.
     """
     asked, mechanism = statement["asked"], statement["mechanism"]
     windows, confidence = len(table["window"].unique()), asked["confidence"]
@@ -32,7 +33,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     listed = f"The newest {len(newest):,} of {len(table):,}."
     return pages.page(
         "pipelines.running",
-        title=html.escape(_what(asked)),
+        title=html.escape(title or _what(asked)),
         windows=f"{windows:,}",
         horizon=f"{asked['horizon']:,}",
         created=statement["created"],

@@ -108,7 +108,7 @@ class Streamed:
     def _of(self, window: str) -> tuple[Metric, ...]:
         """The metrics, with this window's folder."""
         output = output_of(self.plan, window)
-        return tuple(metric.published_in(f"{output}/{metric.name}") for metric in self.metrics)
+        return tuple(m.published_in(f"{output}/{m.name}", window) for m in self.metrics)
 
 
 def streamed(plan: Plan, clients: bool = False) -> Streamed:
@@ -149,7 +149,7 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
         why = metric.asked_of_one_job
         if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
-        elif metric.model == "central":
+        elif metric.model == "central" and not metric.remembers:  # these have a calendar
             why = "the central model keeps raw values until a window ends"
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")

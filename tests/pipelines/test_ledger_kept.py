@@ -29,7 +29,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 def fail(ledger: Ledger, output: str, epsilon: float = 0.6) -> Entry:
     """A collector's run that comes to nothing."""
-    with pytest.warns(Caution, match="the collector has the reports; to collect them again costs"):
+    with pytest.warns(Caution, match="the collector has the reports; to make it again costs"):
         return ledger.entry(broken(ledger, output, epsilon))
 
 
@@ -128,10 +128,10 @@ def test_what_is_kept_cannot_be_settled_as_not_run(ledger, tmp_path, capsys) -> 
     with ledger.spend(request("monday", str(tmp_path / "a"), 0.6)) as reservation:
         ledger.keep(reservation.entry.id)
         reservation.hand_over()
-    with pytest.raises(RequestError, match="the collector has its reports; settle it with --spent"):
+    with pytest.raises(RequestError, match="the collector has the reports; settle it with --spent"):
         ledger.settle(reservation.entry.id, spent=False)
     assert ledger.settle(reservation.entry.id, spent=True).state == "spent"
     assert cli.main(["ledger", "show", "--ledger", ledger.store.where]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "1 spent without a release: the collector has the reports; to collect the same" in said
+    assert "1 spent without a release: the collector has the reports, or the window" in said
     assert collect(ledger, str(tmp_path / "a")).state == "committed"

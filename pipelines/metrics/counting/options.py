@@ -96,6 +96,7 @@ class CountOptions(CountingOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
     planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
+    running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
@@ -144,6 +145,7 @@ class SumOptions(CountingOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
     planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
+    running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (

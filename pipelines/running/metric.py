@@ -1,0 +1,289 @@
+"""Counts and sums that go on from window to window: what `total` adds up, and plans publish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.channel import Guarantee
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_mu
+from mechanisms.randomness import SecureRandom
+from mechanisms.running.totals import Contribution, RunningTotals, least
+from pipelines import inputs
+from pipelines.errors import RequestError
+from pipelines.metrics.counting import result
+from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.design import target_of
+from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.sum import SumMetric
+from pipelines.metrics.metric import Content, Reports
+from pipelines.running.kept import Kept
+from pipelines.running.options import RunningCountOptions, RunningSumOptions
+from pipelines.terms import next_to_nothing
+from pipelines.views.wording import RAISING_NONE, among
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from transforms.blocks import Generator
+    from transforms.collect_counts import Counted
+    from transforms.conservation import Shuffled
+
+LAST = "last.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running(Counting):
+    """A statistic that goes on: of its counters' own noise nothing is used.
+
+    Attributes:
+        kept: what stands once the window is drawn, which is all that is known of it.
+    """
+
+    kept: Kept | None = None
+
+    unstated: ClassVar[frozenset[str]] = frozenset({"window", "series"})
+
+    # What is decided before a row is read.
+
+    @classmethod
+    def resolve(
+        cls, options: Any, source: inputs.Source = inputs.ALONE, open_rng: Generator = SecureRandom
+    ) -> Self:
+        options.require()
+        metric = super().resolve(options, source, open_rng)
+        _ = metric.noise  # refused here, if it is out of reach
+        return metric
+
+    @cached_property
+    def noise(self) -> RunningTotals:
+        """What hides a unit in all windows together.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        options, amounts = self.options, self.reporting.amounts
+        changed = min(options.rows_per_user, amounts.groups)
+        unit = Contribution(amounts.most * math.sqrt(changed), changed, options.windows)
+        _, epsilon, delta = target_of(options)
+        try:
+            return least(epsilon, delta, options.horizon, unit, amounts.groups)
+        except ValueError as error:
+            raise RequestError(f"--epsilon, --delta, --horizon: {error}") from None
+
+    @property
+    def system(self) -> str:
+        return "running-totals"
+
+    @property
+    def resolved(self) -> tuple[Any, ...]:
+        return self.noise, self.reporting
+
+    @property
+    def model(self) -> str:
+        return "central"
+
+    @property
+    def messages(self) -> float:
+        return 0.0
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        nobody = "numbers come exactly to the job, which adds noise to totals alone"
+        return self.noise.guarantee(self.options.epsilon, self.unit), Guarantee.none(nobody)
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        return self.noise.profile
+
+    @property
+    def unit_error(self) -> float:
+        return self.noise.standard_error(self.options.horizon - 1) ** 2
+
+    @property
+    def cautions(self) -> list[str]:
+        return [*next_to_nothing(self.guarantees[0]), *self.dearer]
+
+    @property
+    def dearer(self) -> list[str]:
+        """That noise drawn anew in each window would come to less, if it would."""
+        horizon, often = self.options.horizon, self.options.windows
+        _, epsilon, delta = target_of(self.options)
+        ours = self.noise.standard_error(horizon - 1)
+        anew = self.noise.contribution.norm * math.sqrt(often) / gaussian_mu(epsilon, delta)
+        anew = (self.error if often == 1 else anew) * math.sqrt(horizon)
+        if anew >= ours:
+            return []
+        return [
+            f"the last total would be off by {ours:.3g}, and what `hushbeam count` says of each "
+            f"window, added up, by {anew:.3g}: this is for longer horizons, or users who come more "
+            "rarely"
+        ]
+
+    @property
+    def expected_error(self) -> str:
+        first, final = map(self.noise.standard_error, (0, self.options.horizon - 1))
+        return f"total ± {first:.3g}, the last ± {final:.3g}"
+
+    @property
+    def prospect(self) -> None:
+        return None
+
+    @property
+    def undivided(self) -> str:
+        return (
+            "the job that adds its noise remembers it from window to window, and a collector that "
+            "did would know the exact numbers"
+        )
+
+    @property
+    def counters(self) -> None:
+        return None
+
+    @property
+    def unfused(self) -> str:
+        return "nothing is shuffled where the job adds its own noise"
+
+    remembers: ClassVar[bool] = True
+
+    def published_in(self, folder: str, window: str) -> Self:
+        there = {"output": folder, "window": window}
+        return replace(self, options=self.options.model_copy(update=there))
+
+    def begin(self) -> str:
+        from pipelines.metrics.counting.exactly import names
+        from pipelines.running.series import opened
+
+        options, rng = self.options, self.open_rng()
+        return opened(
+            options.series, options.window, self._terms, self.noise, names(self), rng
+        ).id  # fmt: skip
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        """What is the same in all windows, or other totals are begun."""
+        return {name: said for name, said in self.request.items() if name != "last"}
+
+    # The job.
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        from transforms.conservation import Shuffled
+        from transforms.shuffle import Batches
+
+        return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
+
+    def shuffled(self, reports: Reports) -> Reports:
+        from transforms.conservation import leaving
+
+        sent = leaving(reports.messages, self.shuffled_batches.batches)
+        return reports._replace(flow=(*reports.flow, sent))
+
+    def exact(self, counted: Counted) -> list[int]:
+        """What a window adds to each total: no dummy was drawn, so none is taken away."""
+        levels = self.design.layout.split(counted.counts)[: len(self.reporting.amounts.levels)]
+        return [int(number) for number in self.totals([level.astype(float) for level in levels])]
+
+    def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
+        from pipelines.running.series import added
+
+        options = self.options
+        kept = added(options.series, options.window, self.exact(estimate), self.open_rng())
+        return Counting.content(replace(self, kept=kept), kept, tallies)
+
+    def enough(self, estimate: Any) -> bool:
+        return True  # how many there are is hidden, and the window is drawn
+
+    # What is published.
+
+    @property
+    def figures(self) -> dict[str, str]:
+        ((file, figure),) = super().figures.items()
+        last = self.options.last
+        rolling = {} if last is None else {LAST: f"{figure}, last {last:,} windows"}
+        return {file: f"{figure} so far", **rolling}
+
+    def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
+        found = {f"{self.kind}.parquet": self._table(estimate, None)}
+        last = self.options.last
+        if last is not None and last <= len(estimate.windows):
+            found[LAST] = self._table(estimate, last)
+        return found
+
+    def _table(self, kept: Kept, last: int | None) -> pa.Table:
+        day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
+        before = kept.totals[day - last] if last is not None and last <= day else 0
+        error = self.noise.standard_error(day, last)
+        errors = result.Errors(None, error, least=self.errors().least)
+        columns = result.columns(now - before, errors, self.options.confidence)
+        return pa.table(self.labels() | columns)
+
+    def statement(self, estimate: Kept, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
+        from pipelines.running.totals import statement
+
+        said, windows = statement(estimate), list(estimate.windows)
+        words = [
+            *said["in_words"],
+            f"Totals are of the {len(windows):,} windows that were added so far, in the order in "
+            "which they were (`windows`). One that was missed is not among them, and one that "
+            "comes late counts in those that are released after it.",
+            *self.words, *among(self.options.where, self.unit, RAISING_NONE), *self.cautions,
+        ]  # fmt: skip
+        error = {
+            "standard_error": self.noise.standard_error(len(windows) - 1),
+            "reading": "Every total is the truth plus noise, which goes on from window to window: "
+            "what totals of two windows differ by has an error of its own.",
+        }
+        liar = {"per_liar": self.influence, "figure": "any one figure, in its window"}
+        return {
+            **said, "release": self.kind, "in_words": words, "asked": self.request,
+            "error": said["error"] | error, "poisoning": liar, "windows": windows,
+        }  # fmt: skip
+
+    @property
+    def influence(self) -> float:
+        return float(self.reporting.amounts.most)
+
+    @property
+    def shared_words(self) -> list[str]:
+        from pipelines.running.totals import words
+
+        return [] if self.kept is None else words(self.kept)
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        from pipelines.running.totals import table
+        from pipelines.running.view import page
+
+        if self.kept is None:
+            raise ValueError("there is no page before a window is drawn")
+        columns = " and ".join(column for column, _ in self.domains)
+        title = f"{self.grows}{columns and ' by '}{columns}"
+        return page(table(self.kept), statement, title)
+
+    @property
+    def grows(self) -> str:
+        """What does."""
+        return f"{self.unit}s"
+
+
+class RunningCount(Running, CountMetric):
+    """How many there are so far."""
+
+    Options = RunningCountOptions  # type: ignore[assignment]
+
+
+class RunningSum(Running, SumMetric):
+    """How much there is so far."""
+
+    Options = RunningSumOptions  # type: ignore[assignment]
+
+    @property
+    def grows(self) -> str:
+        return f"{self.options.column}, added up"

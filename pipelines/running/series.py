@@ -1,0 +1,102 @@
+"""Running totals of a plan: each window in a release of its own, all drawn from one secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mechanisms.randomness import RandomSource
+from mechanisms.running.totals import RunningTotals
+from pipelines import release
+from pipelines.errors import RequestError
+from pipelines.paths import escaped
+from pipelines.running.kept import Kept, Place, locked, read, write
+from pipelines.running.totals import KEY, drawn, require_same
+
+WINDOW = "{window}"
+
+_LOOKED_AT = 20  # of the newest releases
+
+
+def opened(
+    series: str, window: str, asked: Mapping[str, Any], design: RunningTotals,
+    names: Sequence[str], rng: RandomSource,
+) -> Kept:  # fmt: skip
+    """What a series of windows is drawn from; begun if it has no window yet. Nothing is drawn.
+
+    Args:
+        series: the folder of any window, with what stands for its name.
+        window: that is to be released.
+        asked: what all windows were begun with, or are.
+        design: of new ones.
+        names: of the totals.
+        rng: of this process.
+
+    Raises:
+        RequestError: windows stand that were drawn from another secret, or from a newer one; or
+            they were begun with other terms, or the horizon is over.
+    """
+    place = Place.of_series(series)
+    with locked(place):
+        kept = read(place)
+        new = kept is None
+        if kept is None:
+            key = rng.words(KEY).tobytes().hex()
+            begin = design.begin()
+            kept = Kept(asked, design, tuple(names), key, (), (), "", begin, None, series)
+        require_same(series, kept, asked, names)
+        _require_newest(place, series, kept)
+        if window not in kept.windows and not kept.state.day < design.factors.horizon:
+            raise RequestError(
+                f"horizon: all {design.factors.horizon:,} windows of {series} were drawn: begin "
+                "others in another output, and pay for them"
+            )
+        if new:
+            write(place.secret, kept.written(), secret=True)
+    return kept
+
+
+def added(series: str, window: str, numbers: Sequence[int], rng: RandomSource) -> Kept:
+    """A window's totals, drawn now; as they were drawn, if they have been.
+
+    What is drawn stands on the disk before anybody sees it, and a run that was killed in between is
+    given the very same, whatever its numbers are now.
+
+    Args:
+        series: as of `opened`.
+        window: its name.
+        numbers: what it adds to each total, exactly.
+        rng: of this process.
+
+    Returns:
+        What there was when the window had been drawn.
+    """
+    place = Place.of_series(series)
+    with locked(place):
+        kept = read(place)
+        if kept is None:
+            raise RequestError(f"{place.secret} was there when the run began, and is not")
+        if window not in kept.windows:
+            kept = drawn(kept, window, [*numbers], rng)
+            write(place.secret, kept.written(), secret=True)
+    return kept.up_to(window)
+
+
+def _require_newest(place: Place, series: str, kept: Kept) -> None:
+    """Refuse a secret that does not know the newest windows that were published."""
+    for folder in release.newest([escaped(series).replace(WINDOW, "*")], _LOOKED_AT):
+        said = json.loads(release.read(folder, release.STATEMENT))
+        if "secret_id" not in said:
+            continue
+        if said["secret_id"] != kept.id:
+            raise RequestError(
+                f"{folder} is drawn from another secret than {place.secret}, which totals go on "
+                "from: bring its own back; without it nothing can be added, so name another "
+                "output, and pay for it"
+            )
+        if (shown := said["window"]["name"]) not in kept.windows:
+            raise RequestError(
+                f"{place.secret} is older than {folder}, and does not know window {shown}: drawn "
+                "again it would tell more than was paid for; bring the newest back"
+            )
