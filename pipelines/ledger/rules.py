@@ -194,7 +194,8 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
         entries: of its collection.
 
     Raises:
-        RequestError: the plan changed without its version, or the population.
+        RequestError: the plan changed without its version, or the population; or the window
+            overlaps another, and is paid for as if it did not.
     """
     name = f"collection {request.collection!r}"
     for entry in entries:
@@ -209,6 +210,15 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
                 f"version {request.version} of {name} has run with another plan; "
                 "a change of plan is a new version: raise its number"
             )
+    if (request.noise, request.scope) == ("running", "user per window"):
+        # Once for all windows is paid for what is in one of them.
+        for entry in together(entries, request, request.scope):
+            if entry.fingerprint == request.fingerprint and entry.window != request.window:
+                raise RequestError(
+                    f"window {request.window} of {name} may have rows of {entry.window}, and running "
+                    f"totals are paid for as if each {request.unit} were in one window: name some "
+                    "that do not overlap"
+                )
     latest = max((entry.version for entry in entries), default=request.version)
     if not request.version >= latest:
         raise RequestError(

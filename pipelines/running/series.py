@@ -10,6 +10,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
+from pipelines.ledger.spans import span_of
 from pipelines.paths import escaped
 from pipelines.running.kept import Kept, Place, locked, read, write
 from pipelines.running.totals import KEY, drawn, require_same
@@ -47,6 +48,7 @@ def opened(
             kept = Kept(asked, design, tuple(names), key, (), (), "", begin, None, series)
         require_same(series, kept, asked, names)
         _require_newest(place, series, kept)
+        _require_apart(window, kept)
         if window not in kept.windows and not kept.state.day < design.factors.horizon:
             raise RequestError(
                 f"horizon: all {design.factors.horizon:,} windows of {series} were drawn: begin "
@@ -81,6 +83,18 @@ def added(series: str, window: str, numbers: Sequence[int], rng: RandomSource) -
             kept = drawn(kept, window, [*numbers], rng)
             write(place.secret, kept.written(), secret=True)
     return kept.up_to(window)
+
+
+def _require_apart(window: str, kept: Kept) -> None:
+    """Refuse a window of time that is in another one's, too: its rows would be added twice."""
+    time = span_of(window)
+    for other in kept.windows:
+        theirs = span_of(other)
+        if other != window and time is not None and theirs is not None and time.overlaps(theirs):
+            raise RequestError(
+                f"window {window} overlaps window {other}, whose rows are in the totals already: "
+                "name windows that do not overlap"
+            )
 
 
 def _require_newest(place: Place, series: str, kept: Kept) -> None:

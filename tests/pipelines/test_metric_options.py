@@ -180,13 +180,13 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
         for part in schema()["$defs"]["MetricRequest"]["allOf"]
         if part["if"]["properties"]["kind"]["const"] == name
     )
-    more = registry.options_in_plan(name, (registry.HORIZON,)).model_fields.keys()
-    own = (options.model_fields.keys() | more) - OF_PLAN
+    fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
+    own = fields.keys() - OF_PLAN
     assert kind["properties"].keys() == own | {"name", "kind", "share"}
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]
-        assert text == undashed(str(description(options.model_fields[key])))
+        assert text == undashed(str(description(fields[key])))
         assert "--" not in text
 
 
