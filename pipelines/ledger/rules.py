@@ -215,7 +215,7 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
         for entry in together(entries, request, request.scope):
             if entry.fingerprint == request.fingerprint and entry.window != request.window:
                 raise RequestError(
-                    f"window {request.window} of {name} may have rows of {entry.window}, and running "
+                    f"window {request.window} may have rows of {entry.window}, and running "
                     f"totals are paid for as if each {request.unit} were in one window: name some "
                     "that do not overlap"
                 )

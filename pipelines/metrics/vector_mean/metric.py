@@ -83,6 +83,7 @@ class AverageRow(Randomised):
         attributes = read_attributes(options.number, options.vector, options.category, telemetry)
         require_numbers(options, attributes)
         require_absence(options, attributes)
+        require_rows(options, attributes, telemetry.rows)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
         least, design = _design(options, telemetry.rows, attributes)
         return cls(
@@ -191,7 +192,20 @@ class AverageRow(Randomised):
 
         from transforms.collect_counts import CountMessages
 
+        if self.options.reports:  # those of a user follow one another, as long as blocks are whole
+            blocks = reports.messages | "All" >> beam.combiners.ToList()
+            return blocks | "Put together" >> beam.Map(result.Received.of, self.rows)
         return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
+
+    @property
+    def asked_of_one_job(self) -> str | None:
+        if self.options.reports:
+            return "reports: perturbed rows are put together by the job that reads the log"
+        return super().asked_of_one_job
+
+    @property
+    def words(self) -> list[str]:
+        return [*super().words, *[result.PERTURBED.format(unit=self.unit)] * self.options.reports]
 
     def arrived(self, estimate: Counted) -> int:
         return estimate.messages + estimate.invalid
@@ -210,7 +224,8 @@ class AverageRow(Randomised):
             low, half = result.Scale.of(self.attributes)
             prior = np.clip((self.prior - low) / half - 1, -1, 1)
         shrunk = result.shrunk(row, self.options.shrink, prior)
-        return result.Estimated(row, shrunk, shares, counted.invalid)
+        perturbed = counted.rows if isinstance(counted, result.Received) else None
+        return result.Estimated(row, shrunk, shares, counted.invalid, perturbed)
 
     @property
     def figures(self) -> dict[str, str]:
@@ -277,6 +292,29 @@ def require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ...
         raise RequestError(
             "--category: with categories leave --mechanism at auto, and out --radius; the numbers "
             "then go through the best mean mechanism, the categories through the best oracle"
+        )
+
+
+def require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
+    """Refuse perturbed rows where reports make none, or too many.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    if not options.reports:
+        return
+    if options.model != "local":
+        raise RequestError("--reports: a shuffled report is weak by itself; say --model local")
+    if options.hides or categorical(attributes):
+        raise RequestError(
+            "--reports: rows are of numbers that all users have: leave out --category, and say "
+            "--unusable fill=VALUE or count"
+        )
+    if not rows * width(attributes) <= result.MOST_NUMBERS:
+        raise RequestError(
+            f"--reports: {rows:,} rows of {width(attributes):,} numbers are more than the "
+            f"{result.MOST_NUMBERS:,} that are put together: take fewer columns, or a part of the "
+            "log"
         )
 
 

@@ -55,6 +55,12 @@ examples:
         None, metavar="T", figure=False, le=16,
     )  # fmt: skip
     output: str = published("vector-mean.parquet")
+    reports: bool = option(
+        "publish what each user sent as a row, too: reports.parquet, a data set of perturbed rows "
+        "for whatever is asked later, at no further price. With --model local, numbers alone, and "
+        "--unusable fill=VALUE or count",
+        False, group=RESULT, figure=False,
+    )  # fmt: skip
     shrink: Literal["none", "zero", "grand-mean", "prior"] = option(
         "a second estimate, moved towards the middle of the bounds, the mean of all coordinates or "
         "the row in --prior, by as much as the noise suggests (James and Stein): nearer to the "
@@ -69,7 +75,11 @@ examples:
 
     @property
     def idle(self) -> frozenset[str]:
-        return super().idle if self.hides_presence else super().idle | {"digits"}
+        return super().idle | {"reports" if self.hides_presence else "digits"}
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | frozenset(() if self.reports else ("reports",))
 
     @property
     def meaning(self) -> dict[str, Any]:

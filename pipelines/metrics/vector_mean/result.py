@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from transforms.collect_counts import Counted
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
+REPORTS = "reports.parquet"
+MOST_NUMBERS = 50_000_000  # of perturbed rows, which one worker decodes
+
+PERTURBED = (
+    f"{REPORTS} holds what each {{unit}} sent, as a row. It was randomised before anybody saw it, "
+    "so it tells no more than is promised of a single report, and whatever is made of it costs "
+    "nothing more. No row of it is one of the log: each number is right on average and as far off "
+    "as one report is, may lie beyond its bounds, and is the middle of them where the {unit} was "
+    "not asked. Rows are in the order of their numbers."
+)
 
 _COVERS = (
     "Standard errors and intervals cover the randomisation of the reports, rounding included. They "
@@ -39,6 +49,33 @@ _SHRUNK = {
 }
 
 
+class Received(NamedTuple):
+    """All messages of a batch, counted, and the rows that they say.
+
+    Attributes:
+        counts: as `messages` and `invalid`, of `Counted`.
+        rows: (n, dimension) on the scale of [-1, 1]: of each user's report what it alone estimates.
+            Their average is the estimate.
+    """
+
+    counts: Any
+    messages: int
+    invalid: int
+    rows: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, blocks: Sequence[NDArray[Any]], mechanism: VectorMean) -> Received:
+        """Of blocks in which messages of a user follow one another."""
+        words = np.concatenate([np.empty(0, np.uint64), *blocks])
+        each = words.reshape(-1, int(mechanism.messages))
+        rows = np.empty((len(each), mechanism.dimension))
+        for place, report in enumerate(each):
+            rows[place] = mechanism.estimate(mechanism.count(report), 1)
+        # In the log's order they would say whose each is.
+        rows = rows[np.lexsort(rows.T[::-1])]
+        return cls(mechanism.count(words), words.size, 0, rows)
+
+
 class Estimated(NamedTuple):
     """A row on the scale of [-1, 1], before and after it was moved.
 
@@ -47,12 +84,14 @@ class Estimated(NamedTuple):
         shrunk: the same, moved towards a target; None if that was not asked for.
         shares: of each category.
         invalid: how many messages no client could have sent.
+        perturbed: the rows of `Received`, if they were asked for.
     """
 
     row: RowEstimate
     shrunk: Shrunk | None
     shares: list[Shares]
     invalid: int
+    perturbed: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> int:
@@ -86,11 +125,16 @@ class Scale(NamedTuple):
 
 
 def tables(attributes: Sequence[Attribute], estimate: Estimated) -> dict[str, pa.Table]:
-    """The published tables by file name: of the numbers, and of the categories if there are any."""
-    table = vector_table(attributes, estimate)
-    if not estimate.shares:
-        return {TABLE: table}
-    return {TABLE: table, FREQUENCIES: frequency_table(attributes, estimate)}
+    """The published tables by file name: of numbers, and of categories and reports if any are."""
+    found = {TABLE: vector_table(attributes, estimate)}
+    if estimate.shares:
+        found[FREQUENCIES] = frequency_table(attributes, estimate)
+    if estimate.perturbed is not None:
+        scale = Scale.of(attributes)
+        rows = scale.low + (estimate.perturbed + 1) * scale.half
+        labels = [label for number in numeric(attributes) for label in number.labels()]
+        found[REPORTS] = pa.table([*rows.T], labels)
+    return found
 
 
 def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Table:
