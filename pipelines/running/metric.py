@@ -47,9 +47,10 @@ class Running(Counting):
         kept: what stands once the window is drawn, which is all that is known of it.
     """
 
-    kept: Kept | None = None
-
     unstated: ClassVar[frozenset[str]] = frozenset({"window", "series"})
+    remembers: ClassVar[bool] = True
+
+    kept: Kept | None = None
 
     # What is decided before a row is read.
 
@@ -104,10 +105,6 @@ class Running(Counting):
         return self.noise.profile
 
     @property
-    def unit_error(self) -> float:
-        return self.noise.standard_error(self.options.horizon - 1) ** 2
-
-    @property
     def cautions(self) -> list[str]:
         return [*next_to_nothing(self.guarantees[0]), *self.dearer]
 
@@ -133,10 +130,6 @@ class Running(Counting):
         return f"total ± {first:.3g}, the last ± {final:.3g}"
 
     @property
-    def prospect(self) -> None:
-        return None
-
-    @property
     def undivided(self) -> str:
         return (
             "the job that adds its noise remembers it from window to window, and a collector that "
@@ -151,8 +144,6 @@ class Running(Counting):
     def unfused(self) -> str:
         return "nothing is shuffled where the job adds its own noise"
 
-    remembers: ClassVar[bool] = True
-
     def published_in(self, folder: str, window: str) -> Self:
         there = {"output": folder, "window": window}
         return replace(self, options=self.options.model_copy(update=there))
@@ -161,15 +152,11 @@ class Running(Counting):
         from pipelines.metrics.counting.exactly import names
         from pipelines.running.series import opened
 
-        options, rng = self.options, self.open_rng()
-        return opened(
-            options.series, options.window, self._terms, self.noise, names(self), rng
-        ).id  # fmt: skip
-
-    @property
-    def _terms(self) -> dict[str, Any]:
-        """What is the same in all windows, or other totals are begun."""
-        return {name: said for name, said in self.request.items() if name != "last"}
+        options = self.options
+        # What is the same in all windows, or other totals are begun.
+        terms = {name: said for name, said in self.request.items() if name != "last"}
+        place = options.series, options.window
+        return opened(*place, terms, self.noise, names(self), self.open_rng()).id
 
     # The job.
 
@@ -197,9 +184,6 @@ class Running(Counting):
         options = self.options
         kept = added(options.series, options.window, self.exact(estimate), self.open_rng())
         return Counting.content(replace(self, kept=kept), kept, tallies)
-
-    def enough(self, estimate: Any) -> bool:
-        return True  # how many there are is hidden, and the window is drawn
 
     # What is published.
 
@@ -263,14 +247,9 @@ class Running(Counting):
 
         if self.kept is None:
             raise ValueError("there is no page before a window is drawn")
-        columns = " and ".join(column for column, _ in self.domains)
-        title = f"{self.grows}{columns and ' by '}{columns}"
-        return page(table(self.kept), statement, title)
-
-    @property
-    def grows(self) -> str:
-        """What does."""
-        return f"{self.unit}s"
+        (figure,) = super().figures.values()
+        title = " by ".join([figure, " and ".join(column for column, _ in self.domains)])
+        return page(table(self.kept), statement, title.removesuffix(" by "))
 
 
 class RunningCount(Running, CountMetric):
@@ -283,7 +262,3 @@ class RunningSum(Running, SumMetric):
     """How much there is so far."""
 
     Options = RunningSumOptions  # type: ignore[assignment]
-
-    @property
-    def grows(self) -> str:
-        return f"{self.options.column}, added up"

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _ROLLBACK = ("tests/pipelines/test_ledger_rollback.py",)
 _ATTEMPTS = ("tests/pipelines/test_ledger_attempts.py",)
+_RUNNING = ("tests/end_to_end/test_running_plan.py",)
 
 MUTANTS = (
     Mutant(
@@ -87,5 +88,50 @@ MUTANTS = (
         "            require_declared(request, snapshot.populations, self.store.where)\n",
         "",
         ("tests/pipelines/test_ledger_population.py",),
+    ),
+    Mutant(
+        "running-windows-at-no-price",
+        "Windows whose noise goes on are never counted, not even the first.",
+        "pipelines/ledger/permanent.py",
+        'if release.noise == "fresh" or release.design is None or name not in known:',
+        'if release.noise == "fresh" or (release.noise != "running" and name not in known):',
+        _RUNNING,
+        known_by="another_secret",
+    ),
+    Mutant(
+        "another-secret-at-no-price",
+        "Totals that begin anew from another secret are taken for those that were paid for.",
+        "pipelines/plan/run.py",
+        "        wanted = replace(wanted, design=own[:32])\n",
+        "",
+        _RUNNING,
+        known_by="another_secret",
+    ),
+    Mutant(
+        "running-window-not-kept",
+        "What a window drew is forgotten: run again, it is drawn again.",
+        "pipelines/running/series.py",
+        "            write(place.secret, kept.written(), secret=True)\n    return kept.up_to",
+        "    return kept.up_to",
+        _RUNNING,
+        known_by="drawn_once",
+    ),
+    Mutant(
+        "drawn-window-returned",
+        "A run that failed gets its price back, and its rows are in all later totals.",
+        "pipelines/plan/run.py",
+        "            right.keep()",
+        "            pass",
+        _RUNNING,
+        known_by="has_paid",
+    ),
+    Mutant(
+        "rows-in-two-windows",
+        "Windows that share files are both added at the price of one.",
+        "pipelines/ledger/rules.py",
+        'if (request.noise, request.scope) == ("running", "user per window"):',
+        "if False:",
+        _RUNNING,
+        known_by="overlap",
     ),
 )
