@@ -253,11 +253,12 @@ class DividedTables(Mechanism):
         total = float(tables.pop(()))
         return np.concatenate([array.ravel() / total for array in tables.values()])
 
-    def finest(self, counts: Counts) -> dict[Table, Floats]:
+    def finest(self, counts: Counts, asked: float = 1.0) -> dict[Table, Floats]:
         """How many users have each cell of the finest tables, unbiased; see `CrossTabs.estimate`.
 
         Args:
             counts: (codes,) from `count`.
+            asked: the share of all users who were asked, drawn whatever they have.
 
         Raises:
             ValueError: there is no report.
@@ -270,7 +271,7 @@ class DividedTables(Mechanism):
         for mechanism, part in zip(self.oracles, parts, strict=True):
             shares = mechanism.estimate(part) if part.any() else np.zeros(mechanism.domain_size)
             # How many take part is known: what a table's shares add up to beyond it is noise.
-            rows.append(n * (shares + (1 - shares.sum()) / shares.size))
+            rows.append(n / asked * (shares + (1 - shares.sum()) / shares.size))
         return self.plan.estimate(rows, self.variances)
 
     def errors(self, counts: Counts, finest: dict[Table, Any]) -> Iterator[Floats]:

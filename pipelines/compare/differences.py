@@ -181,6 +181,12 @@ class Side:
         return cls(known[CENTRE], known["standard_error"], half, reach.whole)
 
 
+def _errors(side: Side, grain: float) -> Floats:
+    """(labels,) how many of its errors a half-length is; 0 of what is known as it is."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(side.error > 0, (side.half + grain) / side.error, 0.0)
+
+
 def change(earlier: Side, later: Side, miss: float, independent: bool = True) -> Change:
     """The differences of two series of figures.
 
@@ -208,11 +214,10 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
         error = one + other
         return Change(difference, error, np.asarray(half), half + _ANY * error)
     error = np.hypot(one, other)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        times = np.maximum((earlier.half + grain) / one, (later.half + grain) / other)
+    times = np.maximum(*(_errors(side, grain) for side in (earlier, later)))
     half = np.maximum(times, least) * error
     if grain:
-        half = np.ceil(half - 1e-9) - 1
+        half = np.maximum(np.ceil(half - 1e-9) - 1, 0)
     # Whole noise has one mode among the whole numbers: spread over units, it has one.
     smooth = _ONE_MODE * np.hypot(error, grain / math.sqrt(12)) + grain / 2
     return Change(difference, error, half, half + smooth)

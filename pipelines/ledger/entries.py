@@ -237,7 +237,8 @@ class Entry(_Record):
         operations: a random word for every change of this entry, by which a writer that was cut
             off learns whether its change arrived.
         span: the time of its window, if that is known.
-        design: the fingerprint of the plan and of the mechanisms it had come to, if that is known.
+        design: the fingerprint of the plan and of the mechanisms it had come to, if that is known;
+            of running totals, of the secrets that they are drawn from.
         files: of `spans.digests`: what the release was made of, if that is known.
         irrevocable: whether who makes the release keeps what it is made of, come of it what may:
             then no failure gives the price back, and the same release may be tried again for it.

@@ -1,8 +1,10 @@
-"""Windows under one permanent noise: their price is of all of them together, and is paid once.
+"""Windows under one noise: their price is of all of them together, and is paid once.
 
 A window more shows no more of a value that is reported again, and a value more was paid for with
 the first window, up to as many as the plan declares. What it does show, that somebody's value
 changed, has no price: statements say so.
+
+So it is of running totals, whose noise goes on from window to window, from one secret.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def once(releases: Iterable[Release]) -> list[Release]:
     for release in releases:
         # Another version, design or choice of metrics draws noise anew, and where the design is not
         # known nobody can tell.
-        name = (release.fingerprint, release.design, release.metrics, release.records)
+        name: object = release.fingerprint, release.design, release.metrics, release.records
+        if release.noise == "running":  # its design is that of the secret which both are drawn from
+            name = release.design
         if release.noise == "fresh" or release.design is None or name not in known:
             counted.append(release)
             known.add(name)

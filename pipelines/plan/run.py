@@ -179,8 +179,7 @@ def _reserved(
         return
     wanted = price(job, span)
     if remembered:
-        own = hashlib.sha256(json.dumps([wanted.design, remembered]).encode()).hexdigest()
-        wanted = replace(wanted, design=own[:32])
+        wanted = replace(wanted, design=hashlib.sha256("".join(remembered).encode()).hexdigest())
     with ledger.spend(wanted) as reservation:
         yield Right(reservation.entry.output, reservation)
 

@@ -107,10 +107,18 @@ class DividedTab(Tabulated, Randomised):
         return estimate.messages, estimate.invalid
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        tabs, finest = self.mechanism.plan, self.mechanism.finest(estimate.counts)
+        tabs, counts, asked = self.mechanism.plan, estimate.counts, self.asked
+        finest, answered = (self.mechanism.finest(counts, share) for share in (asked, 1.0))
+        answered = tabs.fitted(answered)
+        error, held = (
+            np.concatenate([array.ravel() for array in arrays])
+            for arrays in (
+                self.mechanism.errors(counts, answered), tabs.published(answered).values()
+            )
+        )  # fmt: skip
+        # Who answers this metric is drawn: of all users, these are a sample.
+        error = np.sqrt(error**2 + (1 - asked) * held) / asked
         fitted = tabs.fitted(finest)
-        errors = self.mechanism.errors(estimate.counts, fitted)
-        error = np.concatenate([array.ravel() for array in errors])
         sure = self.options.confidence
         reaches = [normal_quantile(sure), normal_quantile(sure, error.size)]
         return self.table(tabs.published(finest), tabs.published(fitted), error, reaches, 0.0)
@@ -124,10 +132,12 @@ class DividedTab(Tabulated, Randomised):
     @property
     def words(self) -> list[str]:
         many = len(self.mechanism.oracles)
+        all_of = "Figures are of all {unit}s: of those who were asked, divided by their share."
         return [
+            *[all_of.format(unit=self.unit)] * (self.asked < 1),
             f"Every {self.unit} reports a cell of one of {many:,} tables, drawn whatever its "
             "values are, and says of which; those that are published are made from all of them. A "
-            "value that is missing, or not declared, is one more value, the last."
+            "value that is missing, or not declared, is one more value, the last.",
         ]
 
     @property
@@ -151,7 +161,8 @@ class DividedTab(Tabulated, Randomised):
             "error": {
                 "standard_error_of_a_cell": math.sqrt(
                     self.mechanism.report_variance * estimate.messages
-                ),
+                )
+                / self.asked,
                 "covers": covered(self.unit),
                 "reading": READING,
             },

@@ -156,3 +156,13 @@ def test_where_nothing_is_known_nothing_has_changed() -> None:
     made = change(Side(nothing, error, nothing), Side(np.array([5.0]), error, error), MISS)
     assert not made.beyond.any()
     assert not made.known.any()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_known_exactly_has_changed_if_it_is_another(whole: bool) -> None:
+    none, reach = np.zeros(3), np.array([0.0, 0.0, 4.0])
+    exact = Side(np.array([7.0, 7.0, 7.0]), none, none, whole)
+    made = change(exact, Side(np.array([7.0, 8.0, 8.0]), reach / 2, reach, whole), MISS)
+    assert made.known.all()
+    assert made.beyond.tolist() == [False, True, False]
+    assert made.half[2] == pytest.approx(4.0)
