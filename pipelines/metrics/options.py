@@ -29,7 +29,9 @@ WHO_DRAWS = (
 """Of dummies."""
 
 # Where, and by which way, and not what.
-_WHERE = {"input", "output", "user_column", "delimiter", "header", "shuffler"}
+_WHERE = {
+    "input", "output", "user_column", "delimiter", "header", "shuffler", "window", "series"
+}  # fmt: skip
 
 
 def published(*tables: str) -> Any:

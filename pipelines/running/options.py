@@ -14,8 +14,10 @@ from pipelines.options import PROMISE, RESULT, flag, option
 from pipelines.requests import Count, Delta, Epsilon
 
 _HORIZON = "which windows there are"
-# What counters are told of who draws their dummies, and how many; here there are none.
-_OF_DUMMIES = frozenset({"dummies", "enrolled", "honest_share", "max_messages", "neighbours"})
+# What counters are told of their noise, and who draws it; here there is none.
+_OF_DUMMIES = frozenset(
+    {"dummies", "enrolled", "honest_share", "max_messages", "mechanism", "neighbours"}
+)
 
 
 class Horizon(BaseModel):
@@ -69,11 +71,6 @@ class RunningOptions(Horizon):
     series: str = option("what is the same in all windows", "", group=_HORIZON)
 
     @property
-    def meaning(self) -> dict[str, Any]:
-        said: dict[str, Any] = super().meaning  # type: ignore[misc]
-        return {name: value for name, value in said.items() if name not in ("window", "series")}
-
-    @property
     def idle(self) -> frozenset[str]:
         return _OF_DUMMIES
 
@@ -86,8 +83,8 @@ class RunningOptions(Horizon):
         named = sorted(self.model_fields_set & (_OF_DUMMIES - {"neighbours"}))
         if named:
             raise RequestError(
-                f"{flag(named[0])}: says something of dummies, and running totals have none: the "
-                "job adds noise to them; leave it out"
+                f"{flag(named[0])}: says something of counters' noise, and running totals have one "
+                "of their own; leave it out"
             )
         if getattr(self, "neighbours", None) == "replace":
             raise RequestError("--neighbours: running totals hide who takes part; leave it out")
@@ -110,9 +107,6 @@ class RunningSumOptions(RunningOptions, SumOptions):
         "by --derive",
         True,
     )  # fmt: skip
-    mechanism: Literal["counters"] = option(
-        "no other serves running totals", "counters", group=PROMISE
-    )
 
     @property
     def answered_by(self) -> str:

@@ -286,7 +286,7 @@ def test_a_horizon_that_is_over_is_said_to_be(plan, add, run) -> None:
         ({"last": "  - {name: x, kind: count}\n"}, "is paid for in every window"),
         ({"output": "out"}, "name a folder with {window}"),
         ({"input": "in/2026-11-01/*.parquet"}, "the same rows would be added"),
-        ({"of_count": ", dummies: devices"}, "dummies: says something of dummies"),
+        ({"of_count": ", dummies: devices"}, "dummies: says something of counters' noise"),
         ({"of_count": ", shuffler: fused"}, "shuffler fused: nothing is shuffled"),
         ({"of_count": ", user_windows: 3"}, "user_windows: a row is in one window"),
         ({"unit": USERS}, "user_windows is missing"),

@@ -6,6 +6,15 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "perturbed-rows-in-the-order-of-the-log",
+        "Perturbed rows stand as the log's do, so that a place tells whose each is.",
+        "pipelines/metrics/vector_mean/result.py",
+        "        rows = rows[np.lexsort(rows.T[::-1])]\n",
+        "",
+        ("tests/end_to_end/test_vector_reports.py",),
+        known_by="average_is_the_estimate",
+    ),
+    Mutant(
         "row-without-the-unusable-cell",
         "A coordinate that cannot be used is sent as the cell of the least number.",
         "transforms/encoders/coordinates.py",
@@ -157,14 +166,5 @@ MUTANTS = (
         "return Counting(*self.counted(state))",
         "return Counting(*self.counted(state), state.waiting[:1])",
         ("tests/transforms/test_collect.py", "tests/end_to_end/test_fused.py"),
-    ),
-    Mutant(
-        "perturbed-rows-in-the-order-of-the-log",
-        "Perturbed rows stand as the log's do, so that a place tells whose each is.",
-        "pipelines/metrics/vector_mean/result.py",
-        "        rows = rows[np.lexsort(rows.T[::-1])]\n",
-        "",
-        ("tests/end_to_end/test_vector_reports.py",),
-        known_by="average_is_the_estimate",
     ),
 )
