@@ -40,6 +40,11 @@ SHUFFLE = Kept(
     "under which shuffles are sampled: keep it, for with another one nobody sees that two of them "
     "share reports; and from clients, who could make any two seem to",
 )
+CROWD = Kept(
+    "--crowd-key",
+    "by which equal strings are sealed alike: all devices need it, and no other; never the "
+    "shuffler, who could tell by it every string that it can guess",
+)
 
 
 def default_place(secret: Kept) -> str:
@@ -132,9 +137,10 @@ def read(flag: str, file: str) -> bytes:
     except (OSError, ValueError) as error:
         raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
     if len(secret) != SECRET:
-        whose = "of this user alone" if flag == USER else "that this machine keeps"
+        whose = {USER: "of this user alone", CROWD.flag: "that all devices share"}
         raise RequestError(
-            f"{flag}: {file} must hold {SECRET} random bytes {whose}, as from "
+            f"{flag}: {file} must hold {SECRET} random bytes "
+            f"{whose.get(flag, 'that this machine keeps')}, as from "
             f"`head -c {SECRET} /dev/urandom`"
         )
     return secret

@@ -142,4 +142,6 @@ class JoinCrowds(beam.CombineFn):
         strings, values, messages = zip(none, *state, strict=True)
         rows, numbers = np.concatenate(strings), np.concatenate(values)
         order = np.lexsort((*rows.T[::-1], -numbers))
+        # One string may have come in several seals, of liars: its largest crowd counts.
+        order = order[distinct(rows[order])[0]]
         return Crowded(rows[order], numbers[order], sum(messages))

@@ -33,9 +33,9 @@ def schema(form: Form) -> pa.Schema:
         ("metric", pa.uint16()),
     ]
     fields += [] if form.shuffled else [("report_id", pa.binary(16))]
-    fields += [("level", pa.uint16())] if form.shuffled and form.slots else []
-    seals = 1 if form.shuffled else max(1, form.slots)
-    sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED * seals))]
+    fields += [("level", pa.uint16())] if form.slots and not form.wide else []
+    fields += [("value", pa.uint64())] if form.crowd else []
+    sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED * form.seals))]
     return pa.schema(fields + (sealed if form.sealed else [("message", pa.uint64())]))
 
 

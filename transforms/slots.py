@@ -53,13 +53,13 @@ class TakeApart(beam.PTransform):
         types = self.layout.types
         form = Form(sealed=True, slots=types.size)
         step = DropDuplicates(self.fingerprint, form, self.buckets, open_rng=self.open_rng)
-        mine = beam.FlatMap(_of, self.place).with_output_types(Reports)
+        mine = beam.FlatMap(of_metric, self.place).with_output_types(Reports)
         once = reports | "Of metric" >> mine | "Once" >> step
         words = once.reports | "Apart" >> beam.Map(Reports.apart, types).with_output_types(Reports)
         return once, words | "By seal" >> DropCopiedSeals(self.fingerprint, WORDS, self.buckets)
 
 
-def _of(reports: Reports, place: int) -> Iterator[Reports]:
+def of_metric(reports: Reports, place: int) -> Iterator[Reports]:
     """A block's reports of one metric, if it has any: those of others are of other widths."""
     mine = reports.of_metric(place)
     if len(mine):

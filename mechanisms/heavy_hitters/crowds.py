@@ -105,6 +105,11 @@ class Crowds:
         return cls(Counters((_level(strings),), Independent((law,)), neighbours, epsilon, delta))
 
     @property
+    def strings(self) -> int:
+        """k, how many of a user count."""
+        return self.design.levels[0].slots
+
+    @property
     def law(self) -> ShufflerNoise:
         """Of the noise of one crowd."""
         return self.design.dummies.parts[0].law

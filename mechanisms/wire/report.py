@@ -37,30 +37,45 @@ class Form:
         shuffled: the report id is gone.
         slots: of a report to noisy counters, how many sealed words it has, typed by their places;
             each goes on alone once it is shuffled, and says its level. 0 for any other report.
+        crowd: it is a string with the noisy number of units that hold it, in the place of reports:
+            sealed, in the room of so many slots.
 
     >>> [Form.of(kind).dtype.itemsize for kind in range(4)]
     [28, 84, 12, 68]
     >>> Form(sealed=True, slots=3).dtype.itemsize, Form(True, True, slots=1).dtype.itemsize
     (196, 70)
+    >>> Form(True, True, slots=3, crowd=True).dtype.itemsize
+    188
     """
 
     sealed: bool = False
     shuffled: bool = False
     slots: int = 0
+    crowd: bool = False
 
     @classmethod
     def of(cls, kind: int) -> Form:
         """The form with a number."""
-        return cls(bool(kind & 1), bool(kind & 2), kind >> 2)
+        return cls(bool(kind & 1), bool(kind & 2), kind >> 2 & 1, bool(kind & 8))
 
     @property
     def kind(self) -> int:
-        """The number of the form, whatever its width: 0 .. 7."""
-        return self.sealed + 2 * self.shuffled + 4 * bool(self.slots)
+        """The number of the form, whatever its width: 0 .. 15."""
+        return self.sealed + 2 * self.shuffled + 4 * bool(self.slots) + 8 * self.crowd
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has as many seals as slots."""
+        return bool(self.slots) and (self.crowd or not self.shuffled)
+
+    @property
+    def seals(self) -> int:
+        """How many of `SEALED` bytes a record has room for, if it is sealed."""
+        return self.slots if self.wide else 1
 
     def fitted(self, width: int) -> Form | None:
         """This form with as many slots as a number of sealed bytes makes; None if it has none."""
-        if not (self.slots and not self.shuffled):
+        if not self.wide:
             return self if width == SEALED else None
         slots, rest = divmod(width, SEALED)
         return replace(self, slots=slots) if 1 <= slots <= MOST_SLOTS and not rest else None
@@ -70,16 +85,16 @@ class Form:
         """A record, byte for byte as a binary file has it; `length` counts what follows it."""
         fields: list[Any] = [("length", "<u2"), ("metric", "<u2")]
         fields += [] if self.shuffled else [("report_id", "<u8", (2,))]
-        fields += [("level", "<u2")] if self.shuffled and self.slots else []
-        shape = (self.slots, SEALED) if self.slots and not self.shuffled else (SEALED,)
+        fields += [("level", "<u2")] if self.slots and not self.wide else []
+        fields += [("value", "<u8")] if self.crowd else []
+        shape = (self.slots, SEALED) if self.wide else (SEALED,)
         sealed = [("key_id", "<u8"), ("sealed", "u1", shape)]
         return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
 
     @property
     def random_bytes(self) -> int:
         """How many bytes of a record are random words, an id and a seal, which nothing packs."""
-        seals = 1 if self.shuffled else max(1, self.slots)
-        return 16 * (not self.shuffled) + SEALED * self.sealed * seals
+        return 16 * (not self.shuffled) + SEALED * self.sealed * self.seals
 
     def empty(self, size: int) -> Records:
         """(size,) records with their length filled in, and zeros."""

@@ -112,7 +112,7 @@ class Expected:
         metrics = reports.records["metric"]
         known: NDArray[np.bool_] = metrics < len(self.slots)
         slots = np.array([*self.slots, 0])[np.where(known, metrics, -1)]
-        fits = known & (self.form.shuffled | (slots == reports.form.slots))
+        fits = known & ((not reports.form.wide) | (slots == reports.form.slots))
         unknown = len(reports) - int(np.count_nonzero(known))
         others = len(reports) - unknown - int(np.count_nonzero(fits))
         dropped = tallied({UNKNOWN_METRIC: unknown, OTHER_WIDTH: others})

@@ -30,7 +30,7 @@ from mechanisms.wire import screening
 from mechanisms.wire.report import SEALED, VERSION, Form, Reports
 from mechanisms.wire.screening import Screened, tallied
 
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _INFO, _SLOT_INFO = struct.Struct("<15sHH8s16s"), struct.Struct("<13sHHH8s16s")
 
 
@@ -39,18 +39,19 @@ def key_id(key: X25519PublicKey) -> bytes:
     return hashlib.sha256(key.public_bytes_raw()).digest()[:8]
 
 
-def info(fingerprint: bytes, metric: int, key: bytes) -> bytes:
+def info(fingerprint: bytes, metric: int, key: bytes, what: bytes = b"hushbeam report") -> bytes:
     """What a seal is bound to.
 
     Args:
         fingerprint: of the plan, 16 bytes.
         metric: 0 .. 65,535.
         key: a key's id, 8 bytes.
+        what: is sealed, in 15 bytes.
 
     Returns:
-        43 bytes: "hushbeam report", then version, metric, key id and fingerprint.
+        43 bytes: what it is, then version, metric, key id and fingerprint.
     """
-    return _INFO.pack(b"hushbeam report", VERSION, metric, key, fingerprint)
+    return _INFO.pack(what, VERSION, metric, key, fingerprint)
 
 
 def slot_info(fingerprint: bytes, metric: int, level: int, key: bytes) -> bytes:
@@ -77,7 +78,7 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
     words = reports.records["message"].tobytes()
     boxes = [
         # One by one, since the shuffler parts a user's messages from each other.
-        _SUITE.encrypt(words[8 * i : 8 * i + 8], key, info(reports.fingerprint, metric, name))
+        SUITE.encrypt(words[8 * i : 8 * i + 8], key, info(reports.fingerprint, metric, name))
         for i, metric in enumerate(reports.records["metric"].tolist())
     ]
     sealed.records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
@@ -137,7 +138,7 @@ def seal_words(
     records["key_id"] = int.from_bytes(name, "little")
     data = words.astype("<u8").tobytes()
     boxes = [
-        _SUITE.encrypt(data[8 * i : 8 * i + 8], key, slot_info(fingerprint, metric, level, name))
+        SUITE.encrypt(data[8 * i : 8 * i + 8], key, slot_info(fingerprint, metric, level, name))
         for i, level in enumerate(records["level"].tolist())
     ]
     records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
@@ -157,7 +158,7 @@ class KeyRing:
     [7]
     """
 
-    def __init__(self, keys: Iterable[X25519PrivateKey], suite: Suite = _SUITE) -> None:
+    def __init__(self, keys: Iterable[X25519PrivateKey], suite: Suite = SUITE) -> None:
         self._suite = suite
         self._keys = {key_id(key.public_key()): key for key in keys}
         if not self._keys:
@@ -195,16 +196,39 @@ class KeyRing:
         opened, unknown = np.zeros(len(reports), np.bool_), 0
         for number, metric, level, mine in _groups(reports):
             name = number.to_bytes(8, "little")
-            if (key := self._keys.get(name)) is None:
+            if name not in self._keys:
                 unknown += mine.size
                 continue
             boxes = reports.records["sealed"][mine].tobytes()
             plan, slots = reports.fingerprint, reports.form.slots
             context = slot_info(plan, metric, level, name) if slots else info(plan, metric, name)
-            opened[mine], plain.records["message"][mine] = _opened(self._suite, boxes, key, context)
+            opened[mine], plain.records["message"][mine] = self._opened(boxes, name, context)
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
         return Screened(plain.where(opened), dropped)
+
+    def decrypt(self, name: bytes, box: bytes, context: bytes) -> bytes | None:
+        """What a seal holds; None if it does not open.
+
+        Args:
+            name: the id of the key that it is sealed to.
+            box: the seal.
+            context: what it is bound to.
+        """
+        key = self._keys.get(name)
+        try:
+            return None if key is None else self._suite.decrypt(box, key, context)
+        except InvalidTag:
+            return None
+
+    def _opened(
+        self, boxes: bytes, name: bytes, context: bytes
+    ) -> tuple[NDArray[np.bool_], Messages]:
+        """(n,) which of n sealed messages open, and (n,) the messages; zero where they do not."""
+        starts = range(0, len(boxes), SEALED)
+        words = [self.decrypt(name, boxes[start : start + SEALED], context) for start in starts]
+        messages = np.frombuffer(b"".join(word or bytes(8) for word in words), "<u8")
+        return np.array([word is not None for word in words], np.bool_), messages
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a KeyRing must not be pickled or copied: read it where it is used")
@@ -278,17 +302,3 @@ def _groups(reports: Reports) -> Iterator[tuple[int, int, int, NDArray[np.intp]]
     places = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(sizes)[:-1])
     for (number, metric, level), mine in zip(distinct.T.tolist(), places, strict=False):
         yield number, metric, level, mine
-
-
-def _opened(
-    suite: Suite, boxes: bytes, key: X25519PrivateKey, context: bytes
-) -> tuple[NDArray[np.bool_], Messages]:
-    """(n,) which of n sealed messages open, and (n,) the messages; zero where they do not."""
-    words: list[bytes | None] = []
-    for start in range(0, len(boxes), SEALED):
-        try:
-            words.append(suite.decrypt(boxes[start : start + SEALED], key, context))
-        except InvalidTag:
-            words.append(None)
-    messages = np.frombuffer(b"".join(word or bytes(8) for word in words), "<u8")
-    return np.array([word is not None for word in words], np.bool_), messages

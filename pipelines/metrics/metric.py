@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mechanisms.counters.choose import SlottedCounters
+    from mechanisms.heavy_hitters.crowds import Crowds
     from transforms.blocks import Generator
     from transforms.conservation import Shuffled
     from transforms.contributions import Contributions
@@ -315,6 +316,16 @@ class Metric(ABC):
     @property
     def counters(self) -> SlottedCounters | None:
         """Those that reports of one size go to; None if each is noisy by itself, or of any size."""
+        return None
+
+    @property
+    def slots(self) -> int:
+        """How many sealed words its reports to noisy counters have, all of them; 0 of others."""
+        return 0 if self.counters is None else int(self.counters.layout.types.size)
+
+    @property
+    def crowds(self) -> Crowds | None:
+        """Which strings, sealed whole, are handed on; None if messages are no strings."""
         return None
 
     @property

@@ -61,6 +61,7 @@ class ClientRequest(NamedTuple):
         secret: a file of 32 bytes, if noise is drawn once and for all.
         naming: the file under whose content users' reports are named, if not this machine's own.
         devices: the list of the devices that send, where every enrolled one does.
+        crowd_key: the file of the key that all devices share, where strings are sealed whole.
     """
 
     plan: str
@@ -72,6 +73,7 @@ class ClientRequest(NamedTuple):
     secret: str | None = None
     naming: str | None = None
     devices: str | None = None
+    crowd_key: str | None = None
 
 
 def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
@@ -97,11 +99,12 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     elif pem is not None:
         require_sealable(parted)
     _require_whole_rows(parted, places)
+    crowd_key = _crowd_key(request, parted)
     devices = _enrolled(request, parted, places)
     require_new(request.output)
     if _STANDARD_INPUT in request.inputs or request.secret is not None:
         no_more(beam_arguments)
-        return _one_user(request, parted, places, pem)
+        return _one_user(request, parted, places, pem, crowd_key)
     if plan.permanent is not None:
         raise RequestError(
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
@@ -111,7 +114,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
     telemetry = inputs.open_telemetry(request.inputs, empty=hidden, reading=plan.reading)
     ready = _held_against(parted, places, telemetry)
-    named = _naming(request, plan), request.devices or ""
+    named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
@@ -136,12 +139,31 @@ def _require_one_width(parted: Split, places: Sequence[int], output: str) -> Non
     Raises:
         RequestError: it was asked for.
     """
-    widths = {parted.counters[place].layout.types.size for place in places}
+    widths = {parted.metrics[place].slots for place in places}
     if is_parquet(output) and len(widths) > 1:
         raise RequestError(
             "--output: a Parquet file has room for reports of one width, and these metrics differ "
             "in how many messages they have: name one --metric, or another file than .parquet"
         )
+
+
+def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
+    """The key that all devices share; none where nothing is sealed under it.
+
+    Raises:
+        RequestError: there must be one, or must not; or it is none.
+    """
+    flag = secrets.CROWD.flag
+    if not parted.strings:
+        if request.crowd_key is not None:
+            raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")
+        return b""
+    if request.crowd_key is None:
+        raise RequestError(
+            f"{flag} is missing: by this key of all devices equal strings are sealed alike, or the "
+            "shuffler could not count them; `hushbeam keys crowd FILE` makes it, once for all"
+        )
+    return secrets.read(flag, request.crowd_key)
 
 
 def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> int:
@@ -259,7 +281,11 @@ def _naming(request: ClientRequest, plan: Plan) -> str | None:
 
 
 def _one_user(
-    request: ClientRequest, parted: Split, places: Sequence[int], pem: bytes | None
+    request: ClientRequest,
+    parted: Split,
+    places: Sequence[int],
+    pem: bytes | None,
+    crowd_key: bytes,
 ) -> int:
     """The reports of one user, whose values are few."""
     secret = None if request.secret is None else secrets.read(secrets.USER, request.secret)
@@ -281,7 +307,7 @@ def _one_user(
             _say_over_time(device, permanent)
         tables = _tables(request.inputs, device.metric, parted.job.plan)
         if parted.counters and pem is not None:
-            reports, tallies = device.sealed(tables, public_key(pem))
+            reports, tallies = device.sealed(tables, public_key(pem), crowd_key)
             blocks.append(reports)
         else:
             reports, tallies = device.report(tables)

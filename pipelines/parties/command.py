@@ -31,7 +31,8 @@ Publish a window of a plan from its shuffled reports: the release, and the entry
 """
 
 _KEYS = """\
-Make a pair of keys, so that clients can seal reports which the shuffler then cannot read.
+Make a pair of keys, so that clients can seal reports which the shuffler then cannot read; or the
+key that devices share, by which it can count equal strings that it cannot read.
 """
 
 _CODES = """\
@@ -46,8 +47,16 @@ def add_to(commands: Any) -> None:
     _add_shuffle(commands)
     _add_collect(commands)
     keys = commands.add_parser("keys", description=_KEYS, allow_abbrev=False)
-    keys.add_argument("what", choices=["new"], help="make a pair")
-    keys.add_argument("folder", metavar="FOLDER", help="where: readable by the collector alone")
+    keys.add_argument(
+        "what", choices=["new", "crowd"],
+        help="new: a pair of the collector's; crowd: one key for all devices, by which equal "
+        "strings are sealed alike (unknown-strings)",
+    )  # fmt: skip
+    keys.add_argument(
+        "place", metavar="FOLDER|FILE",
+        help="of a pair, a folder that the collector alone can read; of a crowd key, a new file, "
+        "never the shuffler's to see",
+    )  # fmt: skip
     keys.set_defaults(command=new_key)
 
 
@@ -87,6 +96,11 @@ def _add_client(commands: Any) -> None:
         "--devices", metavar="FILE",
         help="where devices draw the dummies: those whose rows the files hold, a user a line; each "
         "of them sends, with rows or without",
+    )  # fmt: skip
+    parser.add_argument(
+        "--crowd-key", metavar="FILE",
+        help="of unknown-strings: the 32 bytes that all devices share, and the shuffler never "
+        "sees, as `hushbeam keys crowd FILE` makes them",
     )  # fmt: skip
     parser.add_argument(
         "--user-secret", metavar="FILE",
@@ -140,7 +154,7 @@ def client(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     request = ClientRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.metric), arguments.seal, arguments.user_secret, arguments.report_secret,
-        arguments.devices,
+        arguments.devices, arguments.crowd_key,
     )  # fmt: skip
     return run(request, beam_arguments)
 
@@ -170,9 +184,9 @@ def collect(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
 
 def new_key(arguments: argparse.Namespace, rest: list[str]) -> int:
-    """Make a pair of keys."""
-    from pipelines.parties.keys import new
+    """Make a pair of keys, or the one of all devices."""
+    from pipelines.parties.keys import crowd, new
     from pipelines.requests import no_more
 
     no_more(rest)
-    return new(arguments.folder)
+    return (new if arguments.what == "new" else crowd)(arguments.place)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import apache_beam as beam
 from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
-from mechanisms.counters.levels import Layout
 from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
@@ -25,6 +25,7 @@ from pipelines.plan.target import Target
 from pipelines.views.wording import RAW_ROWS
 from transforms.conservation import LostError, passing
 from transforms.progress import LOST, tally
+from transforms.sealed_crowds import CROWDS, OpenCrowds
 from transforms.slots import WORDS, CountWords
 from transforms.unseal import Unseal
 
@@ -35,6 +36,10 @@ ONLY_WORDS = (
     "once and tell nobody what they drew, and if the shuffler passes on who sent what to nobody. "
     "Against shuffler and collector together nothing is promised: one knows who sent a word, the "
     "other what it says."
+)
+ONLY_STRINGS = (
+    "The job that made this release saw sealed strings that had passed, with their noisy numbers, "
+    "and no row of any log."
 )
 
 
@@ -57,15 +62,18 @@ class CollectWords(beam.PTransform):
     words: int
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        words, _ = begin | "Read" >> ReadAll(self.files, self.parted.expected(WORDS))
+        form = CROWDS if self.parted.strings else WORDS
+        words, _ = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
         came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
-        plain = self.parted.expected(Form(shuffled=True, slots=1))
-        opened = words | "Unseal" >> Unseal(plain, self.open_ring)
+        opened, only = words, ONLY_STRINGS
+        if not self.parted.strings:
+            plain = self.parted.expected(Form(shuffled=True, slots=1))
+            opened, only = words | "Unseal" >> Unseal(plain, self.open_ring), ONLY_WORDS
         contents = tuple(
-            opened | metric.name >> CollectCounts(metric, place, self.parted.counters[place].layout)
+            opened | metric.name >> CollectCounts(metric, place, self._counts(place), only)
             for place, metric in enumerate(self.parted.metrics)
         )
-        told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        told = [only if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.parted.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
         return (
@@ -75,36 +83,46 @@ class CollectWords(beam.PTransform):
             >> beam.ParDo(step, AsDict(contents | "Contents" >> beam.Flatten()), AsDict(came))
         )
 
+    def _counts(self, place: int) -> beam.PTransform:
+        """What takes one metric's words to their counts."""
+        metric: Any = self.parted.metrics[place]
+        if metric.crowds is not None:
+            return OpenCrowds(metric.width, self.open_ring)
+        return beam.CombineGlobally(CountWords(place, metric.counters.layout))
+
 
 @dataclass
 class CollectCounts(beam.PTransform):
-    """Blocks of opened words in, one metric's name and content out.
+    """Blocks of words in, one metric's name and content out.
 
     Attributes:
         metric: ready to run.
         place: in the plan.
-        layout: of its counters.
+        counts: takes its words to what is estimated of.
+        only: what its release says the job has seen.
     """
 
     metric: Metric
     place: int
-    layout: Layout
+    counts: beam.PTransform
+    only: str = ONLY_WORDS
 
     def expand(self, words: beam.PCollection) -> beam.PCollection:
         metric = replace(self.metric, collects=True)
         own = beam.Map(ReportBlock.of_metric, self.place).with_output_types(ReportBlock)
         mine = words | "Of metric" >> own
-        step = CountWords(self.place, self.layout)
-        estimate = mine | "Count" >> beam.CombineGlobally(step)
+        estimate = mine | "Count" >> self.counts
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, Reports(mine, None, no_rows, (passing(mine),)))
-        said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
+        said = contents | "Say what was read" >> beam.Map(_of_words, self.only).with_output_types(
+            Content
+        )
         return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
 
 
-def _of_words(content: Content) -> Content:
+def _of_words(content: Content, only: str) -> Content:
     """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_WORDS}) if content.files else content
+    return reworded(content, {RAW_ROWS: only}) if content.files else content
 
 
 @typehints.with_output_types(None)

@@ -20,6 +20,7 @@ from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import seal_slots
+from mechanisms.wire.strings import seal_strings
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
 from pipelines.parties.split import Split
@@ -221,29 +222,35 @@ class ClientReports:
         return self._submitted(messages, rng), dict(+counted)
 
     def sealed(
-        self, tables: Iterable[pa.Table], key: X25519PublicKey
+        self, tables: Iterable[pa.Table], key: X25519PublicKey, crowd_key: bytes = b""
     ) -> tuple[Reports, dict[str, int]]:
         """From values to what is sent of noisy counters: sealed, for nothing else hides it.
 
         Args:
             tables: as in `report`; all rows of the user are in its one report.
             key: the collector's public key.
+            crowd_key: 32 bytes that all devices share, of strings that are sealed whole.
 
         Returns:
             As `report`; nothing where there are no rows, unless every enrolled device sends.
         """
         metric: Any = self.metric
         rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
-        counters = metric.counters
-        types, own = counters.layout.types, Layout(counters.levels)
-        parts = [*metric.own_reports(blocks, self.one, rng)]
-        idle = own.idle(int(metric.enrolled is not None and not sum(map(len, parts))))
-        words = counters.filled(np.concatenate([idle, *parts]), rng)
+        counters, parts = metric.counters, [*metric.own_reports(blocks, self.one, rng)]
+        if metric.crowds is None:
+            own = Layout(counters.levels)
+            idle = own.idle(int(metric.enrolled is not None and not sum(map(len, parts))))
+            parts = [counters.filled(np.concatenate([idle, *parts]), rng)]
+        words = np.concatenate(parts)
         ids = rng.words(2 * len(words)).reshape(-1, 2)
         if self.one and self._naming is not None:
             ids = self._ids(self._naming).of_device().repeat(len(words), axis=0)
         mark = self.parted.fingerprint
-        return seal_slots(mark, self.place, types, words, ids, key), dict(+counted)
+        if metric.crowds is not None:
+            reports = seal_strings(mark, self.place, words, ids, crowd_key, key)
+        else:
+            reports = seal_slots(mark, self.place, counters.layout.types, words, ids, key)
+        return reports, dict(+counted)
 
     def _encoded(self, tables: Iterable[pa.Table]) -> tuple[list[Any], Counter[str]]:
         """The rows that are to answer, as blocks; and what was counted of them."""

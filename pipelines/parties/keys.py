@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
-from pipelines import answers
+from pipelines import answers, secrets
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.views.console import Screen
 
@@ -46,6 +47,28 @@ def new(folder: str) -> int:
         f"{private} stays with the collector (--key), and nobody else sees it",
     ):
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    return DONE
+
+
+def crowd(file: str) -> int:
+    """Make the key that all devices share.
+
+    Args:
+        file: a new one.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: it is there already, or cannot be written.
+    """
+    if "://" in file or os.path.lexists(file):
+        raise RequestError(
+            f"keys: {file} is there already, or not on this machine: name a new file; under "
+            "another key devices' equal strings are two crowds"
+        )
+    secrets.made_once(secrets.CROWD, file)
+    answers.tell(crowd_key=file)
     return DONE
 
 

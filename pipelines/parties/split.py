@@ -69,6 +69,11 @@ class Split:
         """Of each metric, where dummies are the noise; none where each report is noisy."""
         return tuple(metric.counters for metric in self.metrics if metric.counters is not None)
 
+    @property
+    def strings(self) -> bool:
+        """Whether metrics are of strings that are sealed whole."""
+        return any(metric.crowds is not None for metric in self.metrics)
+
     def batches(self, place: int) -> int:
         """How many batches a metric's shuffler holds to min_reports, one for each public group."""
         return self.metrics[place].batches
@@ -77,13 +82,15 @@ class Split:
         """What a party accepts that reads reports of one form."""
         if not self.counters:
             return Expected(self.fingerprint, self.mechanisms, form)
-        slots = tuple(int(counters.layout.types.size) for counters in self.counters)
+        slots = tuple(
+            metric.slots // (metric.crowds.strings if form.crowd and metric.crowds else 1)
+            for metric in self.metrics
+        )
         return Expected(self.fingerprint, (), form, slots)
 
     def form(self, sealed: bool, places: Iterable[int]) -> Form:
         """Of the reports of some metrics; where they differ in width, that of the first."""
-        slots = [self.counters[place].layout.types.size for place in places if self.counters]
-        return Form(sealed, slots=int(slots[0]) if slots else 0)
+        return Form(sealed, slots=next((self.metrics[place].slots for place in places), 0))
 
     def place(self, name: str) -> int:
         """Where a metric stands in the plan.
@@ -140,11 +147,15 @@ def _require_alike(parted: Split) -> None:
                 f"metric {metric.name}: where devices draw the dummies each of them sends one "
                 "report of all its rows, and of none: name a user_column, with a unit of users"
             )
-        slots = counters.layout.types.size
-        if slots > MOST_SLOTS:
+        if metric.crowds is None and parted.strings:
+            raise RequestError(
+                f"metric {metric.name}: words of counters and strings that are sealed whole are "
+                "handed on by different rules: give it a plan of its own, of the same population"
+            )
+        if metric.slots > MOST_SLOTS:
             raise RequestError(
                 f"metric {metric.name}: a report has room for {MOST_SLOTS:,} messages, and this "
-                f"one has {slots:,}: ask for fewer digits, values or columns"
+                f"one has {metric.slots:,}: ask for fewer digits, values, columns or bytes"
             )
 
 

@@ -22,6 +22,7 @@ from mechanisms.counters.levels import Layout
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_slots
+from mechanisms.wire.strings import seal_strings
 from pipelines import secrets
 from pipelines.inputs import Telemetry
 from pipelines.metrics.metric import Metric
@@ -31,6 +32,7 @@ from pipelines.plan.division import drawn
 from transforms import report_tables
 from transforms.blocks import Generator
 from transforms.conservation import (
+    PASSED,
     PERTURBED,
     Flow,
     LostError,
@@ -41,6 +43,7 @@ from transforms.conservation import (
     summed,
 )
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
+from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
 from transforms.enrolled import OfEnrolled
 from transforms.perturb import PerturbDoFn
@@ -61,6 +64,7 @@ class SubmitReports(beam.PTransform):
         pem: the collector's public key, if reports are sealed.
         secret: the file under whose content users' reports are named; None where rows are the unit.
         devices: the list of those that send whether they have rows or not, if any do.
+        crowd_key: the file of the key that all devices share, where strings are sealed whole.
     """
 
     parted: Split
@@ -70,6 +74,7 @@ class SubmitReports(beam.PTransform):
     pem: bytes | None = None
     secret: str | None = None
     devices: str = ""
+    crowd_key: str = ""
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         columns = frozenset().union(*(m.columns for m in self.metrics.values()))
@@ -80,7 +85,11 @@ class SubmitReports(beam.PTransform):
             tables
             | metric.name
             >> Submit(
-                metric, Naming(fingerprint, place, window, self.secret), self.pem, self.devices
+                metric,
+                Naming(fingerprint, place, window, self.secret),
+                self.pem,
+                self.devices,
+                self.crowd_key,
             )
             for place, metric in self.metrics.items()
         )
@@ -102,6 +111,7 @@ class SubmitReports(beam.PTransform):
         )
 
 
+FLOW = "flow"  # the output of how many strings were sealed
 _SEALED = 1 << 8  # reports whose words are sealed at a time
 _ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
 
@@ -145,13 +155,14 @@ class Submit(beam.PTransform):
         metric: that is reported.
         naming: of its reports.
         pem: the collector's public key, if reports are sealed.
-        devices: as of `SubmitReports`.
+        devices, crowd_key: as of `SubmitReports`.
     """
 
     metric: Metric
     naming: Naming
     pem: bytes | None
     devices: str
+    crowd_key: str = ""
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         metric = self.metric
@@ -160,13 +171,20 @@ class Submit(beam.PTransform):
         named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
         blocks, tallies, bounded = metric.contributions(tables, named)
         submit: beam.DoFn = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
-        every, passed = blocks, ()
+        every: beam.PCollection = blocks
+        passed: tuple[beam.PCollection, ...] = ()
         if metric.counters is not None:
             submit = SubmitSlotsDoFn(metric.counters, metric.open_rng, self.naming, self.pem or b"")
         if metric.counters is not None and metric.enrolled is not None and named is not None:
             layout = Layout(metric.counters.levels)
             every, _, passed = blocks | "Enrolled" >> OfEnrolled(self.devices, layout, named)
-        sent: beam.PCollection = every | "Submit" >> beam.ParDo(submit)
+        if metric.crowds is not None:
+            strings = (metric.crowds.strings, self.crowd_key)
+            submit = SubmitStringsDoFn(*strings, metric.open_rng, self.naming, self.pem or b"")
+        outputs = every | "Submit" >> beam.ParDo(submit).with_outputs(FLOW, main="sent")
+        sent: beam.PCollection = outputs.sent
+        if metric.crowds is not None:
+            passed = (outputs[FLOW],)
         flow = summed(entering(blocks), *(passed or (passing(sent),)), *bounded)
         once = tables.pipeline | "Once" >> beam.Create([None])
         once | "Whole" >> beam.ParDo(WholeDoFn(), AsDict(tallies), AsDict(flow))
@@ -258,15 +276,40 @@ class SubmitSlotsDoFn(beam.DoFn):
         self._ids = None if self._naming.secret is None else self._naming.ids()
         self._key = public_key(self._pem)
 
-    def process(self, block: SlotBlock) -> Iterator[Reports]:
-        mark, place = self._naming.fingerprint, self._naming.place
+    def process(self, block: SlotBlock) -> Iterator[Any]:
         for piece in pieces(block, _SEALED):
             ids = self._rng.words(2 * piece.size).reshape(-1, 2)
             if self._ids is not None and piece.users is not None:
                 ids = self._ids.of_users(piece.users)
             tally(REPORTS, piece.size)
-            words, types = (
-                self._counters.filled(piece.words, self._rng),
-                self._counters.layout.types,
-            )
-            yield seal_slots(mark, place, types, words, ids, self._key)
+            yield self._sealed(piece.words, ids)
+
+    def _sealed(self, words: np.ndarray, ids: np.ndarray) -> Reports:
+        """The words of some reports under their ids."""
+        mark, place = self._naming.fingerprint, self._naming.place
+        filled, types = self._counters.filled(words, self._rng), self._counters.layout.types
+        return seal_slots(mark, place, types, filled, ids, self._key)
+
+
+@typehints.with_input_types(CellBlock)
+@typehints.with_output_types(Reports)
+class SubmitStringsDoFn(SubmitSlotsDoFn):
+    """The strings of units, each sealed whole, in one report of a unit; how many went, apart."""
+
+    def __init__(
+        self, strings: int, crowd_key: str, open_rng: Generator, naming: Naming, pem: bytes
+    ) -> None:
+        self._strings, self._crowd_file = strings, crowd_key
+        self._open_rng, self._naming, self._pem = open_rng, naming, pem
+
+    def setup(self) -> None:
+        super().setup()
+        self._crowd_key = secrets.read(secrets.CROWD.flag, self._crowd_file)
+
+    def process(self, block: CellBlock) -> Iterator[Any]:  # type: ignore[override]
+        yield from super().process(gathered(block, self._strings, self._rng))
+        yield beam.pvalue.TaggedOutput(FLOW, (PASSED, block.size))
+
+    def _sealed(self, words: np.ndarray, ids: np.ndarray) -> Reports:
+        mark, place = self._naming.fingerprint, self._naming.place
+        return seal_strings(mark, place, words, ids, self._crowd_key, self._key)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
-from transforms.encoders.block import CellBlock
+from mechanisms.wire.strings import NULL
+from transforms.encoders.block import CellBlock, SlotBlock, applicable
 from transforms.encoders.columns import as_texts, bytes_of, null
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
@@ -80,6 +81,41 @@ def texts_of(words: Words) -> tuple[list[str], NDArray[np.bool_]]:
     pairs = zip(rows, lengths.tolist(), strict=True)
     texts = [row.tobytes()[:length].decode(errors="backslashreplace") for row, length in pairs]
     return texts, whole
+
+
+def possible(words: Words) -> NDArray[np.bool_]:
+    """(n,) which rows `words_of` can have made; an empty slot is none, nor what a liar pads.
+
+    Else one string would have as many rows as there are ways to pad it.
+    """
+    room = 4 * (words.shape[1] - 1)
+    lengths = words[:, 0] & np.uint32(_CUT - 1)
+    padding = np.ascontiguousarray(words[:, 1:]).view(np.uint8)
+    over = np.arange(room) >= lengths[:, None]
+    return np.asarray((lengths <= room) & ~((padding != 0) & over).any(axis=1))
+
+
+def gathered(block: CellBlock, most: int, rng: RandomSource) -> SlotBlock:
+    """What units send: a string in each slot, in random order, and `NULL` in those that are empty.
+
+    Args:
+        block: of strings, all of each unit, no two of one unit alike.
+        most: slots of a unit, and strings that it has at the most.
+        rng: shuffles the slots, or the last ones would be empty more often than others.
+
+    Returns:
+        (units, most, w) words, and the units' names in ascending order, if they have any.
+    """
+    live = applicable(block)
+    names, units = None, np.arange(live.size)
+    if live.users is not None:
+        names, units = np.unique(live.users, return_inverse=True)
+    order = np.argsort(units, kind="stable")
+    starts = np.searchsorted(units[order], np.arange(live.size if names is None else names.size))
+    slots = np.full((starts.size, most, live.cells.shape[1]), NULL, np.uint32)
+    slots[units[order], np.arange(live.size) - starts[units[order]]] = live.cells[order]
+    places = np.argsort(rng.words(starts.size * most).reshape(-1, most), axis=1)
+    return SlotBlock(np.take_along_axis(slots, places[:, :, None], axis=1), names)
 
 
 def as_binary(words: NDArray[Any]) -> pa.Array:

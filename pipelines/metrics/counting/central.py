@@ -29,11 +29,11 @@ class CountedStrings(Counting):
     """Strings, of which the job counts what a declared domain would have counters for.
 
     Attributes:
-        one_job: why three parties cannot serve it.
+        one_job: why three parties cannot serve it, if they cannot.
         drawn: what hides who takes part, in words.
     """
 
-    one_job: ClassVar[str]
+    one_job: ClassVar[str] = ""
     drawn: ClassVar[str]
 
     def redesigned(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
-from mechanisms.randomness import SecureRandom
+from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.wire.report import SEALED
+from mechanisms.wire.strings import seals_of
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result, view
@@ -25,8 +27,8 @@ from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
-from transforms.encoders.block import CellBlock
-from transforms.encoders.strings import StringEncoder, texts_of, width_of
+from transforms.encoders.block import CellBlock, applicable
+from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -44,6 +46,15 @@ _SELECTED = (
     "number has given that it is published, so they cover all the same; those that hold together "
     "cover the numbers of all strings that are here."
 )
+_SEALED = (
+    "Nothing that a {unit} sends is randomised: each string is sealed for the collector, and equal "
+    "ones of a window are equal seals, by a key that all devices share. So the shuffler saw how "
+    "many {unit}s hold each string, exactly, and whose seals are equal; it can read none, but with "
+    "the key of any one device it can tell every string that it can guess. It drew noise for each "
+    "number, and handed on what passes. The promise is against who sees this release or what was "
+    "handed on, if the shuffler drew honestly, once, and has told nobody what it counted. Against "
+    "shuffler and collector together nothing is promised."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +67,6 @@ class UnknownStrings(CountedStrings):
 
     kind = "unknown-strings"
     Options = UnknownStringsOptions
-    one_job = (
-        "its strings are counted as they are, and no shuffler is to see them; run it in one job, "
-        "or take heavy-hitters"
-    )
     drawn = "noise for the number of those who hold a string, of each string that anybody holds"
 
     options: UnknownStringsOptions
@@ -82,6 +89,30 @@ class UnknownStrings(CountedStrings):
             reporting=crowds,
         )  # fmt: skip
 
+    def redesigned(self) -> Self:
+        return self  # a seal for each string, and the noise of one job
+
+    @property
+    def model(self) -> str:
+        return "shuffle" if self.sealed else super().model
+
+    @property
+    def undivided(self) -> str:
+        return "its shuffler counts equal seals, and draws the noise"
+
+    @property
+    def crowds(self) -> Crowds:
+        return self.reporting
+
+    @property
+    def width(self) -> int:
+        """Words of a string."""
+        return width_of(self.options.max_length)
+
+    @property
+    def slots(self) -> int:
+        return self.crowds.strings * seals_of(self.width)
+
     @property
     def system(self) -> str:
         return "crowd threshold"
@@ -98,6 +129,9 @@ class UnknownStrings(CountedStrings):
             f"user may hold ({self.design.neighbours}), composed and rounded up; numbers are "
             "published above all that noise alone makes"
         )
+        if self.sealed:
+            release = replace(release, model="shuffle")
+            report = Guarantee.none("whoever opens its seals reads it; equal strings look alike")
         return replace(release, how=how), report
 
     @property
@@ -133,7 +167,21 @@ class UnknownStrings(CountedStrings):
 
     @property
     def bits(self) -> float:
+        if self.sealed:
+            return 8.0 * SEALED * self.slots
         return 8.0 * self.options.max_length * self.messages
+
+    def own_reports(
+        self, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        none = np.empty((0, self.width), np.uint32)
+        cells = np.concatenate([none, *(applicable(block).cells for block in blocks)])
+        users = None
+        if one:
+            first, _ = distinct(cells)
+            cells = cells[first[rng.permutation(first.size)[: self.crowds.strings]]]
+            users = np.zeros(len(cells), np.uint64)
+        yield gathered(CellBlock(cells, users), self.crowds.strings, rng).words
 
     @property
     def _buckets(self) -> int:
@@ -148,8 +196,7 @@ class UnknownStrings(CountedStrings):
     def estimated(self, reports: Reports) -> beam.PCollection:
         from transforms.crowds import PublishCrowds
 
-        width = width_of(self.options.max_length)
-        step = PublishCrowds(self.reporting, width, self._buckets, self.open_rng)
+        step = PublishCrowds(self.reporting, self.width, self._buckets, self.open_rng)
         return reports.messages | "Crowds" >> step
 
     def arrived(self, estimate: Any) -> int:
@@ -184,11 +231,15 @@ class UnknownStrings(CountedStrings):
     def _cut(self, estimate: Any) -> dict[str, Any]:
         return {}
 
+    def _who(self) -> str:
+        return _SEALED.format(unit=self.unit) if self.sealed else super()._who()
+
     def _liars(self) -> str:
+        copied = ", or copy a seal that they have seen on its way," * self.sealed
         return (
             f"A {self.unit} that lies moves the number of any one string by 1 at the most; as many "
             f"{self.unit}s as a threshold of {self.reporting.threshold:,} takes, who agree on a "
-            "string, have it published."
+            f"string{copied or ','} have it published."
         )
 
     @property
