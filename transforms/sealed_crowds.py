@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -24,87 +23,79 @@ from transforms.encoders.strings import distinct, possible
 from transforms.progress import tally
 from transforms.slots import of_metric
 
-CROWDS = Form(sealed=True, shuffled=True, slots=1, crowd=True)
-
-
-class SealedCrowds(NamedTuple):
-    """What `CountSeals` yields.
-
-    Attributes:
-        once: `Distinct` reports, by their ids.
-        seals: blocks of their sealed strings, each once a report.
-        crowds: one `Crowded`, of sealed strings that pass; empty if there are none.
-    """
-
-    once: Distinct
-    seals: beam.PCollection
-    crowds: beam.PCollection
+_KEY, _WORDS = 2, SEALED // 4  # words of a key's id, and of a seal
 
 
 @dataclass
 class CountSeals(beam.PTransform):
-    """Blocks of reports in; of one metric `SealedCrowds` out.
+    """Blocks of reports in; of one metric `Distinct` reports, by id, and seals, by crowds, out.
 
     Seals of equal strings are equal, so here a seal that is there twice is no copy: of each report
-    it counts once.
+    it counts once. Those whose crowd passes go on, with its noisy number; all others end here.
 
     Attributes:
-        fingerprint: of the plan and the window, 16 bytes.
-        place: of the metric in the plan.
+        fingerprint, place, buckets, open_rng: as of `TakeApart`.
         crowds: which strings pass, and with what number.
-        slots: of a report.
-        buckets: how many groups ids and strings are divided into.
-        open_rng: opens generators on workers.
+        form: of the reports.
+        handed: of what passes, with room for the seals of any metric.
     """
 
     fingerprint: bytes
     place: int
     crowds: Crowds
-    slots: int
+    form: Form
+    handed: Form
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
 
-    def expand(self, reports: beam.PCollection) -> SealedCrowds:
-        form = Form(sealed=True, slots=self.slots)
-        step = DropDuplicates(self.fingerprint, form, self.buckets, open_rng=self.open_rng)
+    def expand(self, reports: beam.PCollection) -> tuple[Distinct, Distinct]:
+        step = DropDuplicates(self.fingerprint, self.form, self.buckets, open_rng=self.open_rng)
         mine = beam.FlatMap(of_metric, self.place).with_output_types(Reports)
         once = reports | "Of metric" >> mine | "Once" >> step
-        apart = beam.Map(seals_in, self.crowds.strings).with_output_types(CellBlock)
-        seals = once.reports | "Seals" >> apart
-        width = self.slots // self.crowds.strings * SEALED // 4
-        publish = PublishCrowds(self.crowds, width, self.buckets, self.open_rng)
-        return SealedCrowds(once, seals, seals | "Crowds" >> publish)
+        strings = self.crowds.strings
+        seals = once.reports | "Seals" >> beam.Map(_seals_in, strings).with_output_types(CellBlock)
+        again = (once.reports | "All" >> beam.Map(_all, strings), seals | "Each" >> beam.Map(_each))
+        width = _KEY + self.form.slots // strings * _WORDS
+        step = PublishCrowds(self.crowds, width, self.buckets, self.open_rng)
+        crowds = seals | "Crowds" >> step
+        passed = beam.Map(_handed_on, self.fingerprint, self.place, self.handed)
+        return once, Distinct(
+            crowds | "Passed" >> passed.with_output_types(Reports),
+            (*again, crowds | "Below" >> beam.Map(_below)) | "Lost" >> beam.Flatten(),
+        )
 
 
-def seals_in(reports: Reports, strings: int) -> CellBlock:
-    """The sealed strings of some reports, as rows of words, each once a report.
+def _all(reports: Reports, strings: int) -> int:
+    return strings * len(reports)
 
-    Args:
-        reports: n of them.
-        strings: that each has room for.
-    """
-    packed = np.ascontiguousarray(reports.records["sealed"])
-    rows = packed.reshape(len(reports) * strings, -1).view(np.uint32)
+
+def _each(seals: CellBlock) -> int:
+    return -seals.size
+
+
+def _below(crowded: Crowded) -> int:
+    return crowded.messages - len(crowded.values)
+
+
+def _seals_in(reports: Reports, strings: int) -> CellBlock:
+    """The sealed strings of some reports behind the ids of their keys, each once a report."""
+    sealed = np.ascontiguousarray(reports.records["sealed"]).view(np.uint32)
+    keys = np.ascontiguousarray(reports.records["key_id"]).view(np.uint32).reshape(-1, _KEY)
+    rows = sealed.reshape(len(reports) * strings, -1)
+    rows = np.column_stack([np.repeat(keys, strings, axis=0), rows])
     whose = np.repeat(np.arange(len(reports), dtype=np.uint32), strings)
     first, _ = distinct(np.column_stack([whose, rows]))
     return CellBlock(rows[first], None)
 
 
-def crowd_reports(crowded: Crowded, fingerprint: bytes, metric: int, key: bytes) -> Reports:
-    """Sealed strings with their numbers, as the shuffler sends them on.
-
-    Args:
-        crowded: of one metric.
-        fingerprint, metric: as of `CountSeals`.
-        key: the id of the collector's key.
-    """
-    size = crowded.strings.shape[1] * 4 // SEALED
-    form = Form(sealed=True, shuffled=True, slots=size, crowd=True)
-    records = form.empty(len(crowded.values))
+def _handed_on(crowded: Crowded, fingerprint: bytes, metric: int, form: Form) -> Reports:
+    """What `_seals_in` has taken apart, with noisy numbers."""
+    records, rows = form.empty(len(crowded.values)), crowded.strings
     records["metric"], records["value"] = metric, crowded.values
-    records["key_id"] = int.from_bytes(key, "little")
-    sealed = np.ascontiguousarray(crowded.strings).view(np.uint8)
-    records["sealed"] = sealed.reshape(-1, size, SEALED)
+    records["key_id"] = rows[:, :_KEY].copy().view("<u8")[:, 0]
+    sealed = np.zeros((len(rows), form.slots * _WORDS), np.uint32)
+    sealed[:, : rows.shape[1] - _KEY] = rows[:, _KEY:]
+    records["sealed"] = sealed.view(np.uint8).reshape(-1, form.slots, SEALED)
     return Reports(fingerprint, form, records)
 
 

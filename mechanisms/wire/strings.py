@@ -77,7 +77,9 @@ def seal_strings(
             sealed.append(SUITE.encrypt(plain, key, context))
             continue
         if plain not in boxes:
-            boxes[plain] = _sealed_alike(plain, crowd_key, key, context)
+            drawn = hmac.digest(crowd_key, _EPHEMERAL + context + plain, "sha256")
+            ephemeral = X25519PrivateKey.from_private_bytes(drawn)
+            boxes[plain] = sealed_under(ephemeral, plain, key, context)
         sealed.append(boxes[plain])
     form = Form(sealed=True, slots=k * size)
     records = form.empty(n)
@@ -98,23 +100,17 @@ def open_strings(crowds: Reports, width: int, ring: KeyRing) -> tuple[NDArray[np
     Returns:
         (m,) which seals open, and (m, width) the words in them; `NULL` in those that do not.
     """
-    records, plains = crowds.records, []
+    records, plains, sealed = crowds.records, [], seals_of(width) * SEALED
     for number, metric, box in zip(
         records["key_id"].tolist(), records["metric"].tolist(), records["sealed"], strict=True
     ):
         name = number.to_bytes(8, "little")
         context = info(crowds.fingerprint, metric, name, _STRING)
-        plains.append(ring.decrypt(name, box.tobytes(), context))
+        plains.append(ring.decrypt(name, box.tobytes()[:sealed], context))
     size = 4 * width
     data = b"".join((plain or b"\xff" * size)[:size] for plain in plains)
     mask = np.array([plain is not None for plain in plains], np.bool_)
     return mask, np.frombuffer(data, "<u4").reshape(-1, width).astype(np.uint32)
-
-
-def _sealed_alike(plain: bytes, crowd_key: bytes, key: X25519PublicKey, context: bytes) -> bytes:
-    """The one seal of a message, for who has the crowd key."""
-    drawn = hmac.digest(crowd_key, _EPHEMERAL + context + plain, "sha256")
-    return sealed_under(X25519PrivateKey.from_private_bytes(drawn), plain, key, context)
 
 
 def sealed_under(

@@ -153,17 +153,15 @@ def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
     Raises:
         RequestError: there must be one, or must not; or it is none.
     """
-    flag = secrets.CROWD.flag
-    if not parted.strings:
-        if request.crowd_key is not None:
-            raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")
-        return b""
-    if request.crowd_key is None:
+    flag, file = secrets.CROWD.flag, request.crowd_key
+    if parted.strings and file is None:
         raise RequestError(
             f"{flag} is missing: by this key of all devices equal strings are sealed alike, or the "
             "shuffler could not count them; `hushbeam keys crowd FILE` makes it, once for all"
         )
-    return secrets.read(flag, request.crowd_key)
+    if file is not None and not parted.strings:
+        raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")
+    return b"" if file is None else secrets.read(flag, file)
 
 
 def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> int:

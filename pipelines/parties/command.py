@@ -49,13 +49,11 @@ def add_to(commands: Any) -> None:
     keys = commands.add_parser("keys", description=_KEYS, allow_abbrev=False)
     keys.add_argument(
         "what", choices=["new", "crowd"],
-        help="new: a pair of the collector's; crowd: one key for all devices, by which equal "
-        "strings are sealed alike (unknown-strings)",
+        help="new: a pair of the collector's; crowd: the one of all devices (unknown-strings)",
     )  # fmt: skip
     keys.add_argument(
         "place", metavar="FOLDER|FILE",
-        help="of a pair, a folder that the collector alone can read; of a crowd key, a new file, "
-        "never the shuffler's to see",
+        help="a folder that the collector alone can read; or a file, never the shuffler's to see",
     )  # fmt: skip
     keys.set_defaults(command=new_key)
 
@@ -99,8 +97,7 @@ def _add_client(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--crowd-key", metavar="FILE",
-        help="of unknown-strings: the 32 bytes that all devices share, and the shuffler never "
-        "sees, as `hushbeam keys crowd FILE` makes them",
+        help="of unknown-strings: what `hushbeam keys crowd FILE` has made once for all devices",
     )  # fmt: skip
     parser.add_argument(
         "--user-secret", metavar="FILE",

@@ -25,21 +25,17 @@ from pipelines.plan.target import Target
 from pipelines.views.wording import RAW_ROWS
 from transforms.conservation import LostError, passing
 from transforms.progress import LOST, tally
-from transforms.sealed_crowds import CROWDS, OpenCrowds
-from transforms.slots import WORDS, CountWords
+from transforms.sealed_crowds import OpenCrowds
+from transforms.slots import CountWords
 from transforms.unseal import Unseal
 
 # What takes the place of RAW_ROWS.
 ONLY_WORDS = (
-    "The job that made this release saw sealed words, dummies among them, and no row of any log. "
-    "The promise holds if the shuffler, or the devices where the plan says so, drew the dummies "
+    "The job that made this release saw sealed words that had been handed on, and no row of any "
+    "log. The promise holds if the shuffler, or the devices where the plan says so, drew the noise "
     "once and tell nobody what they drew, and if the shuffler passes on who sent what to nobody. "
     "Against shuffler and collector together nothing is promised: one knows who sent a word, the "
     "other what it says."
-)
-ONLY_STRINGS = (
-    "The job that made this release saw sealed strings that had passed, with their noisy numbers, "
-    "and no row of any log."
 )
 
 
@@ -62,18 +58,17 @@ class CollectWords(beam.PTransform):
     words: int
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        form = CROWDS if self.parted.strings else WORDS
-        words, _ = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
+        expected = self.parted.expected(self.parted.handed)
+        words, _ = begin | "Read" >> ReadAll(self.files, expected)
         came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
-        opened, only = words, ONLY_STRINGS
-        if not self.parted.strings:
+        if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
-            opened, only = words | "Unseal" >> Unseal(plain, self.open_ring), ONLY_WORDS
+            words |= "Unseal" >> Unseal(plain, self.open_ring)
         contents = tuple(
-            opened | metric.name >> CollectCounts(metric, place, self._counts(place), only)
+            words | metric.name >> CollectCounts(metric, place, self._counts(place))
             for place, metric in enumerate(self.parted.metrics)
         )
-        told = [only if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.parted.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
         return (
@@ -99,13 +94,11 @@ class CollectCounts(beam.PTransform):
         metric: ready to run.
         place: in the plan.
         counts: takes its words to what is estimated of.
-        only: what its release says the job has seen.
     """
 
     metric: Metric
     place: int
     counts: beam.PTransform
-    only: str = ONLY_WORDS
 
     def expand(self, words: beam.PCollection) -> beam.PCollection:
         metric = replace(self.metric, collects=True)
@@ -114,15 +107,13 @@ class CollectCounts(beam.PTransform):
         estimate = mine | "Count" >> self.counts
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, Reports(mine, None, no_rows, (passing(mine),)))
-        said = contents | "Say what was read" >> beam.Map(_of_words, self.only).with_output_types(
-            Content
-        )
+        said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
         return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
 
 
-def _of_words(content: Content, only: str) -> Content:
+def _of_words(content: Content) -> Content:
     """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: only}) if content.files else content
+    return reworded(content, {RAW_ROWS: ONLY_WORDS}) if content.files else content
 
 
 @typehints.with_output_types(None)

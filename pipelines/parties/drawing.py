@@ -45,16 +45,16 @@ from pipelines.views.console import Screen
 from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import ADDED, DRAWN, LostError
 from transforms.dummies import ranges_of
-from transforms.duplicates import Distinct
 from transforms.progress import LOST, WITHHELD, tally
-from transforms.slots import WORDS, SealedDummies, TakeApart
+from transforms.sealed_crowds import CountSeals
+from transforms.slots import SealedDummies, TakeApart
 from transforms.unseal import DrawSealedDoFn
 
 FILES = 64  # of every batch: their number must not tell how much there was to write
 
 # What is counted.
-_ALL, _ONCE, _AGAIN, APART = "reports", "once", "again", "words"
-DISTINCT, _COPIED, _DUMMIES, BELOW = "distinct", "copied", "dummies", "below the threshold"
+_ALL, _ONCE, _AGAIN, _APART = "reports", "once", "again", "words"
+_DISTINCT, _COPIED, _DUMMIES, _BELOW = "distinct", "copied", "dummies", "below the threshold"
 
 
 @dataclass
@@ -78,25 +78,45 @@ class DrawAndMix(beam.PTransform):
     open_rng: Generator = SecureRandom
     shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    @property
-    def ranges(self) -> int:
-        """Of counters, whose dummies are drawn."""
-        return sum(len(ranges_of(mine)) for mine in self.parted.counters)
-
-    @property
-    def parts(self) -> int:
-        """Files of the batch."""
-        return FILES
-
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        plan, counters = self.parted.fingerprint, self.parted.counters
         form = Form(sealed=True, slots=1)
         keys = (key_id(public_key(self.pem)),)
         step = ReadAll(self.files.files, self.parted.expected(form), keys)
         reports, dropped = begin | "Read" >> step
-        files, sizes = self.mixed(begin, reports)
-        sizes = [reports | "How many" >> Sizes(_ALL), *sizes]
-        least = tuple(mine.least_reports for mine in self.parted.counters)
-        note = NoteDoFn(self.memory, self.shuffle_id, self.ranges, least, self.parts)
+        sizes = [reports | "How many" >> Sizes(_ALL)]
+        words = []
+        for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
+            apart: beam.PTransform = TakeApart(
+                plan, place, mine.layout, self.buckets, self.open_rng
+            )
+            slots, lost = metric.slots, _COPIED
+            if metric.crowds is not None:
+                slots, lost, crowds = metric.crowds.strings, _BELOW, metric.crowds
+                kinds = (self.parted.form(True, [place]), self.parted.handed)
+                apart = CountSeals(plan, place, crowds, *kinds, self.buckets, self.open_rng)
+            once, distinct = reports | metric.name >> apart
+            sizes += [
+                once.reports | f"{metric.name} once" >> Sizes(_ONCE),
+                once.reports | f"{metric.name} own" >> Sizes(_own(place)),
+                once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
+                once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
+                distinct.reports | f"{metric.name} distinct" >> Sizes(_DISTINCT),
+                distinct.dropped | f"{metric.name} lost" >> beam.Map(_counted, lost),
+            ]
+            words.append(distinct.reports)
+            if metric.crowds is not None:
+                continue  # noise is on the numbers of what is handed on
+            dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
+                plan, place, mine, self.pem, self.open_rng
+            )
+            sizes += [dummies | f"{metric.name} dummies sealed" >> Sizes(_DUMMIES), drawn]
+            words.append(dummies)
+        mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
+        files = tuple(words) | "Mix" >> mix
+        ranges = 0 if self.parted.strings else sum(len(ranges_of(mine)) for mine in counters)
+        least = tuple(mine.least_reports for mine in counters)
+        note = NoteDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -110,42 +130,6 @@ class DrawAndMix(beam.PTransform):
             )
         )
 
-    def mixed(
-        self, begin: beam.pvalue.PBegin, reports: beam.PCollection
-    ) -> tuple[beam.PCollection, list[beam.PCollection]]:
-        """What is handed on of some reports.
-
-        Returns:
-            (number, name in the memory, words) of each file, and (name, count) of what passed.
-        """
-        plan, counters = self.parted.fingerprint, self.parted.counters
-        sizes, words = [], []
-        for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
-            apart = TakeApart(plan, place, mine.layout, self.buckets, self.open_rng)
-            once, distinct = reports | metric.name >> apart
-            sizes += [
-                *self.came(place, once),
-                once.reports | f"{metric.name} words" >> beam.Map(_apart, metric.slots),
-                distinct.reports | f"{metric.name} distinct" >> Sizes(DISTINCT),
-                distinct.dropped | f"{metric.name} copied" >> beam.Map(_counted, _COPIED),
-            ]
-            dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
-                plan, place, mine, self.pem, self.open_rng
-            )
-            sizes += [dummies | f"{metric.name} dummies sealed" >> Sizes(_DUMMIES), drawn]
-            words += [distinct.reports, dummies]
-        mix = WriteMixed(self.memory, self.shuffle_id, self.open_rng)
-        return tuple(words) | "Mix" >> mix, sizes
-
-    def came(self, place: int, once: Distinct) -> list[beam.PCollection]:
-        """(name, count) of one metric's reports, by their ids."""
-        name = self.parted.metrics[place].name
-        return [
-            once.reports | f"{name} once" >> Sizes(_ONCE),
-            once.reports | f"{name} own" >> Sizes(_own(place)),
-            once.dropped | f"{name} again" >> beam.Map(_counted, _AGAIN),
-        ]
-
 
 def _counted(size: int, name: str) -> tuple[str, int]:
     return name, size
@@ -158,7 +142,7 @@ def _own(place: int) -> str:
 
 def _apart(reports: Reports, slots: int) -> tuple[str, int]:
     """How many words there are in a block."""
-    return APART, slots * len(reports)
+    return _APART, slots * len(reports)
 
 
 @dataclass
@@ -168,11 +152,13 @@ class WriteMixed(beam.PTransform):
     Attributes:
         memory: of the shuffler.
         shuffle: its id, which is the batch's.
+        form: of the words.
         open_rng: opens generators on workers.
     """
 
     memory: Memory
     shuffle: str
+    form: Form
     open_rng: Generator
 
     def expand(self, words: tuple[beam.PCollection, ...]) -> beam.PCollection:
@@ -184,7 +170,7 @@ class WriteMixed(beam.PTransform):
         )
         # A file for each bucket, if there is something in it or not.
         pieces = (drawn, drawn.pipeline | "Every file" >> beam.Create(every)) | beam.Flatten()
-        step = WriteBucketDoFn(self.memory, self.shuffle, self.open_rng)
+        step = WriteBucketDoFn(self.memory, self.shuffle, self.form, self.open_rng)
         return pieces | "Group by file" >> GroupOnce() | "Write" >> beam.ParDo(step)
 
 
@@ -193,29 +179,25 @@ class WriteMixed(beam.PTransform):
 class WriteBucketDoFn(beam.DoFn):
     """One file of a batch: its number, its name in the memory, and how many words it holds."""
 
-    def __init__(self, memory: Memory, shuffle: str, open_rng: Generator) -> None:
-        self._memory, self._shuffle, self._open_rng = memory, shuffle, open_rng
+    def __init__(self, memory: Memory, shuffle: str, form: Form, open_rng: Generator) -> None:
+        self._memory, self._shuffle, self._form = memory, shuffle, form
+        self._open_rng = open_rng
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, str, int]]:
-        records = np.frombuffer(b"".join(bucket[1]), WORDS.dtype)
+        records = np.frombuffer(b"".join(bucket[1]), self._form.dtype)
         mixed = Reports(
-            self._memory.fingerprint, WORDS, records[self._rng.permutation(records.size)]
+            self._memory.fingerprint, self._form, records[self._rng.permutation(records.size)]
         )
-        yield bucket[0], put_aside(self._memory, self._shuffle, mixed), len(mixed)
-
-
-def put_aside(memory: Memory, shuffle: str, reports: Reports) -> str:
-    """Write a file of a batch into the memory; its name there."""
-    name = f"{uuid.uuid4().hex}.words"  # a second attempt leaves the first one's file alone
-    sink = BatchSink(shuffle, reports.form)
-    with FileSystems.create(FileSystems.join(memory.of(shuffle), name)) as stream:
-        sink.open(stream)
-        sink.write(reports)
-        sink.flush()
-    return name
+        name = f"{uuid.uuid4().hex}.words"  # a second attempt leaves the first one's file alone
+        sink = BatchSink(self._shuffle, self._form)
+        with FileSystems.create(FileSystems.join(self._memory.of(self._shuffle), name)) as stream:
+            sink.open(stream)
+            sink.write(mixed)
+            sink.flush()
+        yield bucket[0], name, len(mixed)
 
 
 @typehints.with_output_types(None)
@@ -225,11 +207,9 @@ class NoteDoFn(beam.DoFn):
     Where too few devices have sent, whose dummies it needs, there is none yet.
     """
 
-    def __init__(
-        self, memory: Memory, shuffle: str, ranges: int, least: tuple[int, ...], parts: int = FILES
-    ) -> None:
+    def __init__(self, memory: Memory, shuffle: str, ranges: int, least: tuple[int, ...]) -> None:
         self._memory, self._shuffle, self._ranges = memory, shuffle, ranges
-        self._least, self._parts = least, parts
+        self._least = least
 
     def process(
         self,
@@ -242,11 +222,11 @@ class NoteDoFn(beam.DoFn):
         words = sum(size for _, _, size in files)
         handed = (
             (of[_ALL], of[_ONCE] + of[_AGAIN]),
-            (of[APART], of[DISTINCT] + of[_COPIED] + of[BELOW]),
-            (of[DISTINCT] + of[_DUMMIES], words),
+            (of[_APART], of[_DISTINCT] + of[_COPIED] + of[_BELOW]),
+            (of[_DISTINCT] + of[_DUMMIES], words),
             (self._ranges, of[DRAWN]),
             (of[ADDED], of[_DUMMIES]),
-            (self._parts, len(files)),
+            (FILES, len(files)),
         )
         if any(sent != came for sent, came in handed):
             tally(LOST, 1)
@@ -255,8 +235,7 @@ class NoteDoFn(beam.DoFn):
         if max(missing) > 0:
             tally(WITHHELD, max(missing))
             return
-        end = f"of-{self._parts:05d}.parquet"
-        names = {f"{PREFIX}-{n:05d}-{end}": name for n, name, _ in sorted(files)}
+        names = {f"{PREFIX}-{n:05d}-of-{FILES:05d}.parquet": name for n, name, _ in sorted(files)}
         # Words of copied seals are counted beside the reports that came twice.
         lost = tallied(dict(dropped), {DUPLICATE: of[_AGAIN] + of[_COPIED]})
         came = of[_ALL] + sum(dropped.values())
@@ -271,7 +250,6 @@ def shuffle_counters(
     memory: Memory,
     for_beam: PipelineOptions,
     here: bool,
-    draw: type[DrawAndMix] = DrawAndMix,
 ) -> int:
     """Shuffle a window of noisy counters; while the memory is held.
 
@@ -283,7 +261,6 @@ def shuffle_counters(
         memory: of the window.
         for_beam: Beam's options.
         here: whether the job ends with this process.
-        draw: the job that makes a batch.
 
     Returns:
         The exit code.
@@ -297,7 +274,7 @@ def shuffle_counters(
     if made is None:
         release.require_vacant(output)
         buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
-        job = draw(parted, files, pem, memory, buckets)
+        job = DrawAndMix(parted, files, pem, memory, buckets)
         if not _made(job, output, for_beam, here, screen):
             answers.tell(output=output, handed_over=True)
             line = "handed to the runner; run the same command again when its job has ended"
@@ -371,10 +348,10 @@ def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen:
     answers.tell(**summary.answered(output, told))
     warn_of_strangers(made.dropped)
     lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
-    what = "strings pass, sealed" if parted.strings else "words, dummies among them"
+    among = "which passed the threshold" if parted.strings else "dummies among them"
     lines = (
         f"{made.reports:,} reports came{lost}; keep these numbers from the collector",
-        f"{made.words:,} {what}: {output}",
+        f"{made.words:,} words in {output}, {among}",
     )
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,23 +50,12 @@ def new(folder: str) -> int:
 
 
 def crowd(file: str) -> int:
-    """Make the key that all devices share.
-
-    Args:
-        file: a new one.
-
-    Returns:
-        The exit code.
+    """Make the key that all devices share, unless it is there; the exit code.
 
     Raises:
-        RequestError: it is there already, or cannot be written.
+        RequestError: it cannot be written, or holds another thing.
     """
-    if "://" in file or os.path.lexists(file):
-        raise RequestError(
-            f"keys: {file} is there already, or not on this machine: name a new file; under "
-            "another key devices' equal strings are two crowds"
-        )
-    secrets.made_once(secrets.CROWD, file)
+    secrets.read(secrets.CROWD.flag, secrets.made_once(secrets.CROWD, file))
     answers.tell(crowd_key=file)
     return DONE
 

@@ -20,8 +20,7 @@ from mechanisms.wire.report import Form
 from pipelines import answers, release
 from pipelines.errors import DONE, Caution, FailedError, WithheldError
 from pipelines.parties.batches import remove
-from pipelines.parties.crowds import DrawCrowds
-from pipelines.parties.drawing import DrawAndMix, shuffle_counters
+from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import SENT_BEFORE, Earlier, LostMemoryError, Memory
@@ -96,9 +95,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
             return _told(request.output, before, Screen())
         if parted.counters:
             pem, here = read_public(request.seals[0]), runs_here(for_beam)
-            draw = DrawCrowds if parted.strings else DrawAndMix
-            output = request.output
-            return shuffle_counters(parted, files, pem, output, memory, for_beam, here, draw)
+            return shuffle_counters(parted, files, pem, request.output, memory, for_beam, here)
         killed = memory.take_up(request.output)
         if killed is not None:
             return _finish(memory, killed, request.output, Screen())

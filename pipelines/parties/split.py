@@ -18,6 +18,7 @@ from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.served import seconds_of
 from pipelines.stream.windows import SEED
+from transforms.slots import WORDS
 from transforms.windows import SECOND, Tumbling, now
 
 
@@ -72,7 +73,13 @@ class Split:
     @property
     def strings(self) -> bool:
         """Whether metrics are of strings that are sealed whole."""
-        return any(metric.crowds is not None for metric in self.metrics)
+        return self.handed.crowd
+
+    @property
+    def handed(self) -> Form:
+        """Of what the shuffler of noisy counters sends on; strings have the room of the longest."""
+        sizes = [m.slots // m.crowds.strings for m in self.metrics if m.crowds is not None]
+        return Form(True, True, slots=max(sizes), crowd=True) if sizes else WORDS
 
     def batches(self, place: int) -> int:
         """How many batches a metric's shuffler holds to min_reports, one for each public group."""
@@ -82,10 +89,7 @@ class Split:
         """What a party accepts that reads reports of one form."""
         if not self.counters:
             return Expected(self.fingerprint, self.mechanisms, form)
-        slots = tuple(
-            metric.slots // (metric.crowds.strings if form.crowd and metric.crowds else 1)
-            for metric in self.metrics
-        )
+        slots = tuple(form.slots if form.crowd else metric.slots for metric in self.metrics)
         return Expected(self.fingerprint, (), form, slots)
 
     def form(self, sealed: bool, places: Iterable[int]) -> Form:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -40,13 +40,14 @@ class CountedStrings(Counting):
         raise RequestError(self.one_job)
 
     @property
-    def model(self) -> str:
-        return "central"  # what no counter is made for, no dummy hides from the job
+    def model(self) -> Literal["shuffle", "central"]:
+        # What no counter is made for, no dummy hides from the job.
+        return "shuffle" if self.sealed else "central"
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         why = "it is not randomised, and the job counts it as it is"
-        return replace(super().guarantees[0], model="central"), Guarantee.none(why)
+        return replace(super().guarantees[0], model=self.model), Guarantee.none(why)
 
     def _who(self) -> str:
         return (

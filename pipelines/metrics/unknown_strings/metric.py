@@ -93,10 +93,6 @@ class UnknownStrings(CountedStrings):
         return self  # a seal for each string, and the noise of one job
 
     @property
-    def model(self) -> str:
-        return "shuffle" if self.sealed else super().model
-
-    @property
     def undivided(self) -> str:
         return "its shuffler counts equal seals, and draws the noise"
 
@@ -130,7 +126,6 @@ class UnknownStrings(CountedStrings):
             "published above all that noise alone makes"
         )
         if self.sealed:
-            release = replace(release, model="shuffle")
             report = Guarantee.none("whoever opens its seals reads it; equal strings look alike")
         return replace(release, how=how), report
 
