@@ -209,15 +209,10 @@ def test_a_plan_pays_for_it_once(run, log: str) -> None:
     assert "not made again" in run(["run", "plan.yaml"]).out
 
 
-def test_three_parties_and_streams_refuse_it_in_a_line(refused, log: str) -> None:
+def test_beside_counters_three_parties_refuse_it_in_a_line(refused, log: str) -> None:
     planned(log)
-    refused(
-        ["shuffle", "plan.yaml", "--input", log, "--output", "mixed"], "no shuffler is to see them"
-    )
-    planned(log, "stream: {time: moment, window: 1h, first: 2026-11-20T1300, state: state}\n")
-    text = Path("plan.yaml").read_text().replace("output: out", "output: 'out/{window}'")
-    Path("plan.yaml").write_text(text)
-    refused(["stream", "plan.yaml"], "keeps raw values until a window ends")
+    words = ["shuffle", "plan.yaml", "--input", log, "--output", "mixed"]
+    refused(words, "metric users: words of counters and strings that are sealed whole")
 
 
 # ---- what is lost --------------------------------------------------------------------------------

@@ -54,11 +54,15 @@ class Window:
 
     counters: tuple[Counters, ...] = (EVENTS,)
 
-    fingerprint = MARK
+    fingerprint, strings, handed = MARK, False, WORDS
 
     @property
     def metrics(self):
-        return [SimpleNamespace(name=f"m{place}") for place in range(len(self.counters))]
+        slots = [int(one.layout.types.size) for one in self.counters]
+        return [
+            SimpleNamespace(name=f"m{place}", slots=size, crowds=None)
+            for place, size in enumerate(slots)
+        ]
 
     @cached_property
     def job(self):
