@@ -283,6 +283,32 @@ def test_each_metric_of_a_mixed_plan_goes_its_way(plan) -> None:
         require_close(NAMES[hour], "events", "count", [*(len(range(k, n, 4)) for k in range(4)), 0])
 
 
+def test_unknown_strings_are_released_window_by_window(plan) -> None:
+    """What is rare is nowhere, also of a window that nobody is in; nothing raw is in the state."""
+    plan()
+    text = Path("plan.yaml").read_text()
+    heard = "{name: heard, kind: unknown-strings, column: value, rows_per_user: 2}\n"
+    Path("plan.yaml").write_text(f"{text[: text.index('  - {name: events')]}  - {heard}")
+    users = range(400)
+    land("a", rows(spread(0, 400), users))
+    rare = rows([*spread(0, 400), *spread(2, 300)], [*users, *range(300)])
+    own = pa.array([f"CANARY-OWN-{k}" for k in range(700)])
+    land("b", rare.set_column(rare.column_names.index("value"), "value", own))
+    land("c", rows(spread(2, 200), users[:200]))
+    assert serve(0.5, 0.9) == ""
+    spoken = serve(1.5, 2.6, 3.7, drain=True)
+    assert not canaries.found(spoken, declared=False)
+    assert released() == [*NAMES]
+    for name, holders in zip(NAMES, (100, 0, 50, 0), strict=True):
+        table = release.read_table(f"out/{name}/heard", "unknown_strings.parquet")
+        found = dict(zip(table["value"].to_pylist(), table["estimate"].to_pylist(), strict=True))
+        assert {*found} == ({*canaries.DECLARED[:4]} if holders else set())
+        errors = table["standard_error"].to_numpy()
+        assert (np.abs(table["estimate"].to_numpy() - holders) < FAR * errors).all()
+    kept = b"".join(path.read_bytes() for path in Path("state").rglob("*") if path.is_file())
+    assert b"CANARY-OWN" not in kept
+
+
 def test_a_clock_that_leaps_ends_no_window_until_it_is_accepted(plan) -> None:
     plan()
     land("a", rows(spread(0, 400)))
