@@ -57,6 +57,8 @@ def crowd(file: str) -> int:
     """
     secrets.read(secrets.CROWD.flag, secrets.made_once(secrets.CROWD, file))
     answers.tell(crowd_key=file)
+    line = f"{file} goes to clients (--crowd-key), and never to the shuffler"
+    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 

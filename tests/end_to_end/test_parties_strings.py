@@ -326,7 +326,8 @@ def test_bad_requests_are_one_line(run, refused) -> None:
 
 def test_the_key_of_all_devices_is_made_once(run) -> None:
     outcome = run(["keys", "crowd", "new.key"])
-    assert (outcome.code, "never the shuffler" in outcome.err) == (0, True)
+    assert (outcome.code, "and never to the shuffler" in outcome.out) == (0, True)
+    assert "every string that it can guess" in outcome.err
     made = Path("new.key").read_bytes()
     assert (len(made), Path("new.key").stat().st_mode & 0o777) == (32, 0o600)
     assert run(["keys", "crowd", "new.key"]).code == 0
