@@ -42,8 +42,8 @@ SHUFFLE = Kept(
 )
 CROWD = Kept(
     "--crowd-key",
-    "by which equal strings are sealed alike: keep it from the shuffler, who could tell by it every "
-    "string that it can guess",
+    "by which equal strings are sealed alike: keep it from the shuffler, who could tell by it "
+    "every string that it can guess",
 )
 
 
