@@ -87,14 +87,12 @@ class DrawAndMix(beam.PTransform):
         sizes = [reports | "How many" >> Sizes(_ALL)]
         words = []
         for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
-            apart: beam.PTransform = TakeApart(
-                plan, place, mine.layout, self.buckets, self.open_rng
-            )
-            slots, lost = metric.slots, _COPIED
+            own, slots, lost = (self.buckets, self.open_rng), metric.slots, _COPIED
+            apart: beam.PTransform = TakeApart(plan, place, mine.layout, *own)
             if metric.crowds is not None:
                 slots, lost, crowds = metric.crowds.strings, _BELOW, metric.crowds
                 kinds = (self.parted.form(True, [place]), self.parted.handed)
-                apart = CountSeals(plan, place, crowds, *kinds, self.buckets, self.open_rng)
+                apart = CountSeals(plan, place, crowds, *kinds, *own)
             once, distinct = reports | metric.name >> apart
             sizes += [
                 once.reports | f"{metric.name} once" >> Sizes(_ONCE),

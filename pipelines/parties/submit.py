@@ -81,16 +81,11 @@ class SubmitReports(beam.PTransform):
         read = begin | "Read" >> self.telemetry.read(columns)
         tables = drawn(read, self.metrics.values())
         fingerprint, window = self.parted.fingerprint, self.parted.period
+        shared = self.pem, self.devices, self.crowd_key
         sent = tuple(
             tables
             | metric.name
-            >> Submit(
-                metric,
-                Naming(fingerprint, place, window, self.secret),
-                self.pem,
-                self.devices,
-                self.crowd_key,
-            )
+            >> Submit(metric, Naming(fingerprint, place, window, self.secret), *shared)
             for place, metric in self.metrics.items()
         )
         form = self.parted.form(sealed=self.pem is not None, places=self.metrics)

@@ -22,8 +22,12 @@ from pipelines.errors import FailedError
 from pipelines.parties import drawing
 from pipelines.parties.device import ClientReports
 from pipelines.parties.split import split
+from pipelines.parties.submit import SubmitStringsDoFn
 from pipelines.plan.loading import load
+from tests.end_to_end.test_release_contract import losing
+from transforms.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.encoders.strings import words_of
+from transforms.sealed_crowds import OpenCrowdsDoFn
 
 PLAN = """\
 collection: heard
@@ -303,6 +307,30 @@ def test_an_empty_window_and_rows_that_are_nobodys(run) -> None:
     road(run, "log.bin", window="d1")
     rows = log()["word"].to_pylist().count("word 1")
     assert abs(values()["word 1"] - rows) < 40
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (PartitionStringsDoFn, "finish_bundle"),
+        (PublishCrowdsDoFn, "process"),
+        (SubmitStringsDoFn, "process"),
+        (OpenCrowdsDoFn, "process"),
+    ],
+)
+def test_what_an_engine_loses_is_handed_to_nobody(run, monkeypatch, step: Any, name: str) -> None:
+    """Whichever party's: a block less, and the command says so."""
+    with monkeypatch.context() as patch:
+        patch.setattr(step, name, losing(getattr(step, name)))
+        codes = [run(client("log.parquet", "log.bin")).code]
+        if not codes[-1]:
+            codes.append(run(shuffle("log.bin")).code)
+        if not codes[-1]:
+            codes.append(run(collect()).code)
+    assert codes[-1] == 3
+    done = {SubmitStringsDoFn: "log.bin", OpenCrowdsDoFn: f"released/d1/heard/{TABLE}"}
+    assert not Path(done.get(step, "out/shuffle.json")).exists()
 
 
 def test_bad_requests_are_one_line(run, refused) -> None:
