@@ -1,7 +1,8 @@
 """Prism and Flink on this machine, each with two worker pools of Python processes.
 
     python -m deploy.engines prism     # prints the options for `hushbeam run`, until Ctrl-C
-    python -m deploy.engines flink
+    python -m deploy.engines flink     # within the job server
+    python -m deploy.engines cluster   # a Flink job manager and two task managers
 
 Prism is built with `go install`, Flink's job server is put together by Maven; both are kept beside
 the environment that runs this. `make test-engines` uses the same functions.
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import apache_beam
 
+from deploy.flink_cluster import Cluster, cluster
 from deploy.worker_pools import Pool, free_port, front, group, pool, wait_for
 
 _KEPT = Path(sys.prefix) / "engines"
@@ -33,14 +35,18 @@ class Running:
     """An engine that takes jobs.
 
     Attributes:
-        name: "prism" or "flink".
+        name: "prism", "flink" or "cluster".
         options: for Beam, behind `hushbeam run plan.yaml`.
         pools: where its workers live.
+        server: that takes its jobs.
+        cluster: that carries them out, if the server does not itself.
     """
 
     name: str
     options: tuple[str, ...]
     pools: tuple[Pool, ...]
+    server: subprocess.Popen[bytes]
+    cluster: Cluster | None
 
 
 @contextmanager
@@ -48,26 +54,31 @@ def running(name: str, logs: Path, pools: int = 2) -> Iterator[Running]:
     """An engine and its pools, while the context lasts.
 
     Args:
-        name: "prism" or "flink".
+        name: "prism", "flink" or "cluster".
         logs: a folder that takes what they say. It may quote the data: keep it private.
         pools: how many worker pools.
 
     Raises:
         RuntimeError: it cannot be fetched, or does not answer within a minute.
     """
-    command = _COMMANDS[name]()
+    command, flinks = _COMMANDS[name](), None
     with ExitStack() as stack:
+        if name == "cluster":
+            flinks = stack.enter_context(cluster(classpath(), _FLINK, logs, pools))
+            command = [*command, f"--flink-master=localhost:{flinks.rest}"]
         members = tuple(stack.enter_context(pool(logs)) for _ in range(pools))
         address = stack.enter_context(front([member.port for member in members]))
         port = free_port()
-        stack.enter_context(group([*command, *_PORTS[name](port)], logs / f"{name}.log", logs))
+        listening = [*command, *_PORTS[name](port)]
+        server = stack.enter_context(group(listening, logs / f"{name}.log", logs))
         wait_for(port)
         options = (
             "--runner=PortableRunner", f"--job_endpoint=localhost:{port}",
             "--environment_type=EXTERNAL", f"--environment_config=localhost:{address}",
-            f"--sdk_worker_parallelism={pools}",
+            # Of each that has workers started: task managers are several, other engines one.
+            f"--sdk_worker_parallelism={1 if flinks else pools}",
         )  # fmt: skip
-        yield Running(name, options, members)
+        yield Running(name, options, members, server, flinks)
 
 
 def prism() -> list[str]:
@@ -80,16 +91,20 @@ def prism() -> list[str]:
     return [str(binary), "--serve_http=false", "--log_kind=text"]
 
 
-def flink() -> list[str]:
-    """The command of Flink's job server, with the jars that deploy/flink/pom.xml asks for."""
+def classpath() -> str:
+    """Flink, Beam's runner for it and its job server: jars that deploy/flink/pom.xml names."""
     listed = _KEPT / "flink-classpath"
     pom = _FLINK / "pom.xml"
     if not listed.exists() or listed.stat().st_mtime < pom.stat().st_mtime:
         goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
         words = [f"--file={pom}", goal, "-DincludeScope=runtime", f"-Dmdep.outputFile={listed}"]
         _fetch(["mvn", "--batch-mode", "--quiet", *words], "Flink's job server", {})
-    conf = f"--flink-conf-dir={_FLINK}"
-    return ["java", "-cp", listed.read_text(), _JOB_SERVER, "--flink-master=[local]", conf]
+    return listed.read_text()
+
+
+def flink() -> list[str]:
+    """The command of Flink's job server, without where its Flink is."""
+    return ["java", "-Xmx1g", "-cp", classpath(), _JOB_SERVER, f"--flink-conf-dir={_FLINK}"]
 
 
 def _flink_ports(port: int) -> list[str]:
@@ -97,10 +112,15 @@ def _flink_ports(port: int) -> list[str]:
     return [*ports, f"--artifacts-dir={_KEPT / 'flink-artifacts'}"]
 
 
-_COMMANDS: dict[str, Callable[[], list[str]]] = {"prism": prism, "flink": flink}
+_COMMANDS: dict[str, Callable[[], list[str]]] = {
+    "prism": prism,
+    "flink": lambda: [*flink(), "--flink-master=[local]"],
+    "cluster": flink,
+}
 _PORTS: dict[str, Callable[[int], list[str]]] = {
     "prism": lambda port: [f"--job_port={port}"],
     "flink": _flink_ports,
+    "cluster": _flink_ports,
 }
 
 
@@ -127,8 +147,8 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["prism"], ["flink"]):
-        sys.exit(f"usage: {sys.argv[0]} prism | flink")
+    if len(sys.argv) != 2 or sys.argv[1] not in _COMMANDS:
+        sys.exit(f"usage: {sys.argv[0]} {' | '.join(_COMMANDS)}")
     try:
         main(sys.argv[1])
     except RuntimeError as error:

@@ -19,7 +19,7 @@ from apache_beam.portability.api import beam_fn_api_pb2 as messages
 from apache_beam.portability.api import beam_fn_api_pb2_grpc as services
 
 _ROOT = Path(__file__).resolve().parents[1]
-_START = 60.0  # seconds a server may take to answer
+START = 60.0  # seconds a server may take to answer
 _LOCAL = "127.0.0.1"
 
 
@@ -147,9 +147,9 @@ def wait_for(port: int) -> None:
     """
     with grpc.insecure_channel(f"{_LOCAL}:{port}") as channel:
         try:
-            grpc.channel_ready_future(channel).result(timeout=_START)
+            grpc.channel_ready_future(channel).result(timeout=START)
         except grpc.FutureTimeoutError:
-            raise RuntimeError(f"nothing answers at port {port} after {_START:.0f} s") from None
+            raise RuntimeError(f"nothing answers at port {port} after {START:.0f} s") from None
 
 
 def _words(file: Path) -> list[str]:

@@ -1,0 +1,239 @@
+"""A plan of four metrics on this machine's Flink cluster, beside the local runner.
+
+    python -m benchmarks engines
+    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster]
+
+What is counted: CPU seconds of all processes of an engine and of the command that gave it the job,
+the most memory of each, and the bytes that Flink's tasks handed to one another. `--kill` loses a
+task manager after so many seconds, and starts none in its place. Large logs are hard links to one
+file: the work is that of as many rows, and the disk holds ten million.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.job import DOMAIN, PLACES, write_log
+from deploy.engines import Running, running
+from pipelines.ledger.ledger import Ledger
+
+ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
+_HUSHBEAM = [sys.executable, "-m", "pipelines.cli"]
+_ROOT = Path(__file__).parents[1]
+_EVERY = 0.25  # seconds between two looks at all processes
+_TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+PLAN = f"""\
+collection: engines
+version: 1
+unit: row
+input: log/*.parquet
+output: release
+ledger: ledger.sqlite
+budget: {{epsilon: 2, delta: 1.0e-5}}
+epsilon: 1.0
+delta: 1.0e-6
+min_reports: 100000
+metrics:
+  - {{name: category, kind: histogram, column: category, domain: 0..{DOMAIN - 1}, share: 0.4}}
+  - {{name: place, kind: histogram, column: place, domain: 0..{PLACES - 1}, share: 0.2}}
+  - {{name: value, kind: distribution, column: value, bounds: "-4,4", share: 0.2}}
+  - {{name: mean, kind: mean, column: value, bounds: "-4,4", share: 0.2}}
+"""
+
+
+@dataclass
+class Meter:
+    """What groups of processes use, those included that come and go.
+
+    Attributes:
+        groups: a name for each process group.
+    """
+
+    groups: dict[int, str]
+    _cpu: dict[tuple[str, str], float] = field(default_factory=dict)
+    peaks: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Look at all of them once."""
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            try:  # a process may end meanwhile
+                words = entry.read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue
+            name = self.groups.get(int(words[2]))
+            if name is not None:
+                # A process's number may come again, its start with it cannot.
+                key = (entry.parent.name, words[19])
+                self._cpu[key] = (int(words[11]) + int(words[12])) / _TICK
+                memory = int(words[21]) * _PAGE / 1e6
+                self.peaks[name] = max(self.peaks.get(name, 0.0), memory)
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of all that was seen."""
+        return sum(self._cpu.values())
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Look again and again, in a thread, while the context lasts."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_EVERY):
+                self.look()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            self.look()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run.
+
+    Attributes:
+        wall: seconds from the command's start to its end.
+        cpu: seconds, of all processes.
+        shuffled: bytes between Flink's tasks; None elsewhere.
+        peaks: MB of the largest process of each kind.
+    """
+
+    wall: float
+    cpu: float
+    shuffled: int | None
+    peaks: dict[str, float]
+
+
+def prepare(folder: Path, rows: int) -> None:
+    """A plan, its log and its ledger in a folder."""
+    (folder / "log").mkdir(parents=True)
+    first, files = folder / "log" / "0.parquet", max(1, rows // FILE)
+    write_log(first, rows // files)
+    for i in range(1, files):
+        os.link(first, folder / "log" / f"{i}.parquet")
+    (folder / "plan.yaml").write_text(PLAN)
+    subprocess.run([*_HUSHBEAM, "ledger", "init", "plan.yaml"], cwd=folder, env=_env(), check=True)
+
+
+def run(folder: Path, rows: int, engine: Running | None, kill: float | None = None) -> Cost:
+    """Release the plan once, and see that nothing is missing from it.
+
+    Args:
+        folder: that was prepared.
+        rows: of the log.
+        engine: where; None for the local runner.
+        kill: seconds after which the engine loses its first task manager.
+
+    Raises:
+        RuntimeError: it failed, or a row is missing, or came twice.
+    """
+    groups = {} if engine is None else groups_of(engine)
+    before = Meter(groups)
+    before.look()
+    command = [*_HUSHBEAM, "run", "plan.yaml", *(engine.options if engine else ())]
+    started = time.monotonic()
+    with (folder / "said").open("wb") as said:
+        client = subprocess.Popen(
+            command, cwd=folder, env=_env(), stdout=said, stderr=said, start_new_session=True
+        )
+    meter = Meter(groups | {client.pid: "command"})
+    with meter.on():
+        if engine is not None and engine.cluster is not None and kill is not None:
+            time.sleep(kill)
+            engine.cluster.task_managers[0].send_signal(signal.SIGKILL)
+        code = client.wait()
+    wall = time.monotonic() - started
+    if code:
+        raise RuntimeError(f"exit code {code}: {(folder / 'said').read_text()[-2000:]}")
+    require_whole(folder, rows)
+    flinks = None if engine is None else engine.cluster
+    shuffled = None if flinks is None else flinks.shuffled()
+    return Cost(wall, meter.seconds - before.seconds, shuffled, meter.peaks)
+
+
+def groups_of(engine: Running) -> dict[int, str]:
+    """A name for the process group of each part of an engine."""
+    groups = {pool.process.pid: "worker" for pool in engine.pools}
+    groups[engine.server.pid] = "job server"
+    if engine.cluster is not None:
+        groups[engine.cluster.job_manager.pid] = "job manager"
+        groups |= {member.pid: "task manager" for member in engine.cluster.task_managers}
+    return groups
+
+
+def require_whole(folder: Path, rows: int) -> None:
+    """See that a release counts every row once in each metric, and was paid for once.
+
+    Raises:
+        RuntimeError: it does not, or was not.
+    """
+    for name in json.loads((folder / "release" / "statement.json").read_text())["metrics"]:
+        said = json.loads((folder / "release" / name / "statement.json").read_text())
+        if not said["n"] == said["rows_read"] == rows:
+            raise RuntimeError(f"{name}: {said['n']} reports of {said['rows_read']} of {rows} rows")
+    states = [entry.state for entry in Ledger.open(str(folder / "ledger.sqlite")).entries()]
+    if states.count("committed") != 1:
+        raise RuntimeError(f"entries of the ledger: {states}")
+
+
+def _env() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(_ROOT), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def main(words: list[str] | None = None) -> None:
+    """One row for each size and runner."""
+    parser = argparse.ArgumentParser(prog="benchmarks.engines", description=__doc__)
+    parser.add_argument("rows", nargs="*", type=lambda word: int(float(word)), default=ROWS)
+    parser.add_argument("--kill", type=float, metavar="SECONDS")
+    parser.add_argument("--only", choices=("local", "cluster"))
+    asked = parser.parse_args([] if words is None else words)
+    table = Table(title="four metrics on two cores")
+    for heading in (
+        "rows",
+        "runner",
+        "wall s",
+        "CPU s",
+        "M rows / CPU s",
+        "shuffled MB",
+        "peak MB",
+    ):
+        table.add_column(heading, justify="right")
+    for rows in asked.rows:
+        for name in [asked.only] if asked.only else ["local", "cluster"]:
+            with tempfile.TemporaryDirectory() as temporary:
+                folder, logs = Path(temporary, "job"), Path(temporary, "logs")
+                logs.mkdir()
+                prepare(folder, rows)
+                with nullcontext() if name == "local" else running(name, logs) as engine:
+                    cost = run(folder, rows, engine, asked.kill)
+            shuffled = "" if cost.shuffled is None else f"{cost.shuffled / 1e6:,.0f}"
+            peaks = ", ".join(f"{process} {peak:,.0f}" for process, peak in cost.peaks.items())
+            table.add_row(
+                f"{rows:,}", name, f"{cost.wall:.0f}", f"{cost.cpu:.0f}",
+                f"{rows / cost.cpu / 1e6:.2f}", shuffled, peaks,
+            )  # fmt: skip
+            Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
