@@ -21,13 +21,14 @@ from pathlib import Path
 
 import apache_beam
 
-from deploy.flink_cluster import Cluster, cluster
+from deploy.flink_cluster import POOL, Cluster, cluster, loopback
 from deploy.worker_pools import Pool, free_port, front, group, pool, wait_for
 
 _KEPT = Path(sys.prefix) / "engines"
 _FLINK = Path(__file__).resolve().parent / "flink"
 _JOB_SERVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 _FETCH = 1800.0  # seconds a build or download may take
+_IDLE = 60_000  # ms for which workers without work are kept
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,24 @@ def running(name: str, logs: Path, pools: int = 2) -> Iterator[Running]:
             flinks = stack.enter_context(cluster(classpath(), _FLINK, logs, pools))
             command = [*command, f"--flink-master=localhost:{flinks.rest}"]
         members = tuple(stack.enter_context(pool(logs)) for _ in range(pools))
-        address = stack.enter_context(front([member.port for member in members]))
+        place = free_port()
+        if flinks:
+            for i, member in enumerate(members):
+                stack.enter_context(front([member.port], f"{loopback(i)}:{place}"))
+        else:
+            stack.enter_context(front([member.port for member in members], f"localhost:{place}"))
         port = free_port()
         listening = [*command, *_PORTS[name](port)]
         server = stack.enter_context(group(listening, logs / f"{name}.log", logs))
         wait_for(port)
         options = (
             "--runner=PortableRunner", f"--job_endpoint=localhost:{port}",
-            "--environment_type=EXTERNAL", f"--environment_config=localhost:{address}",
+            "--environment_type=EXTERNAL",
+            f"--environment_config={POOL if flinks else 'localhost'}:{place}",
             # Of each that has workers started: task managers are several, other engines one.
             f"--sdk_worker_parallelism={1 if flinks else pools}",
+            # Flink would end its workers wherever a plan has no step in Python for a moment.
+            f"--environment_cache_millis={_IDLE}",
         )  # fmt: skip
         yield Running(name, options, members, server, flinks)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from deploy.worker_pools import START, free_port, group
@@ -23,12 +24,24 @@ _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 
 # What a task manager may take, in MB: the scripts would divide a total. A group-by sorts in
 # `managed` and spills from there; `heap` holds the pieces of one bucket.
-_FRAMEWORK, _HEAP, _DIRECT, _NETWORK, _MANAGED = 128, 768, 128, 128, 512
+_FRAMEWORK, _HEAP, _DIRECT, _NETWORK, _MANAGED, _CLASSES = 128, 768, 128, 256, 512, 256
 _MEMORY = {
     "framework.heap.size": _FRAMEWORK, "framework.off-heap.size": _FRAMEWORK,
     "task.heap.size": _HEAP, "task.off-heap.size": _DIRECT,
     "network.min": _NETWORK, "network.max": _NETWORK, "managed.size": _MANAGED,
+    "jvm-metaspace.size": _CLASSES, "jvm-overhead.min": _FRAMEWORK, "jvm-overhead.max": _FRAMEWORK,
 }  # fmt: skip
+
+
+# Where a task manager looks for its worker pool: each has its own, at the same address of its own
+# machine. It calls its workers 1-1, 2-1 and so on, as all others do: in a pool for several, one
+# would stop the workers of another.
+POOL = "worker-pool"
+
+
+def loopback(i: int) -> str:
+    """The address of this machine that stands for the i-th task manager's."""
+    return f"127.0.0.{i + 1}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,8 @@ def cluster(classpath: str, configuration: Path, logs: Path, managers: int) -> I
     shares = {f"taskmanager.memory.{name}": f"{size}m" for name, size in _MEMORY.items()}
     own = _settings(shares | {"taskmanager.cpu.cores": 1, "taskmanager.host": "localhost"})
     limits = [
-        f"-Xmx{_FRAMEWORK + _HEAP}m", f"-XX:MaxDirectMemorySize={_FRAMEWORK + _DIRECT + _NETWORK}m"
+        f"-Xmx{_FRAMEWORK + _HEAP}m", f"-XX:MaxMetaspaceSize={_CLASSES}m",
+        f"-XX:MaxDirectMemorySize={_FRAMEWORK + _DIRECT + _NETWORK}m",
     ]  # fmt: skip
     where = ["--configDir", str(configuration)]
     with ExitStack() as stack:
@@ -90,7 +104,8 @@ def cluster(classpath: str, configuration: Path, logs: Path, managers: int) -> I
 
         job_manager = java("job-manager", "-Xmx512m", _JOB_MANAGER)
         members = tuple(
-            java(f"task-manager-{i}", *limits, _TASK_MANAGER, *own) for i in range(managers)
+            java(f"task-manager-{i}", *limits, _hosts(logs, i), _TASK_MANAGER, *own)
+            for i in range(managers)
         )
         made = Cluster(rest, job_manager, members)
         _gather(made)
@@ -106,6 +121,13 @@ def _gather(cluster: Cluster) -> None:
         time.sleep(0.5)
         with suppress(OSError):  # the job manager is not up yet
             came = cluster.ask("overview")["taskmanagers"]
+
+
+def _hosts(logs: Path, i: int) -> str:
+    """What tells the i-th task manager's Java where its pool is."""
+    hosts = logs / f"hosts-{i}"
+    hosts.write_text(f"127.0.0.1 localhost\n127.0.0.1 {gethostname()}\n{loopback(i)} {POOL}\n")
+    return f"-Djdk.net.hosts.file={hosts}"
 
 
 def _settings(values: dict[str, Any]) -> list[str]:

@@ -99,11 +99,11 @@ def pool(logs: Path) -> Iterator[Pool]:
 
 
 @contextmanager
-def front(ports: Sequence[int]) -> Iterator[int]:
+def front(ports: Sequence[int], address: str = f"{_LOCAL}:0") -> Iterator[int]:
     """The port of an `InTurn` before the pools at `ports`, while the context lasts."""
     server = grpc.server(ThreadPoolExecutor(8))
     services.add_BeamFnExternalWorkerPoolServicer_to_server(InTurn(ports), server)
-    port = server.add_insecure_port(f"{_LOCAL}:0")
+    port = server.add_insecure_port(address)
     server.start()
     try:
         yield port
