@@ -135,6 +135,15 @@ def prepare(folder: Path, rows: int) -> None:
     subprocess.run([*_HUSHBEAM, "ledger", "init", "plan.yaml"], cwd=folder, env=_env(), check=True)
 
 
+def begin(folder: Path, engine: Running | None) -> subprocess.Popen[bytes]:
+    """Start the command; what it says goes to a file `said` in the folder."""
+    command = [*_HUSHBEAM, "run", "plan.yaml", *(engine.options if engine else ())]
+    with (folder / "said").open("wb") as said:
+        return subprocess.Popen(
+            command, cwd=folder, env=_env(), stdout=said, stderr=said, start_new_session=True
+        )
+
+
 def run(folder: Path, rows: int, engine: Running | None, kill: float | None = None) -> Cost:
     """Release the plan once, and see that nothing is missing from it.
 
@@ -150,12 +159,8 @@ def run(folder: Path, rows: int, engine: Running | None, kill: float | None = No
     groups = {} if engine is None else groups_of(engine)
     before = Meter(groups)
     before.look()
-    command = [*_HUSHBEAM, "run", "plan.yaml", *(engine.options if engine else ())]
     started = time.monotonic()
-    with (folder / "said").open("wb") as said:
-        client = subprocess.Popen(
-            command, cwd=folder, env=_env(), stdout=said, stderr=said, start_new_session=True
-        )
+    client = begin(folder, engine)
     meter = Meter(groups | {client.pid: "command"})
     with meter.on():
         if engine is not None and engine.cluster is not None and kill is not None:

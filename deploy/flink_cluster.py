@@ -68,6 +68,12 @@ class Cluster:
         jobs = [self.ask(f"jobs/{job['id']}") for job in self.ask("jobs")["jobs"]]
         return sum(task["metrics"]["write-bytes"] for job in jobs for task in job["vertices"])
 
+    def restarts(self) -> int:
+        """How often a job was begun again, of the one that was most often."""
+        jobs = [job["id"] for job in self.ask("jobs")["jobs"]]
+        asked = [self.ask(f"jobs/{job}/metrics?get=numRestarts") for job in jobs]
+        return max((int(metric["value"]) for said in asked for metric in said), default=0)
+
 
 @contextmanager
 def cluster(classpath: str, configuration: Path, logs: Path, managers: int) -> Iterator[Cluster]:
