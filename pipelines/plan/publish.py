@@ -46,7 +46,7 @@ class PublishPlan(beam.PTransform):
             tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
             | "Contents" >> beam.Flatten()
         )
-        step = ReleasePlanDoFn(self.target, names)
+        step = ReleaseWholeDoFn(self.target, names)
         return (
             begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
         )
@@ -105,6 +105,18 @@ class ReleasePlanDoFn(beam.DoFn):
             return
         whole = gathered(self._names, contents, self._target.statement)
         release.publish(self._target.output, *whole)
+
+
+class ReleaseWholeDoFn(ReleasePlanDoFn):
+    """The same where one job has made all contents: then each metric says that it was withheld.
+
+    One that says nothing has met files that changed, or the engine has lost it. Then nothing is
+    published: as "withheld" it would be gone without a word, and its price with it.
+    """
+
+    def process(self, _: None, contents: Mapping[str, Content]) -> None:
+        if contents.keys() == {*self._names}:
+            super().process(_, contents)
 
 
 def _place(statement: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.plan.publish import ReleasePlanDoFn
+from pipelines.plan.publish import ReleasePlanDoFn, ReleaseWholeDoFn
 from pipelines.plan.target import Target
 from tests.fakes.ledgers import begun
 from transforms import progress
@@ -63,6 +64,13 @@ def test_a_worker_needs_no_key_to_ask(tmp_path: Path, ledger: Ledger, monkeypatc
         monkeypatch.undo()
 
 
+CONTENT = Content(
+    {"mean.parquet": b"table", PAGE: b"page"},
+    STATEMENT
+    | {"release": "mean", "guarantees": {"release": LOSS.as_dict(), "local": LOSS.as_dict()}},
+)
+
+
 @pytest.mark.parametrize(
     ("facts", "counts"),
     [
@@ -80,8 +88,19 @@ def test_what_was_settled_or_overtaken_is_not_released(
     with ledger.spend(request(tmp_path)) as reservation:
         ledger.change(reservation.entry.id, lambda _: facts)
         step = ReleasePlanDoFn(target(tmp_path, reservation.stamp), ("one",))
-        statement = STATEMENT | {"release": "mean"}
-        statement["guarantees"] = {"release": LOSS.as_dict(), "local": LOSS.as_dict()}
-        step.process(None, {"one": Content({"mean.parquet": b"table", PAGE: b"page"}, statement)})
+        step.process(None, {"one": CONTENT})
         assert (tmp_path / "out" / "statement.json").exists() == counts
         assert progress.live().get(progress.SETTLED, 0) == (not counts)
+
+
+def test_a_metric_of_which_nothing_came_is_not_taken_for_withheld(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    withheld = Content({}, {"reports": 5, "min_reports": 10})
+    with ledger.spend(request(tmp_path)) as reservation:
+        step = ReleaseWholeDoFn(target(tmp_path, reservation.stamp), ("one", "other"))
+        step.process(None, {"one": CONTENT})
+        assert not (tmp_path / "out").exists()
+        step.process(None, {"one": CONTENT, "other": withheld})
+        said = json.loads((tmp_path / "out" / "statement.json").read_text())
+        assert (said["metrics"], said["withheld"]) == (["one"], ["other"])
