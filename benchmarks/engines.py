@@ -1,12 +1,12 @@
 """A plan of four metrics on this machine's Flink cluster, beside the local runner.
 
     python -m benchmarks engines
-    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster]
+    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster] [--keep FOLDER]
 
 What is counted: CPU seconds of all processes of an engine and of the command that gave it the job,
 the most memory of each, and the bytes that Flink's tasks handed to one another. `--kill` loses a
-task manager after so many seconds, and starts none in its place. Large logs are hard links to one
-file: the work is that of as many rows, and the disk holds ten million.
+task manager once its worker has spent so many CPU seconds on rows, and starts none in its place.
+Large logs are hard links to one file: the work is that of as many rows, the disk holds ten million.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.job import DOMAIN, PLACES, write_log
 from deploy.engines import Running, running
+from deploy.worker_pools import Pool
 from pipelines.ledger.ledger import Ledger
 
 ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
@@ -151,7 +152,7 @@ def run(folder: Path, rows: int, engine: Running | None, kill: float | None = No
         folder: that was prepared.
         rows: of the log.
         engine: where; None for the local runner.
-        kill: seconds after which the engine loses its first task manager.
+        kill: as `lose`, if the engine is to lose anything.
 
     Raises:
         RuntimeError: it failed, or a row is missing, or came twice.
@@ -164,8 +165,8 @@ def run(folder: Path, rows: int, engine: Running | None, kill: float | None = No
     meter = Meter(groups | {client.pid: "command"})
     with meter.on():
         if engine is not None and engine.cluster is not None and kill is not None:
-            time.sleep(kill)
-            engine.cluster.task_managers[0].send_signal(signal.SIGKILL)
+            first = engine.cluster.task_managers[0]
+            lose(first, engine.pools[0], folder / "log", client, kill)
         code = client.wait()
     wall = time.monotonic() - started
     if code:
@@ -174,6 +175,57 @@ def run(folder: Path, rows: int, engine: Running | None, kill: float | None = No
     flinks = None if engine is None else engine.cluster
     shuffled = None if flinks is None else flinks.shuffled()
     return Cost(wall, meter.seconds - before.seconds, shuffled, meter.peaks)
+
+
+def lose(
+    task_manager: subprocess.Popen[bytes],
+    pool: Pool,
+    log: Path,
+    client: subprocess.Popen[bytes],
+    after: float,
+) -> None:
+    """Kill a task manager while it works, as a machine does that runs out of memory.
+
+    Args:
+        task_manager: which.
+        pool: its worker's.
+        log: the folder that is read.
+        client: the command, which runs.
+        after: CPU seconds that the worker is to have spent since it first opened the log.
+
+    Raises:
+        RuntimeError: the command has ended before.
+    """
+    opened: float | None = None
+    while client.poll() is None:
+        for worker in pool.workers:
+            used = _cpu_of(worker)
+            if opened is None and has_open(worker, log):
+                opened = used
+            if opened is not None and used >= opened + after:
+                task_manager.send_signal(signal.SIGKILL)
+                return
+        time.sleep(0.01)
+    raise RuntimeError("the command ended before anything was killed")
+
+
+def has_open(process: int, path: Path) -> bool:
+    """Whether a process has a file open, or one in a folder."""
+    try:
+        folder = f"/proc/{process}/fd"
+        names = [os.readlink(f"{folder}/{each}") for each in os.listdir(folder)]
+    except OSError:  # it has closed a file, or has ended, while we looked
+        return False
+    return any(Path(name).is_relative_to(path) for name in names)
+
+
+def _cpu_of(process: int | str) -> float:
+    """CPU seconds of a process; none once it has ended."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / _TICK
 
 
 def groups_of(engine: Running) -> dict[int, str]:
@@ -211,6 +263,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("rows", nargs="*", type=lambda word: int(float(word)), default=ROWS)
     parser.add_argument("--kill", type=float, metavar="SECONDS")
     parser.add_argument("--only", choices=("local", "cluster"))
+    parser.add_argument("--keep", metavar="FOLDER", help="leave job and logs there")
     asked = parser.parse_args([] if words is None else words)
     table = Table(title="four metrics on two cores")
     for heading in (
@@ -226,8 +279,9 @@ def main(words: list[str] | None = None) -> None:
     for rows in asked.rows:
         for name in [asked.only] if asked.only else ["local", "cluster"]:
             with tempfile.TemporaryDirectory() as temporary:
-                folder, logs = Path(temporary, "job"), Path(temporary, "logs")
-                logs.mkdir()
+                kept = Path(asked.keep or temporary, f"{name}-{rows}")
+                folder, logs = kept / "job", kept / "logs"
+                logs.mkdir(parents=True)
                 prepare(folder, rows)
                 with nullcontext() if name == "local" else running(name, logs) as engine:
                     cost = run(folder, rows, engine, asked.kill)

@@ -6,7 +6,6 @@ pytest does not pick this file by itself: engines take minutes to fetch. `make t
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.engines import has_open
 from deploy.engines import Running, running
 from deploy.worker_pools import Pool
 from pipelines.ledger.ledger import Ledger
@@ -109,20 +109,11 @@ def reading_pool(engine: Running, run: subprocess.Popen[str]) -> Pool:
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline and run.poll() is None:
         for pool in engine.pools:
-            if any(has_open(worker) for worker in pool.workers):
+            if any(has_open(worker, LOG) for worker in pool.workers):
                 return pool
         time.sleep(0.002)
     run.kill()
     raise AssertionError(f"no worker was seen reading: {said(run)}")
-
-
-def has_open(process: int) -> bool:
-    """Whether a process has the log open."""
-    try:
-        folder = f"/proc/{process}/fd"
-        return any(os.readlink(f"{folder}/{each}") == str(LOG) for each in os.listdir(folder))
-    except OSError:  # it has closed a file, or has ended, while we looked
-        return False
 
 
 def states(folder: Path) -> list[str]:

@@ -5,9 +5,6 @@ pytest does not pick this file by itself: engines take minutes to fetch. `make t
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +12,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.engines import begin, prepare, require_whole
+from benchmarks.engines import begin, lose, prepare, require_whole
 from deploy.engines import Running, running
 
 ROWS = 20_000_000
 TIMEOUT = 1200.0  # seconds for one run
-READING = 6.0  # CPU seconds of a worker: two starting it, the rest in the middle of its rows
+AFTER = 0.5  # CPU seconds of a worker with the log, of about two
 
 # Of normal errors beyond it, 1.3e-12 are: with the 2,008 comparisons of a run, 3e-9 a run at most.
 BEYOND = 7.1
@@ -40,10 +37,7 @@ def test_a_task_manager_dies_in_the_middle(engine: Running, tmp_path: Path, mach
     run = begin(folder, engine)
     pool, flink = engine.pools[0], engine.cluster
     assert flink is not None
-    while max(map(cpu_seconds, pool.workers), default=0.0) < READING:
-        assert run.poll() is None, (folder / "said").read_text()
-        time.sleep(0.02)
-    flink.task_managers[0].send_signal(signal.SIGKILL)
+    lose(flink.task_managers[0], pool, folder / "log", run, AFTER)
     if machine:
         pool.kill()
     assert not (folder / "release").exists()
@@ -54,15 +48,6 @@ def test_a_task_manager_dies_in_the_middle(engine: Running, tmp_path: Path, mach
     require_whole(folder, ROWS)
     require_right(folder)
     assert list(folder.glob(".release*")) == []
-
-
-def cpu_seconds(process: int) -> float:
-    """What a process has used; nothing once it has ended."""
-    try:
-        words = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-    except OSError:
-        return 0.0
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def require_right(folder: Path) -> None:
