@@ -34,8 +34,8 @@ verify: $(READY)  ## run what `make test` leaves out: slow, statistical, or the 
 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
-test-engines: $(READY)  ## run the example on Prism and on Flink, kill a worker; Pub/Sub (needs go, mvn, java)
-	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/reports_over_pubsub.py --timeout=0 --durations=0 $(ARGS)
+test-engines: $(READY)  ## run plans on Prism, Flink and a Flink cluster, kill their processes; Pub/Sub (needs go, mvn, java 17, 6 GB; 20 minutes)
+	$(BIN)/python -m pytest tests/engines/flights_on_engines.py tests/engines/flink_cluster.py tests/engines/reports_over_pubsub.py --timeout=0 --durations=0 $(ARGS)
 
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
 test-site: $(READY)  ## look at sites, pages and documentation in a browser, on screens wide and narrow (needs chromium)

@@ -22,6 +22,7 @@ NAMES = (
     "plans",
     "counters",
     "synthetic",
+    "engines",  # the last: it needs mvn and java
 )
 
 
