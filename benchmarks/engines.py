@@ -72,15 +72,11 @@ class Meter:
     def look(self) -> None:
         """Look at all of them once."""
         for entry in Path("/proc").glob("[0-9]*/stat"):
-            try:  # a process may end meanwhile
-                words = entry.read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
-            name = self.groups.get(int(words[2]))
+            words = _words(entry)
+            name = self.groups.get(int(words[2])) if words else None
             if name is not None:
                 # A process's number may come again, its start with it cannot.
-                key = (entry.parent.name, words[19])
-                self._cpu[key] = (int(words[11]) + int(words[12])) / _TICK
+                self._cpu[entry.parent.name, words[19]] = _seconds(words)
                 memory = int(words[21]) * _PAGE / 1e6
                 self.peaks[name] = max(self.peaks.get(name, 0.0), memory)
 
@@ -199,7 +195,7 @@ def lose(
     opened: float | None = None
     while client.poll() is None:
         for worker in pool.workers:
-            used = _cpu_of(worker)
+            used = _seconds(_words(Path(f"/proc/{worker}/stat")))
             if opened is None and has_open(worker, log):
                 opened = used
             if opened is not None and used >= opened + after:
@@ -219,13 +215,17 @@ def has_open(process: int, path: Path) -> bool:
     return any(Path(name).is_relative_to(path) for name in names)
 
 
-def _cpu_of(process: int | str) -> float:
-    """CPU seconds of a process; none once it has ended."""
+def _words(stat: Path) -> list[str]:
+    """What /proc says of a process, behind its name; nothing once it has ended."""
     try:
-        words = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+        return stat.read_text().rpartition(") ")[2].split()
     except OSError:
-        return 0.0
-    return (int(words[11]) + int(words[12])) / _TICK
+        return []
+
+
+def _seconds(words: list[str]) -> float:
+    """Its CPU time."""
+    return (int(words[11]) + int(words[12])) / _TICK if words else 0.0
 
 
 def groups_of(engine: Running) -> dict[int, str]:

@@ -28,7 +28,7 @@ _KEPT = Path(sys.prefix) / "engines"
 _FLINK = Path(__file__).resolve().parent / "flink"
 _JOB_SERVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 _FETCH = 1800.0  # seconds a build or download may take
-_IDLE = 60_000  # ms for which workers without work are kept
+_IDLE = 3_000  # ms for which workers without work are kept: less than a restart waits, see flink/
 
 
 @dataclass(frozen=True)
