@@ -127,10 +127,10 @@ def require_right(folder: Path) -> None:
     statement = json.loads((folder / "release" / "statement.json").read_text())
     assert statement["metrics"] == ["origin", "delay", "distance"]
     delays = np.clip(truth["departure_delay"].drop_null().to_numpy(), -30, 180)
-    for name, n in (("origin", len(truth)), ("delay", delays.size), ("distance", len(truth))):
+    for name in statement["metrics"]:
         about = json.loads((folder / "release" / name / "statement.json").read_text())
-        assert about["n"] == n
-        assert about["rows_read"] == len(truth)
+        # Who has no delay says so in a report, as good as any other.
+        assert about["n"] == about["rows_read"] == len(truth)
         assert about["release_id"] == statement["release_id"]
         if name == "delay":
             require_near(about["mean"]["unbiased"], delays.mean(), about["mean"]["standard_error"])
