@@ -1,7 +1,7 @@
 """A plan of four metrics on this machine's Flink cluster, beside the local runner.
 
     python -m benchmarks engines
-    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster] [--keep FOLDER]
+    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster]
 
 What is counted: CPU seconds of all processes of an engine and of the command that gave it the job,
 the most memory of each, and the bytes that Flink's tasks handed to one another. `--kill` loses a
@@ -18,25 +18,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.job import DOMAIN, PLACES, write_log
 from deploy.engines import Running, running
-from deploy.worker_pools import Pool
 from pipelines.ledger.ledger import Ledger
 
 ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
 _HUSHBEAM = [sys.executable, "-m", "pipelines.cli"]
 _ROOT = Path(__file__).parents[1]
-_EVERY = 0.25  # seconds between two looks at all processes
+_EVERY = 0.2  # seconds between two looks at all processes
 _TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 PLAN = f"""\
 collection: engines
@@ -63,14 +62,15 @@ class Meter:
 
     Attributes:
         groups: a name for each process group.
+        peaks: MB of the largest process of each name.
     """
 
     groups: dict[int, str]
-    _cpu: dict[tuple[str, str], float] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
+    _cpu: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Look at all of them once."""
+    def look(self) -> float:
+        """Look at all of them once; CPU seconds of all that was ever seen."""
         for entry in Path("/proc").glob("[0-9]*/stat"):
             words = _words(entry)
             name = self.groups.get(int(words[2])) if words else None
@@ -79,46 +79,49 @@ class Meter:
                 self._cpu[entry.parent.name, words[19]] = _seconds(words)
                 memory = int(words[21]) * _PAGE / 1e6
                 self.peaks[name] = max(self.peaks.get(name, 0.0), memory)
-
-    @property
-    def seconds(self) -> float:
-        """CPU time of all that was seen."""
         return sum(self._cpu.values())
 
-    @contextmanager
-    def on(self) -> Iterator[None]:
-        """Look again and again, in a thread, while the context lasts."""
-        done = threading.Event()
 
-        def watch() -> None:
-            while not done.wait(_EVERY):
-                self.look()
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-            self.look()
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one run.
-
-    Attributes:
-        wall: seconds from the command's start to its end.
-        cpu: seconds, of all processes.
-        shuffled: bytes between Flink's tasks; None elsewhere.
-        peaks: MB of the largest process of each kind.
-    """
+class Cost(NamedTuple):
+    """Of one run: seconds, CPU seconds, bytes between Flink's tasks, and `Meter.peaks`."""
 
     wall: float
     cpu: float
-    shuffled: int | None
+    shuffled: int
     peaks: dict[str, float]
+
+
+@dataclass
+class Kill:
+    """The end of a cluster's first task manager, as on a machine that runs out of memory.
+
+    Attributes:
+        engine: a cluster.
+        after: CPU seconds that its worker is to have spent since it first opened the log.
+        log: the folder that is read.
+        machine: whether its worker pool goes with it.
+    """
+
+    engine: Running
+    after: float
+    log: Path
+    machine: bool = False
+    _opened: float | None = None
+
+    def look(self) -> bool:
+        """See whether it is time, and then do it; whether it was."""
+        pool = self.engine.pools[0]
+        for worker in pool.workers:
+            used = _seconds(_words(Path(f"/proc/{worker}/stat")))
+            if self._opened is None and has_open(worker, self.log):
+                self._opened = used
+            if self._opened is not None and used >= self._opened + self.after:
+                if self.engine.cluster is not None:
+                    self.engine.cluster.task_managers[0].send_signal(signal.SIGKILL)
+                if self.machine:
+                    pool.kill()
+                return True
+        return False
 
 
 def prepare(folder: Path, rows: int) -> None:
@@ -132,77 +135,39 @@ def prepare(folder: Path, rows: int) -> None:
     subprocess.run([*_HUSHBEAM, "ledger", "init", "plan.yaml"], cwd=folder, env=_env(), check=True)
 
 
-def begin(folder: Path, engine: Running | None) -> subprocess.Popen[bytes]:
-    """Start the command; what it says goes to a file `said` in the folder."""
-    command = [*_HUSHBEAM, "run", "plan.yaml", *(engine.options if engine else ())]
-    with (folder / "said").open("wb") as said:
-        return subprocess.Popen(
-            command, cwd=folder, env=_env(), stdout=said, stderr=said, start_new_session=True
-        )
-
-
-def run(folder: Path, rows: int, engine: Running | None, kill: float | None = None) -> Cost:
+def run(folder: Path, rows: int, engine: Running | None, kill: Kill | None = None) -> Cost:
     """Release the plan once, and see that nothing is missing from it.
 
     Args:
         folder: that was prepared.
         rows: of the log.
         engine: where; None for the local runner.
-        kill: as `lose`, if the engine is to lose anything.
+        kill: what is to happen meanwhile.
 
     Raises:
-        RuntimeError: it failed, or a row is missing, or came twice.
+        RuntimeError: it failed, or a row is missing, or came twice, or nothing was killed.
     """
-    groups = {} if engine is None else groups_of(engine)
-    before = Meter(groups)
-    before.look()
+    meter = Meter({} if engine is None else groups_of(engine))
+    before = meter.look()
+    command = [*_HUSHBEAM, "run", "plan.yaml", *(engine.options if engine else ())]
     started = time.monotonic()
-    client = begin(folder, engine)
-    meter = Meter(groups | {client.pid: "command"})
-    with meter.on():
-        if engine is not None and engine.cluster is not None and kill is not None:
-            first = engine.cluster.task_managers[0]
-            lose(first, engine.pools[0], folder / "log", client, kill)
-        code = client.wait()
+    with (folder / "said").open("wb") as said:
+        client = subprocess.Popen(
+            command, cwd=folder, env=_env(), stdout=said, stderr=said, start_new_session=True
+        )
+    meter.groups[client.pid] = "command"
+    while client.poll() is None:
+        cpu = meter.look() - before
+        if kill is not None and kill.look():
+            kill = None
+        time.sleep(_EVERY)
     wall = time.monotonic() - started
-    if code:
-        raise RuntimeError(f"exit code {code}: {(folder / 'said').read_text()[-2000:]}")
+    if client.returncode or kill is not None:
+        words = (folder / "said").read_text()[-2000:]
+        raise RuntimeError(f"exit code {client.returncode}, killed: {kill is None}: {words}")
     require_whole(folder, rows)
     flinks = None if engine is None else engine.cluster
-    shuffled = None if flinks is None else flinks.shuffled()
-    return Cost(wall, meter.seconds - before.seconds, shuffled, meter.peaks)
-
-
-def lose(
-    task_manager: subprocess.Popen[bytes],
-    pool: Pool,
-    log: Path,
-    client: subprocess.Popen[bytes],
-    after: float,
-) -> None:
-    """Kill a task manager while it works, as a machine does that runs out of memory.
-
-    Args:
-        task_manager: which.
-        pool: its worker's.
-        log: the folder that is read.
-        client: the command, which runs.
-        after: CPU seconds that the worker is to have spent since it first opened the log.
-
-    Raises:
-        RuntimeError: the command has ended before.
-    """
-    opened: float | None = None
-    while client.poll() is None:
-        for worker in pool.workers:
-            used = _seconds(_words(Path(f"/proc/{worker}/stat")))
-            if opened is None and has_open(worker, log):
-                opened = used
-            if opened is not None and used >= opened + after:
-                task_manager.send_signal(signal.SIGKILL)
-                return
-        time.sleep(0.01)
-    raise RuntimeError("the command ended before anything was killed")
+    return Cost(wall, cpu, 0 if flinks is None else flinks.shuffled(), meter.peaks)
 
 
 def has_open(process: int, path: Path) -> bool:
@@ -257,15 +222,14 @@ def _env() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(_ROOT), "OPENBLAS_NUM_THREADS": "1"}
 
 
-def main(words: list[str] | None = None) -> None:
+def main(words: Sequence[str] = ()) -> None:
     """One row for each size and runner."""
     parser = argparse.ArgumentParser(prog="benchmarks.engines", description=__doc__)
     parser.add_argument("rows", nargs="*", type=lambda word: int(float(word)), default=ROWS)
     parser.add_argument("--kill", type=float, metavar="SECONDS")
     parser.add_argument("--only", choices=("local", "cluster"))
-    parser.add_argument("--keep", metavar="FOLDER", help="leave job and logs there")
-    asked = parser.parse_args([] if words is None else words)
-    table = Table(title="four metrics on two cores")
+    asked = parser.parse_args(words)
+    table = Table(title="four metrics")
     for heading in (
         "rows",
         "runner",
@@ -278,18 +242,19 @@ def main(words: list[str] | None = None) -> None:
         table.add_column(heading, justify="right")
     for rows in asked.rows:
         for name in [asked.only] if asked.only else ["local", "cluster"]:
-            with tempfile.TemporaryDirectory() as temporary:
-                kept = Path(asked.keep or temporary, f"{name}-{rows}")
-                folder, logs = kept / "job", kept / "logs"
-                logs.mkdir(parents=True)
+            with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+                folder = Path(temporary, "job")
                 prepare(folder, rows)
-                with nullcontext() if name == "local" else running(name, logs) as engine:
-                    cost = run(folder, rows, engine, asked.kill)
-            shuffled = "" if cost.shuffled is None else f"{cost.shuffled / 1e6:,.0f}"
+                engine = kill = None
+                if name == "cluster":
+                    engine = stack.enter_context(running(name, Path(temporary)))
+                    if asked.kill is not None:
+                        kill = Kill(engine, asked.kill, folder / "log")
+                cost = run(folder, rows, engine, kill)
             peaks = ", ".join(f"{process} {peak:,.0f}" for process, peak in cost.peaks.items())
             table.add_row(
                 f"{rows:,}", name, f"{cost.wall:.0f}", f"{cost.cpu:.0f}",
-                f"{rows / cost.cpu / 1e6:.2f}", shuffled, peaks,
+                f"{rows / cost.cpu / 1e6:.2f}", f"{cost.shuffled / 1e6:,.0f}", peaks,
             )  # fmt: skip
             Console(width=160).print(table)
 
