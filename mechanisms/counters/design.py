@@ -227,7 +227,8 @@ class Counters:
         shape = self.levels[level]
         if complete(shape, self.neighbours):
             return int((2 * self.dummies.means[level] - others).sum())
-        return int(self.dummies.null_law(level).draw(shape.slots, rng).sum()) if first else 0
+        laws = self.dummies.null_laws(level) if first else ()
+        return sum(int(law.draw(shape.slots, rng).sum()) for law in laws)
 
     # ---- the collector -----------------------------------------------------------------------
 
@@ -314,7 +315,7 @@ class Counters:
         for i, (level, mean) in enumerate(zip(self.levels, self.dummies.means, strict=True)):
             for code in range(self.layout.starts[i], self.layout.starts[i + 1]):
                 yield code, mean
-            own = self.dummies.null_law(i).mu * level.slots
+            own = sum(law.mu for law in self.dummies.null_laws(i)) * level.slots
             full = complete(level, self.neighbours)
             yield int(self.layout.nulls[i]), mean * level.counters if full else own
 
@@ -333,8 +334,8 @@ class Counters:
             if not complete(level, self.neighbours):
                 effect = np.zeros(self.layout.codes, np.int64)
                 effect[self.layout.nulls[i]] = 1
-                for _ in range(level.slots):
-                    yield self.dummies.null_law(i), effect
+                for law in self.dummies.null_laws(i) * level.slots:
+                    yield law, effect
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -82,8 +82,9 @@ class Dummies(ABC):
         """Of each level's counters; no counter ever has more than twice as many dummies."""
 
     @abstractmethod
-    def null_law(self, level: int) -> ShufflerNoise:
-        """The null dummies of a level with noise of their own are as many as `slots` draws."""
+    def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
+        """The null dummies of a level with noise of their own are as many as `slots` draws of each
+        of these."""
 
     @abstractmethod
     def charges(
@@ -168,10 +169,10 @@ class Independent(Dummies):
     def means(self) -> tuple[int, ...]:
         return tuple(law.mu for law in self.laws)
 
-    def null_law(self, level: int) -> ShufflerNoise:
+    def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
         # A sum of `slots` counters, one of which a user raises for each that it leaves alone: no
         # news for whoever sees each of them.
-        return self.laws[level]
+        return (self.laws[level],)
 
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
@@ -218,8 +219,8 @@ class Correlated(Dummies):
         others = self.mask.mu * sum(map(abs, self.weights[1:]))
         return (self.total.mu + others, *[self.mask.mu] * (len(self.weights) - 1))
 
-    def null_law(self, level: int) -> ShufflerNoise:
-        return self.mask
+    def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
+        return (self.mask,)
 
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
@@ -271,9 +272,9 @@ class Beside(Dummies):
     def means(self) -> tuple[int, ...]:
         return tuple(mean for block in self.blocks for mean in block.means)
 
-    def null_law(self, level: int) -> ShufflerNoise:
+    def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
         block = bisect_right(self._starts, level) - 1
-        return self.blocks[block].null_law(level - self._starts[block])
+        return self.blocks[block].null_laws(level - self._starts[block])
 
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
