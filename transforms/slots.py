@@ -86,17 +86,33 @@ class SealedDummies(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> WithDummies:
         codes, drawn = begin | "Draw" >> DrawDummies(self.counters, self.open_rng)
-        sealed = (
+        step = SealCodes(self.fingerprint, self.place, self.counters.layout, self.pem)
+        return WithDummies(codes | step, drawn)
+
+
+@dataclass
+class SealCodes(beam.PTransform):
+    """Blocks of codes in, sealed words out.
+
+    Attributes:
+        fingerprint, place, pem: as of `SealedDummies`.
+        layout: of the counters.
+    """
+
+    fingerprint: bytes
+    place: int
+    layout: Layout
+    pem: bytes
+
+    def expand(self, codes: beam.PCollection) -> beam.PCollection:
+        words = beam.FlatMap(_words, self.fingerprint, self.place, self.layout)
+        return (
             codes
-            | "Words"
-            >> beam.FlatMap(
-                _words, self.fingerprint, self.place, self.counters.layout
-            ).with_output_types(Reports)
+            | "Words" >> words.with_output_types(Reports)
             # To seal a word takes a thousand times as long as to draw it.
             | "Spread words" >> beam.Reshuffle()
             | "Seal" >> beam.ParDo(SealDoFn(self.pem))
         )
-        return WithDummies(sealed, drawn)
 
 
 def _words(codes: Messages, fingerprint: bytes, place: int, layout: Layout) -> Iterator[Reports]:

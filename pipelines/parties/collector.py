@@ -22,6 +22,7 @@ from pipelines.parties.batches import COPY
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
+from pipelines.parties.passes import job_of, passes_in, taken_by
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
 from pipelines.parties.split import Split, require_counters, require_sealable, split
 from pipelines.paths import beside
@@ -91,20 +92,29 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
         require_sealable(parted)
-    chosen = chosen_of(request.inputs, parted, open_ring is not None)
+    passes = passes_in(request.inputs) if parted.counters else None
+    inputs = passes.inputs if passes else request.inputs
+    chosen = chosen_of(inputs, parted, open_ring is not None)
+    taken = taken_by(passes, parted) if passes else ()
+    job = job_of(parted, passes.told, request.output) if passes else parted.job
 
-    def pipeline(_: Sequence[Metric], target: Target) -> beam.PTransform:
+    def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
         _count_for_good(target)
         if parted.counters and open_ring is not None:
-            return CollectWords(parted, chosen.files, target, open_ring, chosen.size or 0)
+            words = chosen.size or 0
+            return CollectWords(
+                parted, chosen.files, target, open_ring, words, tuple(metrics), taken
+            )
         return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies, chosen.size)
 
     def prepared(*_: Any) -> PlanJob:
-        return parted.job
+        return job
 
     before = ever()
     try:
-        return code_of(release_window(plan, window, prepared, pipeline, lambda: for_beam))
+        return code_of(
+            release_window(job.plan, job.window, prepared, pipeline, lambda: for_beam, job.time)
+        )
     finally:
         warn_of_strangers(ever() - before)
 

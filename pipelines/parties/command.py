@@ -58,7 +58,9 @@ def add_to(commands: Any) -> None:
     keys.set_defaults(command=new_key)
 
 
-def _party(commands: Any, name: str, description: str, more: str = "") -> Any:
+def _party(
+    commands: Any, name: str, description: str, more: str = "", needs_input: bool = True
+) -> Any:
     """What all three parties need: the plan, its window, and their input."""
     parser = commands.add_parser(
         name,
@@ -71,7 +73,10 @@ def _party(commands: Any, name: str, description: str, more: str = "") -> Any:
     parser.add_argument(
         "--window", metavar="NAME", help="what stands for {window} in the plan, as in 2026-11-20"
     )
-    parser.add_argument("--input", required=True, nargs="+", metavar="FILE", help="files or globs")
+    parser.add_argument(
+        "--input", required=needs_input, nargs="+", default=(), metavar="FILE",
+        help="files or globs" if needs_input else "files or globs; none of a later pass",
+    )  # fmt: skip
     return parser
 
 
@@ -108,7 +113,7 @@ def _add_client(commands: Any) -> None:
 
 
 def _add_shuffle(commands: Any) -> None:
-    parser = _party(commands, "shuffle", _SHUFFLE)
+    parser = _party(commands, "shuffle", _SHUFFLE, needs_input=False)
     parser.add_argument("--output", required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
         "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
@@ -124,6 +129,11 @@ def _add_shuffle(commands: Any) -> None:
         "--shuffle-memory", metavar="FOLDER",
         help="what was sent on of each window, enciphered under that secret, so that no report "
         "goes on twice; not the collector's to see (default: one for this account)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--share", nargs="+", default=(), metavar="SHARE",
+        help="of epsilon, as in 0.25: a quick look at a batch of noisy counters; while the plan's "
+        "ask_again lasts it is asked again at other shares that are named now, and at the rest",
     )  # fmt: skip
     parser.set_defaults(command=shuffle)
 
@@ -164,6 +174,7 @@ def shuffle(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     request = ShuffleRequest(
         arguments.plan, arguments.window, tuple(arguments.input), arguments.output,
         tuple(arguments.seal), arguments.shuffle_secret, arguments.shuffle_memory,
+        tuple(arguments.share),
     )  # fmt: skip
     return run(request, beam_arguments)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
@@ -23,6 +24,7 @@ from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
 from pipelines.views.wording import RAW_ROWS
+from transforms.collect_counts import Counted
 from transforms.conservation import LostError, passing
 from transforms.progress import LOST, tally
 from transforms.sealed_crowds import OpenCrowds
@@ -49,6 +51,8 @@ class CollectWords(beam.PTransform):
         target: where the release goes.
         open_ring: reads the private keys on each worker.
         words: how many the files hold, by their own account.
+        metrics: ready to run.
+        taken: (codes,) of each metric: dummies that a later pass takes away, if it does.
     """
 
     parted: Split
@@ -56,6 +60,8 @@ class CollectWords(beam.PTransform):
     target: Target
     open_ring: Callable[[], KeyRing]
     words: int
+    metrics: tuple[Metric, ...]
+    taken: tuple[np.ndarray, ...] = ()
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
@@ -65,11 +71,13 @@ class CollectWords(beam.PTransform):
             plain = self.parted.expected(Form(shuffled=True, slots=1))
             words |= "Unseal" >> Unseal(plain, self.open_ring)
         contents = tuple(
-            words | metric.name >> CollectCounts(metric, place, self._counts(place))
-            for place, metric in enumerate(self.parted.metrics)
+            words
+            | metric.name
+            >> CollectCounts(metric, place, self._counts(place), *self.taken[place : place + 1])
+            for place, metric in enumerate(self.metrics)
         )
         told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
-        names = tuple(metric.name for metric in self.parted.metrics)
+        names = tuple(metric.name for metric in self.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
         return (
             begin
@@ -94,21 +102,30 @@ class CollectCounts(beam.PTransform):
         metric: ready to run.
         place: in the plan.
         counts: takes its words to what is estimated of.
+        taken: (codes,) dummies that are taken away from what is counted.
     """
 
     metric: Metric
     place: int
     counts: beam.PTransform
+    taken: np.ndarray | None = None
 
     def expand(self, words: beam.PCollection) -> beam.PCollection:
         metric = replace(self.metric, collects=True)
         own = beam.Map(ReportBlock.of_metric, self.place).with_output_types(ReportBlock)
         mine = words | "Of metric" >> own
         estimate = mine | "Count" >> self.counts
+        if self.taken is not None:
+            estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, Reports(mine, None, no_rows, (passing(mine),)))
         said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
         return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
+
+
+def _less(counted: Counted, taken: np.ndarray) -> Counted:
+    """What is counted without the layers that a later pass takes away."""
+    return counted._replace(counts=counted.counts - taken)
 
 
 def _of_words(content: Content) -> Content:

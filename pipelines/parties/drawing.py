@@ -28,8 +28,9 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from mechanisms.wire.sealing import key_id, public_key
 from pipelines import answers, release
-from pipelines.errors import DONE, FailedError, WithheldError
+from pipelines.errors import DONE, FailedError, RequestError, WithheldError
 from pipelines.parties import summary
+from pipelines.parties.asking import SealedLayers, draw, kept_of, told_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
 from pipelines.parties.memory import Memory, stands
 from pipelines.parties.notes import Begun, Made
@@ -37,7 +38,6 @@ from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_
 from pipelines.parties.samples import key_name
 from pipelines.parties.split import Split
 from pipelines.paths import beside
-from pipelines.plan.metrics import mark
 from pipelines.publishing import require_able, require_nothing_lost
 from pipelines.run import run_beam
 from pipelines.secrets import SHUFFLE, read
@@ -47,7 +47,7 @@ from transforms.conservation import ADDED, DRAWN, LostError
 from transforms.dummies import ranges_of
 from transforms.progress import LOST, WITHHELD, tally
 from transforms.sealed_crowds import CountSeals
-from transforms.slots import SealedDummies, TakeApart
+from transforms.slots import SealCodes, SealedDummies, TakeApart
 from transforms.unseal import DrawSealedDoFn
 
 FILES = 64  # of every batch: their number must not tell how much there was to write
@@ -66,6 +66,7 @@ class DrawAndMix(beam.PTransform):
         files: what was submitted; none if nobody has reported.
         pem: the collector's public key, the only one that reports may be sealed to.
         memory: where the batch is made.
+        again: whether layers lie over the dummies, which the memory keeps for later passes.
         buckets: how many groups duplicates are looked for in.
         open_rng: opens generators on workers.
     """
@@ -75,6 +76,7 @@ class DrawAndMix(beam.PTransform):
     pem: bytes
     memory: Memory
     buckets: int = 64
+    again: bool = False
     open_rng: Generator = SecureRandom
     shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -110,6 +112,10 @@ class DrawAndMix(beam.PTransform):
             )
             sizes += [dummies | f"{metric.name} dummies sealed" >> Sizes(_DUMMIES), drawn]
             words.append(dummies)
+            if self.again:
+                sealed, number = begin | f"{metric.name} layers" >> self._layers(place)
+                sizes += [sealed | f"{metric.name} layers sealed" >> Sizes(_DUMMIES), number]
+                words.append(sealed)
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix
         ranges = 0 if self.parted.strings else sum(len(ranges_of(mine)) for mine in counters)
@@ -127,6 +133,12 @@ class DrawAndMix(beam.PTransform):
                 beam.pvalue.AsList(files),
             )
         )
+
+    def _layers(self, place: int) -> SealedLayers:
+        """The layers over one metric's dummies."""
+        own, start = self.parted.counters[place], sum(c.codes for c in self.parted.counters[:place])
+        seal = SealCodes(self.parted.fingerprint, place, own.layout, self.pem)
+        return SealedLayers(self.memory.of(self.shuffle_id), start, own.codes, seal)
 
 
 def _counted(size: int, name: str) -> tuple[str, int]:
@@ -248,6 +260,7 @@ def shuffle_counters(
     memory: Memory,
     for_beam: PipelineOptions,
     here: bool,
+    shares: Sequence[float] = (),
 ) -> int:
     """Shuffle a window of noisy counters; while the memory is held.
 
@@ -259,6 +272,8 @@ def shuffle_counters(
         memory: of the window.
         for_beam: Beam's options.
         here: whether the job ends with this process.
+        shares: of epsilon, ascending: of the passes before the last one, of which this is the
+            first; none if the batch has one pass.
 
     Returns:
         The exit code.
@@ -272,13 +287,17 @@ def shuffle_counters(
     if made is None:
         release.require_vacant(output)
         buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
-        job = DrawAndMix(parted, files, pem, memory, buckets)
-        if not _made(job, output, for_beam, here, screen):
+        job = DrawAndMix(parted, files, pem, memory, buckets, again=bool(shares))
+        if not _made(job, output, for_beam, here, screen, shares):
             answers.tell(output=output, handed_over=True)
             line = "handed to the runner; run the same command again when its job has ended"
             screen.print(line, highlight=False)
             return DONE
         made = job.shuffle_id
+    elif (note.shares if (note := kept_of(memory, made)) else ()) != tuple(shares):
+        raise RequestError(
+            "--share: this window's batch was made before, for passes of other shares: name those"
+        )
     else:
         answers.tell(shuffled_before=True)
         line = "this window's batch was made before: it is handed over, without what came since"
@@ -288,7 +307,12 @@ def shuffle_counters(
 
 
 def _made(
-    job: DrawAndMix, output: str, for_beam: PipelineOptions, here: bool, screen: Screen
+    job: DrawAndMix,
+    output: str,
+    for_beam: PipelineOptions,
+    here: bool,
+    screen: Screen,
+    shares: Sequence[float],
 ) -> bool:
     """Run the job that makes a batch; False if it was handed to a runner that goes on."""
     plan, created = job.parted.job.plan, datetime.now(timezone.utc)
@@ -300,6 +324,8 @@ def _made(
     job.memory.begin(job.shuffle_id, begun)
     job.memory.require_alone(job.shuffle_id)
     try:
+        if shares:
+            draw(job.memory, job.shuffle_id, job.parted, shares, output)
         counted = run_beam(job, for_beam, screen, 0)
         if counted is None:
             return False
@@ -322,18 +348,12 @@ def _made(
 
 def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen: Screen) -> None:
     """Copy a batch to where the collector takes it, its summary last; and destroy the draw."""
-    made, job = memory.made(shuffle), parted.job
+    made = memory.made(shuffle)
     if made is None:
         raise FailedError(f"the batch of shuffle {shuffle} is no more in the memory")
     if FileSystems.exists(output) and not left_by(shuffle, output) and not stands(output, shuffle):
         release.require_vacant(output)
-    told = summary.Summary(
-        shuffle_id=shuffle,
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        collection=job.plan.collection, version=job.plan.version,
-        fingerprint=parted.fingerprint.hex(), window=job.window, plan=mark(job.plan).hex(),
-        design=job.design.hex(), sealed=True, words=made.words, sample=(),
-    )  # fmt: skip
+    told = told_of(parted, shuffle, made.words, kept_of(memory, shuffle))
     try:
         for name, kept in made.files.items():
             _copy(FileSystems.join(memory.of(shuffle), kept), output, name)

@@ -30,6 +30,8 @@ from pipelines.parties import summary
 from pipelines.parties.batches import left_by, remove
 from pipelines.parties.notes import (
     BEGUN,
+    KEPT,
+    LAYERS,
     MEMORY,
     Begun,
     Made,
@@ -187,12 +189,8 @@ class Memory:
 
     def _settle(self, shuffle: str, output: str, sent: Sent) -> None:
         """Note that an output is handed on."""
-        if "://" not in output:
-            # The memory must not outlive in a power cut what it is of: reports would be lost.
-            for name in sorted(os.listdir(output)):
-                flush(os.path.join(output, name))
-            flush(output)
-            flush(os.path.dirname(os.path.abspath(output)))
+        # The memory must not outlive in a power cut what it is of: reports would be lost.
+        outlast(output)
         put(FileSystems.join(self.of(shuffle), _SENT), sent)
 
     def make(self, shuffle: str, made: Made) -> None:
@@ -206,6 +204,13 @@ class Memory:
         """The batch that a shuffle has made; None if it has not yet."""
         made: Made | None = read_note(Made, FileSystems.join(self.of(shuffle), _MADE))
         return made
+
+    def handed(self) -> str | None:
+        """The one shuffle of this window whose batch was handed over; None if there is none yet."""
+        for shuffle, begun in shuffles(self.folder):
+            if begun.once and FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT)):
+                return shuffle
+        return None
 
     def only(self) -> str | None:
         """The one shuffle of this window, if it is made and to be handed over.
@@ -252,7 +257,7 @@ class Memory:
 
     def _destroy(self, shuffle: str) -> None:
         """Remove the files of a batch that was handed over."""
-        folder, keep = self.of(shuffle), {BEGUN, _SENT}
+        folder, keep = self.of(shuffle), {BEGUN, _SENT, KEPT, LAYERS}
         paths = [path for path in match(folder, "*") if FileSystems.split(path)[1] not in keep]
         if paths:
             FileSystems.delete(paths)
@@ -305,6 +310,15 @@ class Memory:
                 latest[folder] = max((begun.number, begun.created) for begun in mine)
         for folder in sorted(latest, key=lambda name: latest[name], reverse=True)[_WINDOWS - 1 :]:
             remove_notes(folder, "*", "*")
+
+
+def outlast(output: str) -> None:
+    """Make all that is in a folder, if it is one of this machine, outlive a power cut."""
+    if "://" not in output:
+        for name in sorted(os.listdir(output)):
+            flush(os.path.join(output, name))
+        flush(output)
+        flush(os.path.dirname(os.path.abspath(output)))
 
 
 def stands(output: str, shuffle: str) -> bool:

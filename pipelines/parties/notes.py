@@ -10,11 +10,12 @@ import glob
 import os
 import shutil
 import uuid
+from datetime import datetime
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines import secrets
 from pipelines.errors import RequestError, because, reason
@@ -22,6 +23,7 @@ from pipelines.paths import flush
 
 MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"
+KEPT, LAYERS = "kept.json", "layers.npy"
 
 
 class Begun(BaseModel):
@@ -83,6 +85,22 @@ class Made(BaseModel):
     words: int
     reports: int
     dropped: dict[str, int]
+
+
+class Kept(BaseModel):
+    """What is kept of a batch that may be asked again, beside the file of its layers.
+
+    Attributes:
+        shares: of epsilon, ascending: of the batch's first pass, and of others before the last one.
+        until: when the layers are destroyed, in UTC.
+        passes: share -> the folder that the pass was handed over in.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    shares: tuple[float, ...]
+    until: datetime
+    passes: dict[float, str] = Field(default_factory=dict)
 
 
 def folders(place: str) -> list[str]:

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from mechanisms.wire.report import Form
 from pipelines import answers, release
-from pipelines.errors import DONE, Caution, FailedError, WithheldError
+from pipelines.errors import DONE, Caution, FailedError, RequestError, WithheldError
+from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
@@ -54,6 +55,7 @@ class ShuffleRequest(NamedTuple):
         seals: public keys that clients may have sealed to; without any, reports are plain.
         secret: the file of the shuffler's secret; None for this account's.
         memory: the folder of what was sent on; None for this account's.
+        share: of epsilon, as in 0.25, of a pass over a batch that may be asked again.
     """
 
     plan: str
@@ -63,6 +65,7 @@ class ShuffleRequest(NamedTuple):
     seals: tuple[str, ...] = ()
     secret: str | None = None
     memory: str | None = None
+    share: tuple[str, ...] = ()
 
 
 def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
@@ -85,17 +88,26 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         require_counters(parted, request.seals, "--seal")
     elif request.seals:
         require_sealable(parted)
+    shares = shares_of(request.share, parted)
     secret = made_once(SHUFFLE, request.secret)
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
     files = find(request.inputs, or_none=bool(parted.counters))
     place = default_place(MEMORY) if request.memory is None else request.memory
     memory = Memory(beside("", place), parted.fingerprint, secret)
     with memory.held():
+        sweep(memory.place)
+        if shares and not request.inputs and (handed := memory.handed()):
+            return ask(parted, memory, handed, shares, request.output)
+        if not request.inputs:
+            raise RequestError("--input is missing: name the reports, files or globs")
         if before := memory.sent_into(request.output, files.mark):
             return _told(request.output, before, Screen())
         if parted.counters:
             pem, here = read_public(request.seals[0]), runs_here(for_beam)
-            return shuffle_counters(parted, files, pem, request.output, memory, for_beam, here)
+            first = tuple(one for one in shares if one < LAST)
+            return shuffle_counters(
+                parted, files, pem, request.output, memory, for_beam, here, first
+            )
         killed = memory.take_up(request.output)
         if killed is not None:
             return _finish(memory, killed, request.output, Screen())

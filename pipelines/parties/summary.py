@@ -49,13 +49,16 @@ class Summary(BaseModel):
         metrics: by name.
         words: of noisy counters, how many there are, of reports and dummies; nothing else is said
             of them, for whatever is counted of reports tells how many people take part.
+        share: of epsilon, that this pass over a batch and those before it tell; None if there is
+            one pass.
+        passes: the shares of the batch's first pass and of others before the last one, ascending.
         sample: of the reports that came, each once; see `samples`.
         sample_key: the name of the secret that it is under; only samples of one can be compared.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    summary_version: Literal[1] = 1
+    summary_version: Literal[1, 2] = 1  # 2 of passes, of which a reader of 1 alone knows no noise
     shuffle_id: str
     created: str
     collection: str
@@ -67,6 +70,8 @@ class Summary(BaseModel):
     dropped: dict[str, int] = Field(default_factory=dict)
     metrics: dict[str, OfMetric] = Field(default_factory=dict)
     words: int | None = None
+    share: float | None = None
+    passes: tuple[float, ...] = ()
     plan: str = ""
     design: str = ""
     sample_key: str = ""
@@ -91,7 +96,8 @@ def answered(folder: str, summary: Summary) -> dict[str, Any]:
 def write(folder: str, summary: Summary) -> None:
     """Put a summary where it makes a folder of shuffled reports whole."""
     with FileSystems.create(FileSystems.join(folder, SUMMARY)) as stream:
-        told = summary.model_dump(mode="json", exclude=_TOLD[summary.words is None])
+        idle = set() if summary.passes else {"share", "passes"}
+        told = summary.model_dump(mode="json", exclude=_TOLD[summary.words is None] | idle)
         stream.write(release.written(told))
 
 

@@ -29,7 +29,7 @@ from pipelines.plan.consistency import (
 )
 from pipelines.plan.cron import require_schedule
 from pipelines.plan.parts import MetricRequest, Name, Part
-from pipelines.plan.served import Stream
+from pipelines.plan.served import Stream, TimeSpan
 from pipelines.plan.source_lines import SourceLines
 from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
 from pipelines.views.wording import upward
@@ -91,6 +91,8 @@ class Plan(Part):
             mechanism tells them apart; needed, and paid for, with permanent noise.
         schedule: when the plan runs, as the five fields of cron; for schedulers.
         merge_small: whether a stream adds a window with too few reports to the next one.
+        ask_again: how long the shuffler of noisy counters keeps what it takes to ask a batch again,
+            as in 7d; by default nothing is kept.
         stream: how it is served as a stream, if it is.
         metrics: what is published.
     """
@@ -120,6 +122,7 @@ class Plan(Part):
     distinct_values: Count | None = Field(None, le=1_000_000)
     schedule: str | None = None
     merge_small: bool = False
+    ask_again: TimeSpan | None = None
     stream: Stream | None = None
     metrics: tuple[MetricRequest, ...] = Field(min_length=1, max_length=1000)
 

@@ -13,7 +13,7 @@ from mechanisms.channel import Guarantee, Model
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.ledger.spans import Span, span_of
+from pipelines.ledger.spans import Span, digests, span_of
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statement import versions
 from pipelines.options import undashed
@@ -70,6 +70,16 @@ class PlanJob:
     def design(self) -> bytes:
         """The fingerprint of the plan and of the mechanisms it has come to."""
         return mark_of_design(self.plan, self.window, self.metrics)
+
+    @property
+    def time(self) -> Span | None:
+        """Of the window, by its name; None if the name is no date."""
+        return time_of(self.plan, self.window)
+
+    @property
+    def made_of(self) -> tuple[str, ...] | None:
+        """As a ledger keeps it; None if that is not known."""
+        return digests(self.telemetry.files)
 
     @property
     def accounts(self) -> tuple[Account, ...]:
@@ -130,7 +140,7 @@ class PlanJob:
         words = [
             meaning(guarantee, self.min_reports) for guarantee in dict.fromkeys((released, local))
         ]
-        time = time_of(plan, self.window)
+        time = self.time
         return {
             "statement_version": 1,
             "release": "plan",

@@ -16,13 +16,13 @@ from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
-from pipelines.ledger.spans import Span, digests
+from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.options import undashed
 from pipelines.paths import escaped
 from pipelines.paying import Right
 from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.job import PlanJob, open_job, output_of, time_of, window_of
+from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.target import Target
@@ -202,9 +202,8 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
             plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
             job.losses, job.options.output, tuple(account.name for account in job.accounts),
-            job.profiles, span=span or time_of(plan, job.window), design=job.design.hex(),
-            files=digests(job.telemetry.files), noise=plan.drawn,
-            population=plan.population,
+            job.profiles, span=span or job.time, design=job.design.hex(), files=job.made_of,
+            noise=plan.drawn, population=plan.population,
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from pipelines.plan.consistency import about
 from pipelines.plan.parts import Part
@@ -13,6 +14,16 @@ from transforms.windows import SECOND, Tumbling, moment_of
 
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+
+def _require_span(written: str) -> str:
+    """Refuse what is no span of time."""
+    if not _SPAN.fullmatch(written):
+        raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
+    return written
+
+
+TimeSpan = Annotated[str, AfterValidator(_require_span)]
 
 
 class Stream(Part):
@@ -30,21 +41,14 @@ class Stream(Part):
         last: the last one, if there is one.
     """
 
-    window: str
+    window: TimeSpan
     state: str = Field(min_length=1)
     time: str | None = Field(None, min_length=1)
-    lateness: str = "0s"
-    ahead: str = "5min"
-    idle: str | None = None
+    lateness: TimeSpan = "0s"
+    ahead: TimeSpan = "5min"
+    idle: TimeSpan | None = None
     first: str | None = None
     last: str | None = None
-
-    @field_validator("window", "lateness", "ahead", "idle")
-    @classmethod
-    def _is_a_span(cls, written: str | None) -> str | None:
-        if written is not None and not _SPAN.fullmatch(written):
-            raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
-        return written
 
     @field_validator("window")
     @classmethod

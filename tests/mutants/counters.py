@@ -12,6 +12,8 @@ _DESIGN = "tests/mechanisms/counters/test_design.py"
 _SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
 _SPLIT_MEAN = "tests/mechanisms/counters/test_split_mean.py"
 _DRAWING = "tests/pipelines/test_parties_drawing.py"
+_AGAIN = "tests/pipelines/test_parties_again.py"
+_PASSES = "tests/mechanisms/counters/test_passes.py"
 _SHARES = "tests/mechanisms/counters/test_split_mix.py"
 _AMOUNTS = "tests/mechanisms/counters/test_amounts.py"
 _RELEASE = "tests/end_to_end/test_counting_release.py"
@@ -321,6 +323,42 @@ MUTANTS = (
         "np.stack([codes, times + self._counters.draw(Range(*range_), self._rng)[1]])",
         (_DRAWING,),
         known_by="law",
+    ),
+    Mutant(
+        "passes-noise-of-the-batch-counted-as-new",
+        "A quick look is taken for the layer's noise alone, as if the batch's were none of its.",
+        "mechanisms/counters/passes.py",
+        "blocks = (design.dummies, *(",
+        "blocks = (*(",
+        (_PASSES,),
+        known_by="one_does",
+    ),
+    Mutant(
+        "passes-priced-as-what-lies-under-them",
+        "The price of a pass is that of an inner layer, with less noise than the pass has told.",
+        "mechanisms/counters/passes.py",
+        "outer = [layer(design, share) for share in shares]",
+        "outer = [layer(design, share) for share in reversed(shares)]",
+        (_PASSES,),
+        known_by="share",
+    ),
+    Mutant(
+        "passes-told-after-their-time",
+        "What was kept of a batch is never destroyed.",
+        "pipelines/parties/asking.py",
+        "note.until <= _now()",
+        "False",
+        (_AGAIN,),
+        known_by="time",
+    ),
+    Mutant(
+        "passes-budget-not-checked",
+        "Another batch of a window costs nothing, as if it were a pass over the first one.",
+        "pipelines/ledger/permanent.py",
+        "batch = (release.fingerprint, release.design, window, release.files)",
+        "batch = (release.fingerprint, release.design, window)",
+        (_AGAIN,),
+        known_by="ledger",
     ),
     Mutant(
         "slots-window-drawn-again",

@@ -29,7 +29,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected
 from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.errors import RequestError
-from pipelines.parties import drawing, summary
+from pipelines.parties import asking, drawing, summary
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.memory import Memory
@@ -80,7 +80,7 @@ def place(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("keys").mkdir()
     create_key(workspace / "keys")
     Path("secret").write_bytes(bytes(32))
-    monkeypatch.setattr(drawing, "mark", lambda plan: MARK)
+    monkeypatch.setattr(asking, "mark", lambda plan: MARK)
     return workspace
 
 
@@ -218,7 +218,7 @@ def test_the_law_of_two_logs_that_differ_by_one_user(users):
     wrong = law_test(np.maximum(counts[:1500] - 3, 0), 0 * raised, USERS)
     assert wrong < FALSE_ALARM  # the test has the power to see a draw that is moved by 3
     nulls = counts[1500] - 0
-    assert 0 <= nulls <= 2 * USERS.dummies.null_law(0).mu  # a user of one slot has raised none
+    assert 0 <= nulls <= 2 * USERS.dummies.null_laws(0)[0].mu  # a user of one slot has raised none
 
 
 def test_where_a_word_lies_does_not_depend_on_whose_it_is():

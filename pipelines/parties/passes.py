@@ -1,0 +1,149 @@
+"""A batch's passes as its collector takes them: which is the last, and what it is a release of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from mechanisms.counters.passes import layered
+from pipelines.errors import RequestError
+from pipelines.ledger.permanent import PASS
+from pipelines.ledger.spans import Span
+from pipelines.parties import summary
+from pipelines.parties.asking import LAST, TAKEN, counters_of
+from pipelines.parties.split import Split
+from pipelines.plan.document import WINDOW
+from pipelines.plan.job import PlanJob, output_of
+
+COVERED = (
+    "This is the pass at {share:g} of the plan's epsilon over a batch that may be asked again; its "
+    "promise covers all passes before it."
+)
+KEPT = (
+    "The shuffler keeps numbers that it drew, for {time}, to tell more of it later: who had these "
+    "and the batch would learn what a release at the plan's whole epsilon tells, and no more."
+)
+_DIGITS = 12  # of a batch's id, as ledgers keep what a release was made of
+
+
+class Passes(NamedTuple):
+    """What was handed in of a batch with several passes.
+
+    Attributes:
+        inputs: the folder of the batch, and what else was named, but for later passes.
+        told: the pass with the largest share.
+        folder: of that pass; None if it is the first.
+    """
+
+    inputs: tuple[str, ...]
+    told: summary.Summary
+    folder: str | None
+
+
+def passes_in(inputs: Sequence[str]) -> Passes | None:
+    """The passes among what was named; None if there are none.
+
+    Raises:
+        RequestError: they are of several batches, or the batch itself is not among them.
+    """
+    read = ((name, summary.read(name)) for name in inputs)
+    found = {name: told for name, told in read if told is not None and told.share is not None}
+    if not found:
+        return None
+    later = {name: told for name, told in found.items() if told.share != told.passes[0]}
+    if len({told.shuffle_id for told in found.values()}) > 1 or len(later) == len(found):
+        raise RequestError(
+            "--input: a later pass says what to take away from its batch: name the folder of the "
+            "batch's first pass with it, and passes of no other"
+        )
+    first, last = (pick(found, key=lambda n: found[n].share or 0.0) for pick in (min, max))
+    rest = tuple(name for name in inputs if name not in later)
+    return Passes(rest, found[last], None if last == first else last)
+
+
+def taken_by(passes: Passes, parted: Split) -> tuple[np.ndarray, ...]:
+    """(codes,) of each metric: the dummies that are to be taken away.
+
+    Raises:
+        RequestError: the folder does not hold them.
+    """
+    sizes = [counters.codes for counters in parted.counters]
+    if passes.folder is None:
+        return tuple(np.zeros(size, np.int64) for size in sizes)
+    try:
+        with FileSystems.open(FileSystems.join(passes.folder, TAKEN)) as stream:
+            dummies = pq.read_table(pa.py_buffer(stream.read()))["dummies"].to_numpy()
+    except (OSError, BeamIOError, KeyError, pa.ArrowException):
+        dummies = np.empty(0, np.int64)
+    if dummies.size != sum(sizes):
+        raise RequestError(
+            f"--input: {passes.folder} does not hold all of its {TAKEN}: hand over all that the "
+            "shuffler has left"
+        )
+    return tuple(np.split(dummies, np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True)
+class PassJob(PlanJob):
+    """A window as one pass over its batch tells it.
+
+    Attributes:
+        whole: the window.
+        told: what the shuffler has said of the pass.
+    """
+
+    whole: PlanJob
+    told: summary.Summary
+
+    @property
+    def design(self) -> bytes:
+        return self.whole.design
+
+    @property
+    def time(self) -> Span | None:
+        return self.whole.time
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        # By it the ledger knows passes over one batch, of which the last one is the price of all.
+        return (self.told.shuffle_id[:_DIGITS],)
+
+    def statement(self, stamp: Any) -> dict[str, Any]:
+        said, share = super().statement(stamp), self.told.share
+        words = [COVERED.format(share=share)]
+        words += [KEPT.format(time=self.plan.ask_again)] if share != LAST else []
+        of_batch = {"batch": self.told.shuffle_id, "share": share, "passes": self.told.passes}
+        return said | {"in_words": [*words, *said["in_words"]], "pass": of_batch}
+
+
+def job_of(parted: Split, told: summary.Summary, output: str | None) -> PassJob:
+    """The release of a pass: its metrics, with the layers that lie over their dummies.
+
+    Raises:
+        RequestError: the shares are none that there are layers of.
+    """
+    job, share = parted.job, told.share or LAST
+    plan, window = job.plan, job.window
+    over = tuple(one for one in told.passes if one >= share)
+    if share != LAST:
+        window += f"{PASS}{share:g}"
+        if output is None and WINDOW not in plan.output:
+            plan = plan.model_copy(update={"output": f"{plan.output}{PASS}{share:g}"})
+    folder = output_of(plan, window)
+    try:
+        metrics = tuple(
+            replace(metric, design=layered(counters, over)).published_in(
+                f"{folder}/{metric.name}", window
+            )
+            for metric, counters in zip(job.metrics, counters_of(parted), strict=True)
+        )
+    except ValueError as error:
+        raise RequestError(f"--input: {error}") from None
+    return PassJob(plan, window, job.telemetry, metrics, job, told)
