@@ -30,12 +30,13 @@ PAGES = (ROOT / "README.md", *DOCS)
 ROWS = 120_000  # the plan for November of docs/histograms.md wants 100,000 users
 
 # What a page can only show: it needs a cloud, another program's server, a ledger that was lost, a
-# plan of another kind (test_parties_devices.py, test_parties_strings.py), or real data that is not
+# plan of another kind (of devices' dummies, strings, or batches that are asked again:
+# test_parties_devices.py, test_parties_strings.py, test_parties_again.py), or real data that is not
 # shipped (the reproduction pages' commands are parsed and held against their data by the tests of
 # `evaluate`).
 _ELSEWHERE = re.compile(
     r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam|ledger adopt|--devices"
-    "|--crowd-key"
+    r"|--crowd-key|--output quick|--input quick|--share rest --output"
 )
 # What takes more than some ten seconds.
 _SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")
