@@ -326,10 +326,10 @@ MUTANTS = (
     ),
     Mutant(
         "passes-noise-of-the-batch-counted-as-new",
-        "A quick look is taken for the layer's noise alone, as if the batch's were none of its.",
+        "What lies under a layer is taken for as much noise as the layer, drawn again.",
         "mechanisms/counters/passes.py",
         "blocks = (design.dummies, *(",
-        "blocks = (*(",
+        "blocks = (outer[0].dummies, *(",
         (_PASSES,),
         known_by="one_does",
     ),
