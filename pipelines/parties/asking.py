@@ -55,7 +55,7 @@ def shares_of(words: Sequence[str], parted: Split) -> tuple[float, ...]:
     """
     if not words:
         return ()
-    if not (parted.job.plan.ask_again and counters_of(parted)):
+    if parted.strings or not (parted.job.plan.ask_again and counters_of(parted)):
         raise RequestError(
             "--share: a batch is asked again where the plan says for how long (ask_again: 7d), and "
             "all metrics of it are noisy counters whose dummies the shuffler draws"
