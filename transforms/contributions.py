@@ -178,7 +178,8 @@ class ThinUsersDoFn(PartitionUsersDoFn):
 
     def gathered(self) -> Iterator[WindowedValue]:
         for window, bucket, rows in self.parts():
-            self._choosers[window, bucket].add(rows, rows.size)
+            # A slice would keep alive all that was gathered with it, which nobody counts.
+            self._choosers[window, bucket].add(rows.copy(), rows.size)
         super().start_bundle()
         if sum(chooser.size for chooser in self._choosers.values()) >= self._kept:
             yield from self._left()

@@ -65,8 +65,15 @@ def seal_strings(
 
     Returns:
         n sealed reports, of k times `seals_of(w)` slots.
+
+    Raises:
+        ValueError: there is no such crowd key.
     """
     n, k, width = strings.shape
+    if len(crowd_key) != _KEY:
+        raise ValueError(
+            f"a crowd key has {_KEY} bytes that all devices share, not {len(crowd_key)}"
+        )
     size, name = seals_of(width), key_id(key)
     context, room = info(fingerprint, metric, name, _STRING), size * SEALED - _KEY - _TAG
     boxes: dict[bytes, bytes] = {}

@@ -109,18 +109,21 @@ def basic(losses: Iterable[Loss]) -> tuple[Fraction, Fraction]:
     return epsilon, sum((Fraction(repr(loss.delta)) * n for loss, n in kinds.items()), Fraction())
 
 
-def fits(losses: Iterable[Loss], budget: Budget) -> bool:
+def fits(losses: Iterable[Loss], budget: Budget, chosen: bool = False) -> bool:
     """Whether releases about the same unit keep to a budget, by their sum or by the accountant.
 
     Args:
         losses: of each, or how often each comes.
         budget: that must hold them all.
+        chosen: whether one was chosen after the answers of others; then their sum alone counts.
     """
     kinds = alike(losses)
     epsilon, delta = basic(kinds)
     delta_fits = delta <= Fraction(repr(budget.delta))
     if not kinds or (delta_fits and epsilon <= Fraction(repr(budget.epsilon))):
         return True
+    if chosen:
+        return False
     # A composition never takes less than the part of delta that no epsilon covers.
     if budget.delta == 0 or _unbounded(kinds) > budget.delta:
         return False

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from pipelines.ledger.entries import Loss, Noise
+from pipelines.ledger.spans import PASS
 
 
 class Priced(Protocol):
@@ -38,8 +39,6 @@ class Priced(Protocol):
 
 
 Release = TypeVar("Release", bound=Priced)
-
-PASS = "~"  # in the name of a window, before the share of a pass that is not the last one
 
 
 def once(releases: Iterable[Release]) -> list[Release]:

@@ -11,7 +11,7 @@ from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
 from pipelines.ledger.permanent import Priced, once
-from pipelines.ledger.spans import Placed, Span, meet
+from pipelines.ledger.spans import PASS, Placed, Span, meet
 from pipelines.views.wording import upward
 
 
@@ -213,7 +213,7 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
     if (request.noise, request.scope) == ("running", "user per window"):
         # Once for all windows is paid for what is in one of them.
         for entry in together(entries, request, request.scope):
-            if entry.fingerprint == request.fingerprint and entry.window != request.window:
+            if entry.design == request.design and entry.window != request.window:
                 raise RequestError(
                     f"window {request.window} may have rows of {entry.window}, and running "
                     f"totals are paid for as if each {request.unit} were in one window: name some "
@@ -237,15 +237,18 @@ def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
         BudgetExceeded: with what would fit.
     """
     losses = request.records
+    # Whoever goes on to a later pass has seen answers: such prices add up, and do not compose.
+    chosen = PASS in request.window or any(PASS in entry.window for entry in entries)
     for counted in units(entries, request):
         spent = losses_of(counted)
-        if not fits(losses_of([*counted, request]), request.budget):
-            raise BudgetExceeded(_refusal(request, counted, spent, losses))
+        if not fits(losses_of([*counted, request]), request.budget, chosen):
+            raise BudgetExceeded(_refusal(request, counted, spent, losses, chosen))
 
 
 def _refusal(
-    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], losses: Sequence[Loss]
-) -> str:
+    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], losses: Sequence[Loss],
+    chosen: bool,
+) -> str:  # fmt: skip
     """What the release would come to, and what would fit."""
     budget, window = request.budget, request.window
     within = "" if request.scope == "user" else f" in window {window}"
@@ -255,6 +258,8 @@ def _refusal(
         f"{len(counted)} releases: {_said(spent, budget)}; with it: "
         f"{_said([*spent, *losses], budget)}; {_would_fit(spent, losses, budget)}"
     )
+    if chosen:
+        line += "; which passes a batch tells is chosen after answers, so prices add up"
     others = sum(entry.window != window for entry in counted)
     if within and others:
         line += f"; {others} of them in windows of other names that overlap it, or may do so"

@@ -20,6 +20,7 @@ _WEEK = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
 _DIGITS = 12  # of a file's digest: two of 10,000 files are taken for one about once in 10 million
 _MOST_FILES = 1 << 14  # that an entry lists
 _FIRST = (1, 1, 1, 0, 0, 0)  # year, month, day, hour, minute and second, where nobody names them
+PASS = "~"  # in the name of a window, before the share of a pass that is not the last one
 _LENGTHS = {  # of what so many of these name
     3: timedelta(days=1), 4: timedelta(hours=1), 5: timedelta(minutes=1), 6: timedelta(seconds=1),
 }  # fmt: skip
@@ -80,7 +81,7 @@ def meet(one: Placed, other: Placed) -> bool:
     known of one and not of the other, they are taken to meet, which errs to the safe side, and
     so are windows of two plans. If nothing is known of either, the plan's own names tell.
     """
-    if one.window == other.window or _share_files(one, other):
+    if named(one.window) == named(other.window) or _share_files(one, other):
         return True
     if one.fingerprint != other.fingerprint:
         return one.span is None or other.span is None or one.span.overlaps(other.span)
@@ -91,6 +92,11 @@ def meet(one: Placed, other: Placed) -> bool:
         return False
     # Names of one plan that say nothing of time are taken at their word: they differ.
     return any(known is not None for known in (mine, theirs, one.files, other.files))
+
+
+def named(window: str) -> str:
+    """A window's name, without the share of a pass over its batch."""
+    return window.partition(PASS)[0]
 
 
 def _share_files(one: Placed, other: Placed) -> bool:

@@ -219,13 +219,13 @@ class Metric(ABC):
         """The same metric with another folder for its release, which is of another window."""
         return replace(self, options=self.options.model_copy(update={"output": folder}))
 
-    def begin(self) -> str:
-        """Look at what it remembers of earlier windows, before a row is read: an id of that.
+    def begin(self) -> tuple[str, tuple[str, ...]]:
+        """Look at what it remembers, before a row is read: an id of that, and the windows in it.
 
         Raises:
             RequestError: what windows before were drawn from is not there, or no more can be drawn.
         """
-        return ""
+        return "", ()
 
     # The clients.
 

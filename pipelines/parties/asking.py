@@ -55,7 +55,7 @@ def shares_of(words: Sequence[str], parted: Split) -> tuple[float, ...]:
     """
     if not words:
         return ()
-    if parted.strings or not (parted.job.plan.ask_again and counters_of(parted)):
+    if not (parted.job.plan.ask_again and counters_of(parted)) or parted.strings:
         raise RequestError(
             "--share: a batch is asked again where the plan says for how long (ask_again: 7d), and "
             "all metrics of it are noisy counters whose dummies the shuffler draws"
@@ -64,7 +64,9 @@ def shares_of(words: Sequence[str], parted: Split) -> tuple[float, ...]:
         shares = (LAST,) if tuple(words) == (REST,) else tuple(map(float, words))
     except ValueError:
         shares = ()
-    if not (shares and 0 < shares[0] and shares[-1] <= LAST and [*shares] == sorted({*shares})):
+    # Windows and folders of passes are named by them.
+    told = [float(f"{share:g}") for share in shares]
+    if not (told and 0 < told[0] and told[-1] <= LAST and told == sorted({*shares})):
         raise RequestError(
             "--share: say which shares of the window's epsilon passes tell together, ascending, as "
             f"in 0.25; or {REST}, for all of it"

@@ -14,8 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.counters.passes import layered
 from pipelines.errors import RequestError
-from pipelines.ledger.permanent import PASS
-from pipelines.ledger.spans import Span
+from pipelines.ledger.spans import PASS, Span
 from pipelines.parties import summary
 from pipelines.parties.asking import LAST, TAKEN, counters_of
 from pipelines.parties.split import Split

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines import answers, release
 from pipelines.engine import ForBeam, prepared
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
-from pipelines.ledger.entries import Budget
+from pipelines.ledger.entries import Budget, Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
@@ -35,6 +35,9 @@ from transforms.progress import WITHHELD as COUNTED_OUT
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
+
+# By each metric: an id of its secret, and the windows that were drawn from it.
+Remembered = tuple[tuple[str, tuple[str, ...]], ...]
 
 # Runners whose jobs end with the process that asked for them.
 HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
@@ -106,7 +109,11 @@ def release_window(
         say_where(stands, screen)
         return stands
     job = prepare(plan, window)
+    # Looked up first: whatever was released by then was drawn by then.
+    known = () if ledger is None else ledger.entries()
     remembered = _remembered(job, for_beam)
+    if remembered:
+        _require_newest(known, remembered)
     with _reserved(ledger, job, span, remembered) as right:
         if right.published:
             say_where(right.output, screen)
@@ -142,8 +149,8 @@ def _standing(plan: Plan, window: str, output: str) -> str | None:
     return output
 
 
-def _remembered(job: PlanJob, for_beam: ForBeam) -> tuple[str, ...]:
-    """What windows before were drawn from, where noise goes on from window to window.
+def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
+    """(an id of what windows before were drawn from, those windows) where noise goes on.
 
     Raises:
         RequestError: it is not there, or would have to be where the job runs.
@@ -168,7 +175,7 @@ def code_of(folder: str | None) -> int:
 
 @contextmanager
 def _reserved(
-    ledger: Ledger | None, job: PlanJob, span: Span | None, remembered: tuple[str, ...]
+    ledger: Ledger | None, job: PlanJob, span: Span | None, remembered: Remembered
 ) -> Iterator[Right]:
     """The price is set aside before a row is read.
 
@@ -179,9 +186,27 @@ def _reserved(
         return
     wanted = price(job, span)
     if remembered:
-        wanted = replace(wanted, design=hashlib.sha256("".join(remembered).encode()).hexdigest())
+        wanted = replace(wanted, design=_design_of(remembered))
     with ledger.spend(wanted) as reservation:
         yield Right(reservation.entry.output, reservation)
+
+
+def _design_of(remembered: Remembered) -> str:
+    """What a ledger knows the secrets of running totals by."""
+    return hashlib.sha256("".join(secret for secret, _ in remembered).encode()).hexdigest()
+
+
+def _require_newest(entries: Sequence[Entry], remembered: Remembered) -> None:
+    """Refuse secrets older than what the ledger has paid for: a copy, of wherever it was kept."""
+    design = _design_of(remembered)
+    for entry in entries:
+        drawn = all(entry.window in windows for secret, windows in remembered if secret)
+        if (entry.state, entry.design, drawn) == ("committed", design, False):
+            raise RequestError(
+                f"ledger: window {entry.window} was drawn from a newer copy of the secret of these "
+                "running totals: drawn again it would tell more than was paid for; bring the "
+                "newest back"
+            )
 
 
 def price(job: PlanJob, span: Span | None = None) -> Spend:

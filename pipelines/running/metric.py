@@ -148,15 +148,18 @@ class Running(Counting):
         there = {"output": folder, "window": window}
         return replace(self, options=self.options.model_copy(update=there))
 
-    def begin(self) -> str:
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What is the same in all windows, or other totals are begun."""
+        return {name: said for name, said in self.request.items() if name != "last"}
+
+    def begin(self) -> tuple[str, tuple[str, ...]]:
         from pipelines.metrics.counting.exactly import names
         from pipelines.running.series import opened
 
-        options = self.options
-        # What is the same in all windows, or other totals are begun.
-        terms = {name: said for name, said in self.request.items() if name != "last"}
-        place = options.series, options.window
-        return opened(*place, terms, self.noise, names(self), self.open_rng()).id
+        place = self.options.series, self.options.window
+        kept = opened(*place, self.terms, self.noise, names(self), self.open_rng())
+        return kept.id, kept.windows
 
     # The job.
 
@@ -179,10 +182,12 @@ class Running(Counting):
         return [int(number) for number in self.totals([level.astype(float) for level in levels])]
 
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
+        from pipelines.metrics.counting.exactly import names
         from pipelines.running.series import added
 
-        options = self.options
-        kept = added(options.series, options.window, self.exact(estimate), self.open_rng())
+        place = self.options.series, self.options.window
+        numbers = self.exact(estimate)
+        kept = added(*place, self.terms, names(self), numbers, self.open_rng())
         return Counting.content(replace(self, kept=kept), kept, tallies)
 
     # What is published.
@@ -204,7 +209,7 @@ class Running(Counting):
     def _table(self, kept: Kept, last: int | None) -> pa.Table:
         day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
         before = kept.totals[day - last] if last is not None and last <= day else 0
-        error = self.noise.standard_error(day, last)
+        error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
         errors = result.Errors(None, error, least=self.errors().least)
         columns = result.columns(now - before, errors, self.options.confidence)
         return pa.table(self.labels() | columns)
@@ -221,7 +226,7 @@ class Running(Counting):
             *self.words, *among(self.options.where, self.unit, RAISING_NONE), *self.cautions,
         ]  # fmt: skip
         error = {
-            "standard_error": self.noise.standard_error(len(windows) - 1),
+            "standard_error": estimate.design.standard_error(len(windows) - 1),
             "reading": "Every total is the truth plus noise, which goes on from window to window: "
             "what totals of two windows differ by has an error of its own.",
         }

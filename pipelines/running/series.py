@@ -13,7 +13,7 @@ from pipelines.errors import RequestError
 from pipelines.ledger.spans import span_of
 from pipelines.paths import escaped
 from pipelines.running.kept import Kept, Place, locked, read, write
-from pipelines.running.totals import KEY, drawn, require_same
+from pipelines.running.totals import KEY, drawn, require_same, same
 
 WINDOW = "{window}"
 
@@ -41,6 +41,10 @@ def opened(
     place = Place.of_series(series)
     with locked(place):
         kept = read(place)
+        # What no window was drawn from has told nothing, and may be begun on other terms: the
+        # budget, say, did not hold the first ones.
+        if kept is not None and not (kept.windows or same(kept, asked, names)):
+            kept = None
         new = kept is None
         if kept is None:
             key = rng.words(KEY).tobytes().hex()
@@ -59,15 +63,17 @@ def opened(
     return kept
 
 
-def added(series: str, window: str, numbers: Sequence[int], rng: RandomSource) -> Kept:
+def added(
+    series: str, window: str, asked: Mapping[str, Any], names: Sequence[str],
+    numbers: Sequence[int], rng: RandomSource,
+) -> Kept:  # fmt: skip
     """A window's totals, drawn now; as they were drawn, if they have been.
 
     What is drawn stands on the disk before anybody sees it, and a run that was killed in between is
     given the very same, whatever its numbers are now.
 
     Args:
-        series: as of `opened`.
-        window: its name.
+        series, window, asked, names: as of `opened`.
         numbers: what it adds to each total, exactly.
         rng: of this process.
 
@@ -79,6 +85,7 @@ def added(series: str, window: str, numbers: Sequence[int], rng: RandomSource) -
         kept = read(place)
         if kept is None:
             raise RequestError(f"{place.secret} was there when the run began, and is not")
+        require_same(series, kept, asked, names)  # another run may have begun it anew meanwhile
         if window not in kept.windows:
             kept = drawn(kept, window, [*numbers], rng)
             write(place.secret, kept.written(), secret=True)

@@ -150,18 +150,23 @@ def statement(kept: Kept) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def same(kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether totals were begun with these terms."""
+    # What nobody has said may be an option that there was not yet at the begin.
+    begun_with, asked_now = (
+        {name: said for name, said in terms.items() if said is not None}
+        for terms in (kept.asked, asked)
+    )
+    return (begun_with, kept.names) == (asked_now, tuple(names))
+
+
 def require_same(where: str, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
     """Refuse to go on under other terms.
 
     Raises:
         RequestError: they are.
     """
-    # What nobody has said may be an option that there was not yet at the begin.
-    begun_with, asked_now = (
-        {name: said for name, said in terms.items() if said is not None}
-        for terms in (kept.asked, asked)
-    )
-    if (begun_with, kept.names) != (asked_now, tuple(names)):
+    if not same(kept, asked, names):
         raise RequestError(
             f"{where} holds running totals that were begun with other terms; they cannot "
             "change: name a new folder, and pay for it"

@@ -49,7 +49,7 @@ class GroupColumn:
         """(n,) groups, below 0 in rejected rows."""
         groups = self.groups.encode(plain(batch.column(self.column)))
         if self.instead is not None:
-            groups[groups < 0] = self.instead
+            groups = np.where(groups < 0, self.instead, groups)  # may be the column's own memory
         rows.reject(NULL_GROUP, groups == -1)
         rows.reject(OUTSIDE_GROUPS, groups == -2)
         return groups

@@ -101,7 +101,7 @@ class RowEncoder:
         for index, attribute in enumerate(columns):
             indices = attribute.domain.encode(plain(batch.column(attribute.column)))
             if self.absence.hides:
-                indices[indices < 0] = attribute.size
+                indices = np.where(indices < 0, attribute.size, indices)  # or the column's own
             rows.reject(NULL_VALUE, indices == -1)
             rows.reject(OUTSIDE_DOMAIN, indices == -2)
             categories[:, index] = indices

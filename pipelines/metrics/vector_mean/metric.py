@@ -86,6 +86,11 @@ class AverageRow(Randomised):
         require_rows(options, attributes, telemetry.rows)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
         least, design = _design(options, telemetry.rows, attributes)
+        if options.reports and not telemetry.rows * design.mechanism.codes <= result.MOST_CODES:
+            raise RequestError(
+                f"--reports: {design.name} has {design.mechanism.codes:,} codes, which are all "
+                "looked at for each row: name another mechanism, or take a part of the log"
+            )
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             attributes=attributes, design=design, prior=prior,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 REPORTS = "reports.parquet"
 MOST_NUMBERS = 50_000_000  # of perturbed rows, which one worker decodes
+MOST_CODES = 1 << 34  # of all their reports, where each is looked at by itself: about a minute
 
 PERTURBED = (
     f"{REPORTS} holds what each {{unit}} sent, as a row. It was randomised before anybody saw it, "
