@@ -6,6 +6,7 @@ from bisect import bisect
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _FINER = (
     6.6869163, 6.8442191, 7.0197263, 7.2083952, 7.4034863, 7.6143332, 7.8425659,
 )  # fmt: skip
 _BIAS = 1e-12  # the largest that passes, in units of the value
+_GRID = 1 << 26  # steps in 1: searches agree far closer than that, and errors are of second order
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +69,16 @@ class Table:
             ArithmeticError: the optimisation did not converge, or its result does not verify.
         """
         outside, inside = _window_weights(epsilon, steps, width)
-        q, p = outside / WORD, inside / WORD
-        decoded, _ = optimal_values(q, p, steps, width)
-        # Scaled until the last position stands for 1 in doubles, too: the solver is that close
-        # only.
-        decoded = decoded / _at_positions(decoded, q, p, width)[-1]
-        points = _at_positions(decoded, q, p, width)
-        moments = _at_positions(decoded**2, q, p, width)
+        values, _ = optimal_values(outside / WORD, inside / WORD, steps, width)
+        # Whole multiples of a grid, and exact sums of them: what machines round differently in the
+        # search would make their reports those of other mechanisms.
+        whole = [round(value * _GRID) for value in values.tolist()]
+        means = _at_positions(whole, outside, inside, width)
+        squares = _at_positions([number**2 for number in whole], outside, inside, width)
+        last = means[-1]  # which stands for 1
+        decoded = np.array([number * WORD / last for number in whole])
+        points = np.array([mean / last for mean in means])
+        moments = np.array([square * WORD / last**2 for square in squares])
         middles = (moments[:-1] + moments[1:]) / 2 - ((points[:-1] + points[1:]) / 2) ** 2
         worst = max((moments - points**2).max(), middles.max())
         table = cls(steps, width, outside, inside, decoded, points, moments, float(worst))
@@ -108,10 +113,13 @@ def _window_weights(epsilon: float, steps: int, width: int) -> tuple[int, int]:
     return outside, (WORD - steps * outside) // width
 
 
-def _at_positions(values: Floats, outside: float, inside: float, width: int) -> Floats:
-    """The mean of a function of the code at each position of the window."""
-    windows = np.lib.stride_tricks.sliding_window_view(values, width)
-    return np.asarray(outside * values.sum() + (inside - outside) * windows.sum(axis=1))
+def _at_positions(numbers: list[int], outside: int, inside: int, width: int) -> list[int]:
+    """The mean of a number of the code at each position of the window, in units of 2^-64."""
+    sums = [*accumulate(numbers, initial=0)]
+    return [
+        outside * sums[-1] + (inside - outside) * (sums[first + width] - sums[first])
+        for first in range(len(sums) - width)
+    ]
 
 
 @lru_cache(maxsize=128)

@@ -23,9 +23,9 @@ from mechanisms.wire.fingerprint import Json
 def described(part: Any) -> Json:
     """A mechanism, or anything that is made of some, as JSON that is the same on every machine.
 
-    Integers are decimal strings, for not every reader keeps long ones; doubles are hexadecimal,
-    to the last bit; what is a dataclass says its name and its fields. A mechanism adds what
-    follows from them: how many codes it has, and what one report loses.
+    Integers are decimal strings, for not every reader keeps long ones; doubles are hexadecimal, of
+    their first twelve digits; what is a dataclass says its name and its fields. A mechanism adds
+    what follows from them: how many codes it has, and what one report loses.
 
     Args:
         part: of dataclasses, mappings, sequences, numbers, strings, booleans and None.
@@ -70,8 +70,7 @@ def _(part: Fraction) -> Json:
 
 @described.register(Real)
 def _(part: Real) -> Json:
-    # Decimal digits depend on who writes them; hexadecimal ones are the double itself.
-    return float(part).hex()
+    return _double(part)
 
 
 @described.register(Sequence)
@@ -92,6 +91,15 @@ def described_loss(guarantee: Guarantee) -> Json:
     """
     return {
         "model": guarantee.model,
-        "epsilon": float(guarantee.epsilon).hex(),
-        "delta": float(guarantee.delta).hex(),
+        "epsilon": _double(guarantee.epsilon),
+        "delta": _double(guarantee.delta),
     }
+
+
+def _double(number: Real | float) -> str:
+    """Without the last digits, which processors that sum in another order do not agree on.
+
+    What mechanisms differ by there is far less than anybody could see in what they decode.
+    """
+    # Decimal digits depend on who writes them; hexadecimal ones are the double itself.
+    return float(f"{float(number):.12g}").hex()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
@@ -311,3 +314,29 @@ def test_a_table_that_does_not_verify_is_not_shipped(change, claim):
     table.verify(1.0)
     with pytest.raises(ArithmeticError, match=claim):
         replace(table, **change(table)).verify(1.0)
+
+
+_TABLES = """
+import hashlib
+from mechanisms.mean.optimal import Optimal
+made = [Optimal(epsilon, 64) for epsilon in (0.3, 1.0, 2.7, 4.5, 6.0, 7.9)]
+told = [(m.table.decoded, m.table.points, m._chance, m._lower) for m in made]
+print(hashlib.sha256(b"".join(part.tobytes() for parts in told for part in parts)).hexdigest())
+"""
+_OTHER_PROCESSORS = [
+    {"OPENBLAS_CORETYPE": "Prescott"},
+    {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512_SKX"},
+    {"OPENBLAS_NUM_THREADS": "2"},
+]
+
+
+def test_every_processor_makes_the_same_tables() -> None:
+    """Sums in another order end in other digits, and reports would be those of other mechanisms."""
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", _TABLES], env=os.environ | other, capture_output=True, text=True,
+            check=True,
+        ).stdout
+        for other in [{}, *_OTHER_PROCESSORS]
+    }  # fmt: skip
+    assert len(told) == 1
