@@ -16,7 +16,7 @@ from mechanisms.channel import Messages
 from mechanisms.counters.choose import SlottedCounters
 from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
-from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.report import WORDS, Form, Reports
 from mechanisms.wire.sealing import public_key, seal_words
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted
@@ -24,7 +24,6 @@ from transforms.dummies import DrawDummies, WithDummies
 from transforms.duplicates import Distinct, DropCopiedSeals, DropDuplicates
 from transforms.unseal import cut
 
-WORDS = Form(sealed=True, shuffled=True, slots=1)
 _OPENED = Form(shuffled=True, slots=1)
 
 

@@ -103,6 +103,9 @@ class Form:
         return records
 
 
+WORDS = Form(sealed=True, shuffled=True, slots=1)  # of noisy counters, as they are handed on
+
+
 @dataclass(frozen=True, eq=False)
 class Reports:
     """A block of reports of one plan and one form.

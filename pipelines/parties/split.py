@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mechanisms.channel import Mechanism
 from mechanisms.counters.choose import SlottedCounters
-from mechanisms.wire.report import MOST_SLOTS, Form
+from mechanisms.wire.report import MOST_SLOTS, WORDS, Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
@@ -18,7 +18,6 @@ from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.served import seconds_of
 from pipelines.stream.windows import SEED
-from transforms.slots import WORDS
 from transforms.windows import SECOND, Tumbling, now
 
 

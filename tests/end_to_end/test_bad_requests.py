@@ -153,7 +153,7 @@ def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
     def careless(target: Target[Any], name: str) -> Design[Any]:
         return search(replace(target, epsilon=2 * target.epsilon), name)
 
-    monkeypatch.setattr("pipelines.terms.search", careless)
+    monkeypatch.setattr("mechanisms.planner.search.search", careless)
     refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
 
 

@@ -353,7 +353,7 @@ def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, m
 
     def plans_by(system: str) -> None:
         chosen = functools.partial(search, name=system)
-        monkeypatch.setattr("pipelines.terms.search", lambda target, name: chosen(target))
+        monkeypatch.setattr("mechanisms.planner.search.search", lambda target, name: chosen(target))
 
     plans_by("grr")
     assert run(["client", "plan.yaml", "--input", log, "--output", "sent.bin"]).code == 0

@@ -227,6 +227,10 @@ def test_a_secret_that_is_lost_or_old_is_refused_and_another_is_paid_for(
     new = secret.read_bytes()
     secret.write_bytes(old)
     assert "is older than" in add(3, code=2)
+    shutil.move("out/2026-11-02", "moved")  # what stands knows no more than the copy
+    assert "window 2026-11-02 was drawn from a newer copy" in add(3, code=2)
+    shutil.move("moved", "out/2026-11-02")
+    assert secret.read_bytes() == old
     secret.unlink()
     assert "is drawn from another secret than" in add(3, code=2)
     assert not secret.exists()
@@ -266,6 +270,11 @@ def test_windows_that_overlap_are_refused(plan, add, run) -> None:
     outcome = run(["run", "plan.yaml", "--window", "again"])
     assert (outcome.code, Path("out/again").exists()) == (2, False)
     assert "may have rows of part" in outcome.err
+    # As a new version, too, whose totals go on from the same secret.
+    Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace("version: 1", "version: 2"))
+    outcome = run(["run", "plan.yaml", "--window", "again"])
+    assert (outcome.code, Path("out/again").exists()) == (2, False)
+    assert "window again may have rows of" in outcome.err
 
 
 def test_a_horizon_that_is_over_is_said_to_be(plan, add, run) -> None:
@@ -308,6 +317,17 @@ def test_terms_that_change_are_refused_even_as_a_new_version(plan, add) -> None:
     add(1)
     plan(version="2", of_count=", per_value: 1, confidence: 0.9")
     assert "begun with other terms" in add(2, code=2)
+
+
+def test_terms_that_the_budget_refused_may_change(plan, add) -> None:
+    """No window was drawn from the secret that was begun with them: it has told nothing."""
+    plan(more=LEDGER)
+    text = Path("plan.yaml").read_text()
+    Path("plan.yaml").write_text(text.replace("\nepsilon: 2.0", "\nepsilon: 3.0"))
+    assert "does not hold this release" in add(1, code=1)
+    Path("plan.yaml").write_text(text)
+    add(1)
+    assert figures(1).num_rows > 0
 
 
 def test_neither_another_machine_nor_a_party_serves_them(plan, run) -> None:

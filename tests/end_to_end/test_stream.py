@@ -833,7 +833,9 @@ def test_a_state_of_another_design_is_not_decoded(plan, run, monkeypatch) -> Non
     plan()
     land("a", rows(spread(0, 450)))
     assert run(["stream", "plan.yaml", "--once"]).code == 0
-    monkeypatch.setattr("pipelines.terms.search", lambda target, name: search(target, "hadamard"))
+    monkeypatch.setattr(
+        "mechanisms.planner.search.search", lambda target, name: search(target, "hadamard")
+    )
     outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == 2
     assert "a hushbeam that resolves the plan to other mechanisms" in outcome.err

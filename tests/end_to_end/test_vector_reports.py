@@ -122,6 +122,15 @@ def test_too_many_numbers_are_refused(run, rows: np.ndarray, monkeypatch) -> Non
     assert "400 rows of 7 numbers are more than" in outcome.err
 
 
+def test_too_many_codes_are_refused(run, rows: np.ndarray, monkeypatch) -> None:
+    from pipelines.metrics.vector_mean import result
+
+    monkeypatch.setattr(result, "MOST_CODES", ROWS)
+    outcome = run(request(mechanism="privunit", radius="2"))
+    assert (outcome.code, Path("out").exists()) == (2, False), outcome.said
+    assert "codes, which are all looked at for each row: name another mechanism" in outcome.err
+
+
 PLAN = """\
 collection: rows
 version: 1
@@ -140,7 +149,9 @@ def test_a_plan_publishes_them_and_parties_do_not(run, rows: np.ndarray) -> None
     assert outcome.code == 0, outcome.said
     found = perturbed("out/averages")
     np.testing.assert_allclose(found.mean(axis=0), averages("out/averages"), atol=1e-12)
-    Path("plan.yaml").write_text(PLAN.replace("epsilon", "min_reports: 100\nepsilon"))
+    named = ", ".join(f'"x{k}=-1,1"' for k in range(WIDTH))  # who looks up columns has the log
+    parties = PLAN.replace('"x*=-1,1"', named).replace("epsilon", "min_reports: 100\nepsilon")
+    Path("plan.yaml").write_text(parties)
     outcome = run(["client", "plan.yaml", "--input", "log-0.parquet", "--output", "x"])
     assert outcome.code == 2
     assert "put together by the job that reads the log" in outcome.err

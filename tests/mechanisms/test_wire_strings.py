@@ -115,6 +115,13 @@ def test_only_the_collector_opens_and_only_what_was_sealed() -> None:
     assert open_strings(reports.where(np.zeros(5, bool)), WIDTH, RING)[1].shape == (0, WIDTH)
 
 
+@pytest.mark.parametrize("crowd", [b"", CROWD[:16], CROWD + b"?"])
+def test_a_crowd_key_that_is_none_is_refused(crowd: bytes) -> None:
+    """An empty one would be everybody's: whoever guesses a string could open its seals."""
+    with pytest.raises(ValueError, match=f"32 bytes that all devices share, not {len(crowd)}"):
+        sealed(crowd=crowd)
+
+
 def test_forms_of_crowds_keep_their_numbers() -> None:
     form = Form(sealed=True, shuffled=True, slots=3, crowd=True)
     assert (form.kind, Form.of(form.kind).crowd, form.seals, form.random_bytes) == (

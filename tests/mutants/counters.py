@@ -87,8 +87,8 @@ MUTANTS = (
         "counters-nulls-hardly-hidden",
         "A level's nulls get the noise of one counter, though a user may change several.",
         "mechanisms/counters/design.py",
-        "for _ in range(level.slots):",
-        "for _ in range(1):",
+        "law.draw(shape.slots, rng)",
+        "law.draw(1, rng)",
         (_DESIGN,),
     ),
     Mutant(

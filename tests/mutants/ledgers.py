@@ -102,7 +102,7 @@ MUTANTS = (
         "another-secret-at-no-price",
         "Totals that begin anew from another secret are taken for those that were paid for.",
         "pipelines/plan/run.py",
-        'hashlib.sha256("".join(remembered).encode()).hexdigest()',
+        'hashlib.sha256("".join(secret for secret, _ in remembered).encode()).hexdigest()',
         '"f00d"',
         _RUNNING,
         known_by="another_secret",

@@ -99,6 +99,13 @@ def test_a_budget_is_filled_by_the_accountant_to_a_billionth_and_no_further(
     assert total(spent, 1e-6).epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
+def test_prices_that_were_chosen_after_answers_fit_by_their_sum_alone() -> None:
+    spent, budget = [loss(0.1, 1e-8)] * 20, Budget(epsilon=1.8, delta=1e-6)
+    assert fits(spent, budget)
+    assert not fits(spent, budget, chosen=True)
+    assert fits(spent[:18], budget, chosen=True)
+
+
 def test_a_known_profile_costs_less_than_its_claim_alone() -> None:
     release = gaussian(0.05)
     alone = release.model_copy(update={"profile": ()})

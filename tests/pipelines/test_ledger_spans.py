@@ -195,6 +195,15 @@ def test_windows_of_one_plan_that_read_other_files_do_not_compose(make) -> None:
         make("west", 0.2, 2, files=digests(["logs/west.parquet"]))  # copies, for all we know
 
 
+def test_a_pass_is_of_the_window_that_its_name_begins_with(make) -> None:
+    """Where names are no dates nothing but the name tells that the same people may be in both."""
+    make("a", 0.9, files=digests(["logs/a.parquet"]))
+    make("b~0.25", 0.9, files=digests(["shuffled/b"]))
+    for window in ("a~0.25", "b~0.5", "b"):
+        with pytest.raises(BudgetExceeded, match="spent by 1 releases"):
+            make(window, 0.2, files=digests([f"shuffled/again/{window}"]))
+
+
 def test_what_is_known_of_one_release_alone_does_not_tell(make) -> None:
     make("north", 0.9)  # as an earlier version has written it
     with pytest.raises(BudgetExceeded):

@@ -163,7 +163,10 @@ def test_what_cannot_be_told_is_refused_in_one_line() -> None:
     asked()
     with pytest.raises(RequestError, match="tells all of this one"):
         asked(0.5, "less")
-    for words in (["0.5", "0.25"], ["0"], ["1.5"], ["much"], ["nan"], ["0.25", "rest"]):
+    for words in (
+        ["0.5", "0.25"], ["0"], ["1.5"], ["much"], ["nan"], ["0.25", "rest"],
+        ["0.2500001", "0.2500002"], ["0.2500001"], ["0.9999999"],  # passes of one name
+    ):  # fmt: skip
         with pytest.raises(RequestError, match="say which shares"):
             shares_of(words, Kept())
     assert shares_of(["rest"], Kept()) == (1.0,)
@@ -231,6 +234,27 @@ def test_the_ledger_counts_the_dearest_pass_over_a_batch() -> None:
     require_affordable(whole, entries)
     with pytest.raises(BudgetExceeded):
         require_affordable(spend(1.0, "c" * 12), entries)
+
+
+def test_prices_that_follow_answers_add_up() -> None:
+    """Whoever asks on has seen something: what was composed as if settled before is a sum."""
+
+    def priced(window: str) -> Spend:
+        return replace(
+            spend(1.0, f"{window:0>12}"), window=window,
+            losses=(replace(DAY, epsilon=0.05, delta=1e-9),),
+        )  # fmt: skip
+
+    def paid(window: str) -> SimpleNamespace:
+        one = priced(window)
+        return SimpleNamespace(**vars(one), records=one.records, counted=True, id=window, state="")
+
+    days, quick = [paid(f"d{day}") for day in range(23)], "e~0.25"
+    require_affordable(priced("e"), days)  # 1.2 by their sum, and less than 1 composed
+    for window, entries in ((quick, days), ("f", [*days, paid(quick)])):
+        with pytest.raises(BudgetExceeded, match="is chosen after answers, so prices add up"):
+            require_affordable(priced(window), entries)
+    require_affordable(priced("f"), [*days[:18], paid(quick)])  # 1 by their sum
 
 
 def _race(task: tuple[int, str, float]) -> float:

@@ -25,7 +25,7 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary, screening
-from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.report import WORDS, Form, Reports
 from mechanisms.wire.screening import Expected
 from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.errors import RequestError
@@ -40,7 +40,7 @@ from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import run, source
 from transforms import report_tables
 from transforms.dummies import spread
-from transforms.slots import WORDS, CountWords
+from transforms.slots import CountWords
 from transforms.unseal import Unseal
 
 MARK = bytes(range(16))

@@ -32,7 +32,7 @@ def choose(monkeypatch: pytest.MonkeyPatch) -> Choice:
         def chosen(target: Any, name: str = AUTO) -> Design[Any]:
             return search(target, system if name == AUTO else name)
 
-        monkeypatch.setattr("pipelines.terms.search", chosen)
+        monkeypatch.setattr("mechanisms.planner.search.search", chosen)
 
     return choose
 

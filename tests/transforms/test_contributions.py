@@ -34,7 +34,7 @@ from transforms.encoders.block import CellBlock, RowBlock, packed
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
-from transforms.one_per_user import choose_distinct, choose_one_per_user
+from transforms.one_per_user import Chooser, choose_distinct, choose_one_per_user
 from transforms.telemetry import ReadTelemetry
 
 OWN = 1 << 10  # in tests a cell is user * OWN + row, so that it tells whose it is
@@ -291,6 +291,22 @@ def test_a_bundle_sends_one_row_of_each_user_and_says_from_how_many():
     assert sum(int.from_bytes(piece[:8], "big") for piece in sent) == len(rows)
     users = np.concatenate([decoded(piece[8:])["users"] for piece in sent])
     assert len(users) == len({*users.tolist()}) == 3000
+
+
+def test_a_sender_holds_back_copies_and_not_slices_of_all_that_it_gathered():
+    """Rows that it counts would keep alive those of all buckets, which it does not."""
+    held, plain = [], Chooser.add
+
+    def watched(self, rows, came):
+        held.append(rows.base is None)
+        plain(self, rows, came)
+
+    rows = interleaved(3000)
+    users = rows["users"] << np.uint64(52)
+    with mock.patch.object(Chooser, "add", watched):
+        thinned([[block(users, rows["cells"])]], 1 << 30, 1)
+    assert len(held) > 1
+    assert all(held)
 
 
 @pytest.mark.parametrize("kept", [1, 1 << 17, 1 << 30])

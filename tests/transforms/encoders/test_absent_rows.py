@@ -52,6 +52,15 @@ def test_whole_rows_say_what_they_lack() -> None:
     assert block.categories[:, 0].tolist() == [0, 1, 3, 3, 2, 2, 1, 0]
 
 
+def test_what_they_lack_is_not_written_into_the_column() -> None:
+    """A range from 0 over whole numbers without nulls is the column's own memory."""
+    column = pa.table({"k": pa.array([0, 7, 2, -1], pa.int64())})
+    kinds = Category("k", IntegerRange(0, 2))
+    block, rejects = encode_table(RowEncoder((kinds,), absence=Absence(hides=True)), column)
+    assert (block.categories[:, 0].tolist(), rejects) == ([0, 3, 2, 3], {})
+    assert column["k"].to_pylist() == [0, 7, 2, -1]
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_public_number_stands_in_the_place_of_those(whole: bool) -> None:
     absence = Absence(fill=2.0)

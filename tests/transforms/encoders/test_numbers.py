@@ -21,7 +21,7 @@ from tests.oracles.encoders import arrow, dictionary, encode_table
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import as_floats, is_numeric
 from transforms.encoders.domain import IntegerRange
-from transforms.encoders.encoder import NULL_USER, NULL_VALUE
+from transforms.encoders.encoder import NULL_USER, NULL_VALUE, Rows
 from transforms.encoders.numbers import (
     INFINITE,
     NOT_A_NUMBER,
@@ -200,6 +200,16 @@ def cells(**how):
     encoder = NumberEncoder("x", Bounds(0.0, 4.0), duchi(1.0, cells=2), **how)
     block, rejects = encode_table(encoder, pa.table(HOLES))
     return block.cells.tolist(), rejects
+
+
+def test_groups_are_not_written_into_the_column_that_they_are_of():
+    """A range from 0 over whole numbers without nulls is the column's own memory."""
+    batch = pa.record_batch({"g": pa.array([0, 7, 2, -1], pa.int64())})
+    before = batch.to_pydict()
+    rows = Rows(4)
+    groups = GroupColumn("g", IntegerRange(0, 2), instead=3).encode(batch, rows)
+    assert groups.tolist() == [0, 3, 2, 3]
+    assert (batch.to_pydict(), rows.rejects) == (before, {})
 
 
 def test_numbers_that_cannot_be_used_become_one_more_cell():
