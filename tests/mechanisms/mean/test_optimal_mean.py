@@ -325,7 +325,7 @@ print(hashlib.sha256(b"".join(part.tobytes() for parts in told for part in parts
 """
 _OTHER_PROCESSORS = [
     {"OPENBLAS_CORETYPE": "Prescott"},
-    {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512_SKX"},
+    {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4"},
     {"OPENBLAS_NUM_THREADS": "2"},
 ]
 
