@@ -257,5 +257,5 @@ def _weights(first: float, more: float, mu: int) -> Words:
     # What rounding leaves goes to the middle, where it changes the ratios least.
     middle = _WORD - 2 * sum(outer.tolist())
     if not middle < _WORD:
-        raise ValueError("the noise is nothing but its middle; choose a smaller slope")
+        raise ValueError("the noise is nothing but its middle; a smaller epsilon has more")
     return np.concatenate([outer[::-1], np.array([middle], np.uint64), outer])

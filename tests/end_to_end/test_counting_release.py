@@ -442,7 +442,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
         ("sum", {"bounds": "0,1e308", "whole_numbers": None}, "--bounds: they must lie within"),
         ("rows", {"epsilon": 600}, "--epsilon, --delta: "),
-        ("values", {"epsilon": 100}, "the noise is nothing but its middle; choose a smaller"),
+        ("values", {"epsilon": 100}, "the noise is nothing but its middle; a smaller epsilon has"),
         ("rows", {"delta": 0}, "--delta must be a number greater than 0"),
     ],
 )
