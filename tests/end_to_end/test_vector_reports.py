@@ -78,7 +78,7 @@ def test_messages_of_a_user_make_one_row(run, rows: np.ndarray) -> None:
     told = np.count_nonzero(perturbed("some").round(9), axis=1)
     constants = json.loads(Path("some/statement.json").read_text())["mechanism"]["constants"]
     assert constants["sampled"] > 1
-    assert max(told) == constants["sampled"]  # the code in the middle stands for 0, so others have fewer
+    assert max(told) == constants["sampled"]  # the middle code stands for 0
 
 
 def test_other_statistics_of_the_log_follow_from_them(run, rows: np.ndarray) -> None:
