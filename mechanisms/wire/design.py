@@ -8,6 +8,7 @@ nonsense.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
@@ -18,14 +19,16 @@ from typing import Any
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.wire.fingerprint import Json
 
+_DOUBLE = re.compile(r"-?0x[01]\.[0-9a-f]+p[+-]\d+", re.ASCII)
+
 
 @singledispatch
 def described(part: Any) -> Json:
-    """A mechanism, or anything that is made of some, as JSON that is the same on every machine.
+    """A mechanism, or anything that is made of some, as JSON that says all of it.
 
-    Integers are decimal strings, for not every reader keeps long ones; doubles are hexadecimal, of
-    their first twelve digits; what is a dataclass says its name and its fields. A mechanism adds
-    what follows from them: how many codes it has, and what one report loses.
+    Integers are decimal strings, for not every reader keeps long ones; doubles are hexadecimal,
+    to the last bit; what is a dataclass says its name and its fields. A mechanism adds what
+    follows from them: how many codes it has, and what one report loses.
 
     Args:
         part: of dataclasses, mappings, sequences, numbers, strings, booleans and None.
@@ -70,7 +73,8 @@ def _(part: Fraction) -> Json:
 
 @described.register(Real)
 def _(part: Real) -> Json:
-    return _double(part)
+    # Decimal digits depend on who writes them; hexadecimal ones are the double itself.
+    return float(part).hex()
 
 
 @described.register(Sequence)
@@ -91,15 +95,25 @@ def described_loss(guarantee: Guarantee) -> Json:
     """
     return {
         "model": guarantee.model,
-        "epsilon": _double(guarantee.epsilon),
-        "delta": _double(guarantee.delta),
+        "epsilon": float(guarantee.epsilon).hex(),
+        "delta": float(guarantee.delta).hex(),
     }
 
 
-def _double(number: Real | float) -> str:
-    """Without the last digits, which processors that sum in another order do not agree on.
+def agreed(description: Json) -> Json:
+    """A description with the first twelve digits of its doubles: the same on every machine.
 
-    What mechanisms differ by there is far less than anybody could see in what they decode.
+    Processors that sum in another order end in other digits, and what mechanisms differ by there is
+    far less than anybody could see in what they decode.
+
+    >>> agreed({"epsilon": described(1.0000000000000002), "codes": described(9)})
+    {'epsilon': '0x1.0000000000000p+0', 'codes': '9'}
     """
-    # Decimal digits depend on who writes them; hexadecimal ones are the double itself.
-    return float(f"{float(number):.12g}").hex()
+    match description:
+        case str() if _DOUBLE.fullmatch(description):
+            return float(f"{float.fromhex(description):.12g}").hex()
+        case Mapping():
+            return {name: agreed(part) for name, part in description.items()}
+        case Sequence() if not isinstance(description, str):
+            return [agreed(part) for part in description]
+    return description

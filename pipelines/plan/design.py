@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mechanisms.wire.design import described, described_loss
+from mechanisms.wire.design import agreed, described, described_loss
 from mechanisms.wire.fingerprint import Json, of_design, of_window
 from pipelines.metrics.metric import Metric
 from pipelines.plan.document import Plan
@@ -50,7 +50,8 @@ def mark_of_design(plan: Plan, window: str, metrics: Sequence[Metric]) -> bytes:
     Returns:
         16 bytes.
     """
-    return of_design(mark(plan), [design_of(plan, window, metric) for metric in metrics])
+    designs = [design_of(plan, window, metric) for metric in metrics]
+    return of_design(mark(plan), agreed(designs))
 
 
 def mark_of_reports(plan: Plan, window: str, metrics: Sequence[Metric]) -> bytes:

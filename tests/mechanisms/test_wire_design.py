@@ -11,7 +11,7 @@ import pytest
 
 from mechanisms import catalog
 from mechanisms.catalog import build
-from mechanisms.wire.design import described
+from mechanisms.wire.design import agreed, described
 from mechanisms.wire.fingerprint import canonical, fingerprint, of_design, of_window
 
 ASKED = {"epsilon": 0.7, "delta": 1e-6, "n": 1000, "domain_size": 9, "dimension": 4}
@@ -47,11 +47,13 @@ def test_every_mechanism_has_a_description_that_is_its_own(name: str) -> None:
     )
 
 
-def test_each_parameter_counts_as_far_as_machines_agree() -> None:
+def test_each_parameter_counts_to_its_last_bit_and_in_reports_as_far_as_machines_agree() -> None:
     mechanism = build("hm", epsilon=1.0)
     before = described(mechanism)
-    assert described(replace(mechanism, epsilon=1 + 1e-11)) != before
-    assert described(replace(mechanism, epsilon=float(np.nextafter(1, 2)))) == before
+    nearly = described(replace(mechanism, epsilon=float(np.nextafter(1, 2))))
+    assert nearly != before
+    assert agreed(nearly) == agreed(before)
+    assert agreed(described(replace(mechanism, epsilon=1 + 1e-11))) != agreed(before)
     for field in fields(mechanism):
         if isinstance(getattr(mechanism, field.name), int):
             other = replace(mechanism, **{field.name: getattr(mechanism, field.name) + 1})
