@@ -322,7 +322,9 @@ def test_an_empty_window_and_rows_that_are_nobodys(run) -> None:
 def test_what_an_engine_loses_is_handed_to_nobody(run, monkeypatch, step: Any, name: str) -> None:
     """Whichever party's: a block less, and the command says so."""
     with monkeypatch.context() as patch:
-        patch.setattr(step, name, losing(getattr(step, name)))
+        # Of the 64 files of a batch some hold no string.
+        empty = (lambda block: not block.messages) if step is OpenCrowdsDoFn else (lambda _: False)
+        patch.setattr(step, name, losing(getattr(step, name), empty))
         codes = [run(client("log.parquet", "log.bin")).code]
         if not codes[-1]:
             codes.append(run(shuffle("log.bin")).code)

@@ -175,14 +175,21 @@ def test_files_that_changed_while_they_were_read_make_no_release(kind: str, log:
     assert live() == {CHANGED: 1}
 
 
-def losing(process: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """A step of which the engine loses one block; what it counts beside the blocks arrives."""
+def losing(
+    process: Callable[..., Iterator[Any]], empty: Callable[[Any], bool] = lambda _: False
+) -> Callable[..., Iterator[Any]]:
+    """A step of which the engine loses one block; what it counts beside the blocks arrives.
+
+    Args:
+        process: of the step.
+        empty: whether nothing is lost with a block.
+    """
     lost: list[Any] = []
 
     @functools.wraps(process)  # Beam looks at the names of what a step takes
     def process_but_one(*args: Any, **sides: Any) -> Iterator[Any]:
         for element in process(*args, **sides):
-            if lost or isinstance(element, TaggedOutput):
+            if lost or isinstance(element, TaggedOutput) or empty(element):
                 yield element
             else:
                 lost.append(element)
