@@ -89,9 +89,13 @@ def histories(published: Sequence[Published]) -> list[History]:
     for one in published:
         said = one.statement
         key = (said.get("collection") or "", said.get("metric") or said["release"], said["release"])
-        # Commands of their own have no window: each release is one.
-        window = (said.get("window") or {}).get("name") or said["release_id"]
-        found.setdefault(key, {})[window] = one
+        # Passes over one batch are one window, of which the last pass says most; commands of their
+        # own have none: each release is one.
+        batch = (one.whole.get("pass") or {}).get("batch")
+        window = batch or (said.get("window") or {}).get("name") or said["release_id"]
+        releases = found.setdefault(key, {})
+        newest = releases.get(window, one)
+        releases[window] = max(newest, one, key=lambda other: other.statement["created"])
     return [History(*key, tuple(windows.values())) for key, windows in found.items()]
 
 

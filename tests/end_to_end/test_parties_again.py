@@ -13,11 +13,13 @@ import pytest
 
 from mechanisms.counters.passes import layered
 from mechanisms.randomness import SeededRandom
+from pipelines.history import found
 from pipelines.ledger.account import accounts, entries
 from pipelines.parties.passes import job_of
 from pipelines.parties.split import split
 from pipelines.parties.summary import Summary
 from pipelines.plan.loading import load
+from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
 from transforms.collect_counts import Counted
 
@@ -89,12 +91,12 @@ def test_a_quick_look_and_then_all_of_it_in_one_budget(run, refused, log) -> Non
     assert run(["ledger", "init", "plan.yaml"]).code == 0
     in_two_passes(run)
     design = split(load("plan.yaml"), "d1").counters[0]
-    found = [
+    tables = [
         pq.read_table(f"{folder}/cities/count.parquet").to_pydict()
         for folder in (QUICK, "released/d1")
     ]
     noises = layered(design, (0.25,)), design
-    for release, own in zip(found, noises, strict=True):
+    for release, own in zip(tables, noises, strict=True):
         for estimate, truth in zip(release["estimate"], [20, 20, 20, 0], strict=True):
             assert abs(estimate - truth) <= own.dummies.means[0]
         assert release["standard_error"][0] == pytest.approx(own.variances[0] ** 0.5)
@@ -103,6 +105,9 @@ def test_a_quick_look_and_then_all_of_it_in_one_budget(run, refused, log) -> Non
     assert statement(QUICK)["pass"]["share"] == 0.25
     assert "tells, and no more" in " ".join(statement(QUICK)["in_words"])
     assert "covers all passes before it" in " ".join(statement("released/d1")["in_words"])
+    (cities,) = histories(found([QUICK, "released/d1"]))
+    # Later in time, and of the same people: what it says stands in the place of the quick look.
+    assert [one.folder for one in cities.releases] == ["released/d1/cities"]
     (account,) = accounts("ledger.sqlite")
     assert account["releases"] == {"committed": 2}
     assert account["total"]["epsilon"] == pytest.approx(9, rel=1e-5)
