@@ -150,8 +150,6 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         for name in _TERMS:
             if name in said:
                 raise RequestError(f"{flag(name)}: is a term of the session, and holds of all")
-        if self.fused:
-            raise RequestError("--shuffler: nothing is shuffled for an answer; leave it out")
         if not self.input:
             raise RequestError("--input is missing: name the files that are asked")
         needed = {"threshold"} if self.question == "first-above" else set()

@@ -100,23 +100,13 @@ class ReleaseOptions(FileOptions):
         "batches of a million and more; in the local model 0)",
         None, group=PROMISE,
     )  # fmt: skip
-    shuffler: Literal["grouped", "fused"] = option(
-        "shuffle model: how one job hides whose a report is. grouped: every message goes to a "
-        "random group, as between parties. fused: the job holds the log anyway, so it adds counts "
-        "up as reports come, and sends none; the release has the same law, at a lower price",
-        "grouped", group=PROMISE, figure=False,
-    )  # fmt: skip
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
 
     @property
     def fused(self) -> bool:
         """Whether the job counts reports as they come."""
-        return self.shuffler == "fused"
-
-    @property
-    def unsaid(self) -> frozenset[str]:
-        return super().unsaid | frozenset(() if self.fused else ("shuffler",))
+        return False
 
     @property
     def unit(self) -> str:
@@ -186,7 +176,26 @@ def _named(value: str | tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
         yield f"{column}{equals}", path
 
 
-class SeveralOptions(ReleaseOptions):
+class ShuffledOptions(ReleaseOptions):
+    """What a person says of a release whose reports may go through a shuffler."""
+
+    shuffler: Literal["grouped", "fused"] = option(
+        "shuffle model: how one job hides whose a report is. grouped: every message goes to a "
+        "random group, as between parties. fused: the job holds the log anyway, so it adds counts "
+        "up as reports come, and sends none; the release has the same law, at a lower price",
+        "grouped", group=PROMISE, figure=False,
+    )  # fmt: skip
+
+    @property
+    def fused(self) -> bool:
+        return self.shuffler == "fused"
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | frozenset(() if self.fused else ("shuffler",))
+
+
+class SeveralOptions(ShuffledOptions):
     """What a person says of counters that a unit may raise several of."""
 
     neighbours: Neighbours = option(
@@ -233,7 +242,7 @@ class BoundedOptions(SeveralOptions):
         return self.expected or self.enrolled or 1_000_000
 
 
-class MetricOptions(ReleaseOptions):
+class MetricOptions(ShuffledOptions):
     """What a person asks of a release to which each unit sends one randomised report."""
 
     model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)

@@ -184,7 +184,6 @@ def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
         (["--share", "0.1"], "--share: belongs to a question, and there is none"),
         (["--epsilon", "2"], "was begun with other terms"),
         (["--user-column", "user"], "--user-column: is a term that a session is begun with"),
-        (["count", "--share", "0.1", "--shuffler", "fused"], "nothing is shuffled for an answer"),
         (["first-above", *BY_VALUE, "--threshold", "1", "--share", "1e-9"], "larger share"),
         (["count", "--share", "0.1", "--runner=DataflowRunner"], "counted on this machine"),
     ],

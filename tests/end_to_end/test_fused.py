@@ -180,7 +180,6 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
             "with choose_bounds the shuffler withholds a first round",
         ),
         ("unknown-strings", {"column": "value"}, "nothing is shuffled where the job counts"),
-        ("total", {"window": "2026-11-20", "horizon": 3}, "nothing is shuffled where the job adds"),
         (
             "train",
             {"target": "real=0,300", "number": ["number=-3,3"]},
