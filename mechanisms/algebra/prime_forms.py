@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from mechanisms.algebra.finite_field import FiniteField, is_order
 from mechanisms.algebra.linear_forms import Forms, LinearForms
@@ -75,9 +75,9 @@ class PrimeForms(Forms):
         if not n * math.sqrt(self.vectors) * math.log2(self.vectors) / q < 1 << 50:
             raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
         spectrum = np.empty(self.vectors, np.complex128)
-        spectrum[self._multiples] = fft.fft(table, axis=1)[:, 1:]
+        spectrum[self._multiples] = scipy.fft.fft(table, axis=1)[:, 1:]
         spectrum[0] = n
-        transform = fft.ifftn(spectrum.reshape((q,) * self.digits), overwrite_x=True)
+        transform = scipy.fft.ifftn(spectrum.reshape((q,) * self.digits), overwrite_x=True)
         counts = transform.real.ravel() * (self.vectors // q)
         # Counts are whole, so an error below a quarter is seen and rounds away.
         exact = np.rint(counts)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from mechanisms.channel import Floats
 
@@ -24,7 +24,9 @@ def binomial_sf(k: ArrayLike, n: ArrayLike, chance: ArrayLike) -> Floats:
     0.25
     """
     a, b = np.asarray(k) + 1.0, np.asarray(n) - np.asarray(k, np.float64)
-    inside = special.betainc(np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64))
+    inside = scipy.special.betainc(
+        np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64)
+    )
     return np.where(a < 1, 1.0, np.where(b < 1, 0.0, inside))
 
 
@@ -35,7 +37,9 @@ def binomial_cdf(k: ArrayLike, n: ArrayLike, chance: ArrayLike) -> Floats:
     0.75
     """
     a, b = np.asarray(k) + 1.0, np.asarray(n) - np.asarray(k, np.float64)
-    inside = special.betaincc(np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64))
+    inside = scipy.special.betaincc(
+        np.maximum(a, 1), np.maximum(b, 1), np.asarray(chance, np.float64)
+    )
     return np.where(a < 1, 0.0, np.where(b < 1, 1.0, inside))
 
 
@@ -96,10 +100,10 @@ class Poisson(IntegerLaw):
         return self.expected
 
     def cdf(self, k: int) -> float:
-        return float(special.pdtr(k, self.expected)) if k >= 0 else 0.0
+        return float(scipy.special.pdtr(k, self.expected)) if k >= 0 else 0.0
 
     def sf(self, k: int) -> float:
-        return float(special.pdtrc(k, self.expected)) if k >= 0 else 1.0
+        return float(scipy.special.pdtrc(k, self.expected)) if k >= 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,7 @@ class Normal:
 
     def ppf(self, q: float) -> float:
         """The quantile, for q in (0, 1)."""
-        return self.deviation * float(special.ndtri(q))
+        return self.deviation * float(scipy.special.ndtri(q))
 
     def isf(self, q: float) -> float:
         """What is exceeded with probability q."""

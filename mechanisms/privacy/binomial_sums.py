@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import fft
+import scipy
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import DummyLaw, binomial
@@ -46,8 +46,10 @@ def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
 def _convolved(one: Floats, other: Floats) -> tuple[Floats, int, float]:
     """A convolution without its faint ends, how many entries the first end had, the error."""
     size = one.size + other.size - 1
-    length = fft.next_fast_len(size, real=True)
-    total = fft.irfft(fft.rfft(one, length) * fft.rfft(other, length), length)[:size]
+    length = scipy.fft.next_fast_len(size, real=True)
+    total = scipy.fft.irfft(scipy.fft.rfft(one, length) * scipy.fft.rfft(other, length), length)[
+        :size
+    ]
     faint = _FAINT * float(total.max())
     kept = np.flatnonzero(total > faint)
     # What the transforms round, in each entry (Brent, Percival, Zimmermann, "Error bounds on

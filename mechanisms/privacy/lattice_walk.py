@@ -19,8 +19,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from mechanisms.channel import Floats
 from mechanisms.roots import brentq
@@ -100,10 +100,12 @@ class Walk(NamedTuple):
         if noiseless:
             pairs = ((row, step) for row in self.rows for step in steps)
             return np.stack([np.convolve(*pair) for pair in pairs]), 0.0, steps.size * _UNIT
-        size = fft.next_fast_len(length, real=True)
-        spectrum = fft.rfft(self.rows, size)
-        factor = spectrum[:1] if squared else fft.rfft(steps, size)
-        rows = np.maximum(fft.irfft(spectrum * factor, size)[:, :length], 0.0)  # as the truth is
+        size = scipy.fft.next_fast_len(length, real=True)
+        spectrum = scipy.fft.rfft(self.rows, size)
+        factor = spectrum[:1] if squared else scipy.fft.rfft(steps, size)
+        rows = np.maximum(
+            scipy.fft.irfft(spectrum * factor, size)[:, :length], 0.0
+        )  # as the truth is
         # Higham, "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2.
         transform = 8 * _UNIT * math.log2(size)
         factors = (self.rows,) if squared and len(self.rows) == 1 else (self.rows, steps)

@@ -25,8 +25,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtbtrs
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.dummy_laws import binomial
@@ -213,7 +213,9 @@ class _Part:
         # beyond(k) = weight (pmf(k + 1) + beyond(k + 1)): back substitution in a band of two.
         band = np.ones((2, pmf.size))
         band[0] = -weight
-        beyond = dtbtrs(band, weight * np.append(pmf[1:], 0.0)[:, None], diag="U")[0][:, 0]
+        beyond = scipy.linalg.lapack.dtbtrs(
+            band, weight * np.append(pmf[1:], 0.0)[:, None], diag="U"
+        )[0][:, 0]
         # Entry j of the other window leaves `left - j` for this one.
         starts = [int(place) + below for place in left]
         rows = [slice(start - other.pmf.size + 1, start + 1) for start in starts]

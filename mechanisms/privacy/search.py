@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import log_ndtr, ndtr, ndtri
+import scipy
 
 from mechanisms.roots import brentq
 
@@ -19,9 +19,11 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         Theorem 8.
     """
     if mu > 30:
-        return float(ndtr(mu / 2 - epsilon / mu))
-    left = float(ndtr(mu / 2 - epsilon / mu))
-    return max(0.0, left - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
+        return float(scipy.special.ndtr(mu / 2 - epsilon / mu))
+    left = float(scipy.special.ndtr(mu / 2 - epsilon / mu))
+    return max(
+        0.0, left - math.exp(epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu)))
+    )
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -30,7 +32,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     if mu > 30:  # delta is then all but a step at mu^2 / 2
         return mu * mu / 2
-    high = mu * mu / 2 + mu * abs(float(ndtri(delta))) + 1e-9
+    high = mu * mu / 2 + mu * abs(float(scipy.special.ndtri(delta))) + 1e-9
     return float(brentq(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, 2 * high))
 
 
@@ -50,7 +52,7 @@ def _straight(delta: float) -> float:
     """log of the normal quantile of 1 - delta: nearly a line in log epsilon and log n."""
     # From a half on the quantile is not negative, and from 0 on not finite: neither has a
     # logarithm.
-    return math.log(-float(ndtri(min(max(delta, 1e-300), 0.45))))
+    return math.log(-float(scipy.special.ndtri(min(max(delta, 1e-300), 0.45))))
 
 
 def least_integer(holds: Callable[[int], bool], guess: int) -> int:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import bdtrc
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
@@ -212,7 +212,7 @@ class UniformCrowd:
 def _at_least(level: Floats, trials: NDArray[np.int64]) -> Floats:
     """P(Bin(trials, 1/2) >= level)."""
     inside = (level > 0) & (level <= trials)
-    tail = bdtrc(np.where(inside, level - 1, 0.0), np.where(inside, trials, 1), 0.5)
+    tail = scipy.special.bdtrc(np.where(inside, level - 1, 0.0), np.where(inside, trials, 1), 0.5)
     return np.where(inside, tail, np.where(level <= 0, 1.0, 0.0))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import fft
+import scipy
 
 from mechanisms.channel import Floats
 
@@ -75,10 +75,10 @@ def weighted_sum(terms: Sequence[tuple[int, Floats, int]]) -> IntegerNoise:
     low, high = sum(map(min, ends)), sum(map(max, ends))
     if not high - low < LONGEST:
         raise ValueError(f"a law may have {LONGEST:,} outcomes at the most, not {high - low + 1:,}")
-    size = int(fft.next_fast_len(high - low + 1, real=True))
+    size = int(scipy.fft.next_fast_len(high - low + 1, real=True))
     spectrum = np.ones(size // 2 + 1, np.complex128)
     for first, pmf, weight in terms:
         places = weight * (first + np.arange(pmf.size)) % size
-        spectrum *= fft.rfft(np.bincount(places, pmf, size))
-    law = np.maximum(np.roll(fft.irfft(spectrum, size), -low)[: high - low + 1], 0.0)
+        spectrum *= scipy.fft.rfft(np.bincount(places, pmf, size))
+    law = np.maximum(np.roll(scipy.fft.irfft(spectrum, size), -low)[: high - low + 1], 0.0)
     return IntegerNoise(low, law / law.sum())

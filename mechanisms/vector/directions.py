@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from mechanisms.channel import Floats
 from mechanisms.randomness import Words
@@ -64,7 +64,7 @@ class PublicDirections:
         # The middle of a 32-bit step, so that no quantile is infinite.
         normal += 0.5
         normal *= 2.0**-32
-        special.ndtri(normal, out=normal)
+        scipy.special.ndtri(normal, out=normal)
         normal /= np.sqrt(np.einsum("ij,ij->i", normal, normal))[:, None]
         return normal
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from mechanisms.channel import Floats
 from mechanisms.mean.scalar import rise
@@ -56,10 +56,10 @@ def largest_projections(sphere: int, lines: int) -> tuple[Floats, Floats]:
     masses = rule * np.exp((sphere - 2) * np.log(np.cos(angles)))
     masses /= masses.sum()
     x = np.sin(angles)
-    below = special.betainc(0.5, (sphere - 1) / 2, x * x)
+    below = scipy.special.betainc(0.5, (sphere - 1) / 2, x * x)
     k = np.arange(1, lines)[:, None]
     # P(fewer than k of the other lines are nearer)
-    among = np.concatenate([special.betainc(lines - k, k, below), np.ones((1, _NODES))])
+    among = np.concatenate([scipy.special.betainc(lines - k, k, below), np.ones((1, _NODES))])
     return lines * (among @ (masses * x)), lines * (among @ (masses * x * x))
 
 
@@ -102,9 +102,9 @@ def best_cap(epsilon: float, sphere: int) -> Cap:
 
 def _cap(gamma: float, epsilon: float, sphere: int) -> Cap:
     """The cap of a given height."""
-    share = float(special.betainc((sphere - 1) / 2, 0.5, 1 - gamma * gamma)) / 2
+    share = float(scipy.special.betainc((sphere - 1) / 2, 0.5, 1 - gamma * gamma)) / 2
     odds = rise(epsilon) + 1
     chance = odds * share / (odds * share + 1 - share)
-    surface = math.exp(special.gammaln(sphere / 2) - special.gammaln((sphere - 1) / 2))
+    surface = math.exp(scipy.special.gammaln(sphere / 2) - scipy.special.gammaln((sphere - 1) / 2))
     moment = surface / math.sqrt(math.pi) * (1 - gamma * gamma) ** ((sphere - 1) / 2) / (sphere - 1)
     return Cap(gamma, chance, moment * (chance / share - (1 - chance) / (1 - share)))

@@ -7,7 +7,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 from mechanisms.channel import Floats
 from mechanisms.randomness import SeededRandom
@@ -37,7 +37,7 @@ def orthonormal(rows: int, columns: int, seed: int) -> Floats:
     """
     label = hashlib.sha256(b"hushbeam public projection %d" % seed).digest()
     words = SeededRandom(int.from_bytes(label, "big")).words(rows * columns)
-    normal = special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
+    normal = scipy.special.ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
     factor, triangle = np.linalg.qr(normal.reshape(rows, columns))
     # A QR factorisation fixes signs in its own way; only with these is the matrix Haar distributed.
     matrix: Floats = factor * np.where(np.diag(triangle) < 0, -1.0, 1.0)
@@ -60,7 +60,7 @@ def cut_off(mean_square_of_means: float, mean_square: float) -> tuple[float, flo
     """
     inner, spread = math.sqrt(mean_square_of_means), mean_square - mean_square_of_means
     edge = 1 / math.sqrt(mean_square)
-    tail = special.erfc(edge / math.sqrt(2))
+    tail = scipy.special.erfc(edge / math.sqrt(2))
     within = (1 - tail) - 2 * edge * _density(edge)
 
     def integrand(z: float) -> float:
@@ -75,8 +75,8 @@ def cut_off(mean_square_of_means: float, mean_square: float) -> tuple[float, flo
 def _shift(mean: float, deviation: float) -> float:
     """By how much cutting off at -1 and 1 moves the mean of a normal number."""
     low, high = (-1 - mean) / deviation, (1 - mean) / deviation
-    below = deviation * (_density(low) + low * special.ndtr(low))
-    above = deviation * (_density(high) - high * special.ndtr(-high))
+    below = deviation * (_density(low) + low * scipy.special.ndtr(low))
+    above = deviation * (_density(high) - high * scipy.special.ndtr(-high))
     return float(below - above)
 
 
