@@ -19,39 +19,40 @@ from mechanisms.registry import Registration, RegistrationError, explained, know
 
 GROUP = "hushbeam.mechanisms"
 
+# Module -> the task of all its mechanisms, so that whoever asks for one task waits for no other's.
 # Where two designs err alike, the one that is registered first is taken.
-MODULES = (
-    "mechanisms.frequency.hashed_responses",
-    "mechanisms.frequency.projective_geometry",
-    "mechanisms.frequency.unary",
-    "mechanisms.frequency.subset_selection",
-    "mechanisms.frequency.bit_flips",
-    "mechanisms.frequency.rappor",
-    "mechanisms.frequency.random_projection",
-    "mechanisms.frequency.count_sketch",
-    "mechanisms.frequency.count_mean_sketch",
-    "mechanisms.frequency.dummies",
-    "mechanisms.frequency.correlated_noise",
-    "mechanisms.frequency.divided_tables",
-    "mechanisms.frequency.dump",
-    "mechanisms.papers.hp_sdp",
-    "mechanisms.mean.optimal",
-    "mechanisms.mean.hybrid",
-    "mechanisms.mean.widths",
-    "mechanisms.mean.additive",
-    "mechanisms.mean.gaussian",
-    "mechanisms.mean.two_point",
-    "mechanisms.mean.published",
-    "mechanisms.mean.key_value",
-    "mechanisms.vector.multi",
-    "mechanisms.vector.meanest",
-    "mechanisms.vector.laplace_vector",
-    "mechanisms.vector.random_projection",
-    "mechanisms.vector.privunit",
-    "mechanisms.vector.mixed_choice",
-    "mechanisms.vector.privkv",
-    "mechanisms.central.histogram",
-)
+MODULES = {
+    "mechanisms.frequency.hashed_responses": "frequency",
+    "mechanisms.frequency.projective_geometry": "frequency",
+    "mechanisms.frequency.unary": "frequency",
+    "mechanisms.frequency.subset_selection": "frequency",
+    "mechanisms.frequency.bit_flips": "frequency",
+    "mechanisms.frequency.rappor": "frequency",
+    "mechanisms.frequency.random_projection": "frequency",
+    "mechanisms.frequency.count_sketch": "frequency",
+    "mechanisms.frequency.count_mean_sketch": "frequency",
+    "mechanisms.frequency.dummies": "frequency",
+    "mechanisms.frequency.correlated_noise": "frequency",
+    "mechanisms.frequency.divided_tables": "tables",
+    "mechanisms.frequency.dump": "frequency",
+    "mechanisms.papers.hp_sdp": "frequency",
+    "mechanisms.mean.optimal": "mean",
+    "mechanisms.mean.hybrid": "mean",
+    "mechanisms.mean.widths": "mean",
+    "mechanisms.mean.additive": "mean",
+    "mechanisms.mean.gaussian": "mean",
+    "mechanisms.mean.two_point": "mean",
+    "mechanisms.mean.published": "mean",
+    "mechanisms.mean.key_value": "group means",
+    "mechanisms.vector.multi": "vector",
+    "mechanisms.vector.meanest": "vector",
+    "mechanisms.vector.laplace_vector": "vector",
+    "mechanisms.vector.random_projection": "vector",
+    "mechanisms.vector.privunit": "vector",
+    "mechanisms.vector.mixed_choice": "attributes",
+    "mechanisms.vector.privkv": "key value",
+    "mechanisms.central.histogram": "frequency",
+}
 
 
 def registrations() -> Mapping[str, Registration]:
@@ -62,7 +63,7 @@ def registrations() -> Mapping[str, Registration]:
             claim one name.
     """
     by_name: dict[str, Registration] = {}
-    for registration in _ordered():
+    for registration in _ordered(*MODULES.values()):
         name = registration.name
         by_name[name if name not in by_name else f"{registration.task}:{name}"] = registration
     return by_name
@@ -74,12 +75,12 @@ def of_task(task: str) -> Mapping[str, Registration]:
     >>> list(of_task("vector"))[:2]
     ['multi_optimal', 'multi_hm']
     """
-    return {one.name: one for one in _ordered() if one.task == task and one.claims_hold}
+    return {one.name: one for one in _ordered(task) if one.task == task and one.claims_hold}
 
 
 def published(task: str) -> Mapping[str, Registration]:
     """Those of a task that are as their papers have them, and whose claims do not hold."""
-    return {one.name: one for one in _ordered() if one.task == task and not one.claims_hold}
+    return {one.name: one for one in _ordered(task) if one.task == task and not one.claims_hold}
 
 
 def names() -> list[str]:
@@ -122,28 +123,34 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
     Raises:
         ValueError: there is none of that name; the message lists those that there are.
     """
-    if name in explained():
-        raise ValueError(f"{name} is not a {what}: {explained()[name]}")
     if name not in among:
+        registrations()  # any module may explain a name
+        if name in explained():
+            raise ValueError(f"{name} is not a {what}: {explained()[name]}")
         raise ValueError(
             f"unknown {what} {name!r}; there are: {', '.join(among)}{meant(name, among)}"
         )
     return among[name]
 
 
-def _ordered() -> list[Registration]:
-    """All that is registered, in an order that does not depend on who imported what first."""
-    _import_all()
+def _ordered(*tasks: str) -> list[Registration]:
+    """All that is registered for some tasks, in an order that does not depend on earlier imports.
+
+    Args:
+        *tasks: whose modules are imported; what others have registered is there or not.
+    """
+    modules = [module for module, task in MODULES.items() if task in tasks]
+    for module in modules:
+        import_module(module)
+    _import_others()
     # By module and not by the time of import, for the order decides between designs that err alike.
-    place = {module: place for place, module in enumerate(MODULES)}
+    place = {module: place for place, module in enumerate(modules)}
     return sorted(known(), key=lambda one: place.get(one.constructor.__module__, len(place)))
 
 
 @cache
-def _import_all() -> None:
-    """Have every module register its mechanisms, those of other distributions last."""
-    for module in MODULES:
-        import_module(module)
+def _import_others() -> None:
+    """Have the modules of other distributions register their mechanisms."""
     for point in entry_points(group=GROUP):
         _import_foreign(point)
 

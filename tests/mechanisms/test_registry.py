@@ -64,6 +64,13 @@ def test_a_registered_mechanism_is_known_at_once_and_in_the_same_place():
     assert catalog.of_task("frequency")["planted"].small == ({"epsilon": 1.0},)
 
 
+def test_a_module_is_listed_with_the_task_of_all_its_mechanisms():
+    registered = catalog.registrations().values()
+    assert {(one.constructor.__module__, one.task) for one in registered} == set(
+        catalog.MODULES.items()
+    )
+
+
 def test_sizes_are_integers_and_unknown_parameters_name_the_known():
     register("planted", **FACTS)(plain)
     with pytest.raises(ValueError, match="size must be an integer"):
@@ -80,7 +87,7 @@ def test_claims_that_do_not_hold_are_kept_apart():
 def _entry(monkeypatch, value: str) -> None:
     point = EntryPoint("theirs", value, catalog.GROUP)
     monkeypatch.setattr(catalog, "entry_points", lambda group: [point])
-    catalog._import_all.cache_clear()
+    catalog._import_others.cache_clear()
 
 
 def test_other_distributions_register_through_an_entry_point(monkeypatch, tmp_path):
@@ -103,4 +110,4 @@ def test_a_broken_distribution_is_named_in_one_line(monkeypatch):
         RegistrationError, match=r"its mechanisms \(no_such_module\) are refused, Mo"
     ):
         catalog.names()
-    catalog._import_all.cache_clear()
+    catalog._import_others.cache_clear()
