@@ -15,7 +15,7 @@ from mechanisms.privacy import blanket
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.privacy.one_bit import OneBit
-from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, grouped
+from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, covering, grouped
 
 _PAIRS = 1 << 9  # more pairs of inputs than this are not enumerated
 _LARGEST_TABLE = 1 << 25  # nor are channels with more entries
@@ -111,8 +111,8 @@ def _tabulated(mechanism: Mechanism) -> ShuffleLaws:
         return clone_laws(epsilon)
     pairs, least = _pairs(mechanism), mechanism.blanket()
     rows = {cell: mechanism.channel(cell) for pair in pairs for cell in pair}
-    dominating = [grouped(rows[i], rows[j], least, blanket=True) for i, j in pairs]
-    return ShuffleLaws(_distinct(dominating), (), epsilon)
+    dominating = covering(grouped(rows[i], rows[j], least, blanket=True) for i, j in pairs)
+    return ShuffleLaws(dominating, (), epsilon)
 
 
 def _attained(mechanism: Mechanism) -> tuple[PairLaw, ...]:

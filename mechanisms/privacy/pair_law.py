@@ -12,6 +12,7 @@ form and differ only in what `others` is:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,6 +25,7 @@ from mechanisms.privacy.one_bit import OneBit
 SLACK = 2.0**-48  # more than the rounding of any probability or loss computed here, relatively
 _FAINT = 1e-100  # codes that others send more rarely than this are taken for never sent
 LARGEST_LOSS = 400.0  # e^epsilon is not followed further
+_ALIKE = 44  # bits in which ratios agree that only a table's rounding to 2^-64 sets apart
 
 
 def multiplier(epsilon: float) -> float:
@@ -292,3 +294,61 @@ def grouped(first: Floats, second: Floats, others: Floats, blanket: bool = False
         silent = max(0.0, 1.0 - math.fsum(kinds[2])) + SLACK
         kinds = np.concatenate([kinds, [[0.0], [0.0], [silent]]], axis=1)
     return PairLaw(kinds[0], kinds[1], kinds[2])
+
+
+def covering(laws: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
+    """Laws against a blanket, but for those that differ from another by rounding alone.
+
+    Rows of a table that a symmetry makes equal are not once each is rounded to 2^-64, and every law
+    costs a walk over the lattice: for means whose absence is hidden, one stands for three.
+
+    Args:
+        laws: of upper bounds, the last kind of each being silent.
+
+    Returns:
+        Laws of which some one reveals at least as much as each of those. Where several kinds, or
+        laws, become one, it takes the largest ratio of `first` to the blanket, the least of
+        `second`, and the least blanket: what is left of that is silent.
+    """
+    alike: dict[bytes, list[Floats]] = {}
+    for law in laws:
+        ratios, blanket = _kinds(law)
+        key = np.append(_rounded(ratios), _rounded(blanket)).tobytes()
+        alike.setdefault(key, []).append(np.vstack([ratios, blanket]))
+    return tuple(map(_covering, alike.values()))
+
+
+def _kinds(law: PairLaw) -> tuple[Floats, Floats]:
+    """(2, kinds) ratios that differ, largest or least of those alike, and (kinds,) the blanket."""
+    blanket = law.others[:-1]
+    # What the blanket never sends keeps its probabilities for ratios.
+    ratios = np.stack([law.first, law.second])[:, :-1] / np.where(blanket > 0, blanket, 1.0)
+    keys = np.stack([*_rounded(ratios), blanket > 0])
+    order = np.lexsort(keys)
+    ratios, blanket = ratios[:, order], blanket[order]
+    new = np.any(np.diff(keys[:, order], axis=1, prepend=-1.0) != 0, axis=0) | (blanket == 0)
+    starts = np.flatnonzero(new)
+    first, second = ratios
+    ends = np.maximum.reduceat(first, starts), np.minimum.reduceat(second, starts)
+    return np.stack(ends), np.add.reduceat(blanket, starts)
+
+
+def _covering(kinds: list[Floats]) -> PairLaw:
+    """One law for several of the same kinds."""
+    table = np.stack(kinds)
+    first, second = table[:, 0].max(axis=0), table[:, 1].min(axis=0)
+    blanket = table[:, 2].min(axis=0)
+    weight = np.where(blanket > 0, blanket, 1.0)
+    silent = max(0.0, 1.0 - math.fsum(blanket)) + SLACK
+    return PairLaw(
+        np.append(first * weight, 0.0),
+        np.append(second * weight, 0.0),
+        np.append(blanket, silent),
+    )
+
+
+def _rounded(values: Floats) -> Floats:
+    """The nearest numbers of `_ALIKE` bits."""
+    mantissa, exponent = np.frexp(values)
+    nearest: Floats = np.ldexp(np.round(np.ldexp(mantissa, _ALIKE)), exponent - _ALIKE)
+    return nearest

@@ -13,10 +13,19 @@ from hypothesis import strategies as st
 from mechanisms.frequency.hash_budget import best_histogram, largest_local_epsilon
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
-from mechanisms.privacy.blanket import COARSE, upper_delta
+from mechanisms.mean.task import UsableMeanTask
+from mechanisms.planner.search import search
+from mechanisms.planner.target import Target
+from mechanisms.privacy.amplification import (
+    laws_of,
+    shuffled_delta,
+    shuffled_epsilon,
+    upper_laws,
+)
+from mechanisms.privacy.blanket import COARSE, dominated_delta, upper_delta
 from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
+from mechanisms.privacy.pair_law import PairLaw, covering, grouped
 from tests.oracles.privacy import Tabulated, exact_shuffled_delta
 
 
@@ -64,6 +73,33 @@ def test_random_tables(rows: list[list[int]], n: int, epsilon: float) -> None:
     exact = exact_shuffled_delta(mechanism, n, epsilon)
     assert lower * (1 - 1e-9) - 1e-13 <= exact <= upper * (1 + 1e-9) + 1e-15
     assert upper <= tight_delta(mechanism, epsilon) * (1 + 1e-9) + 1e-13
+
+
+@pytest.mark.parametrize("name", ["nm", "optimal", "duchi"])
+def test_laws_that_rounding_alone_sets_apart_are_walked_once(name: str) -> None:
+    target = Target("local", 7.0, 0.0, 1, UsableMeanTask(16))
+    mechanism = search(target, name).mechanism
+    (law,), least = upper_laws(mechanism).dominating, mechanism.blanket()
+    pairs = [[mechanism.channel(cell) for cell in pair] for pair in mechanism.pairs()]
+    for n, epsilon in [(30, 0.0), (1000, 1.0), (100_000, 0.4)]:
+        each = [
+            dominated_delta(grouped(one, other, least, blanket=True), n, epsilon, COARSE)
+            for one, other in pairs
+        ]
+        assert max(each) * (1 - 1e-9) <= dominated_delta(law, n, epsilon, COARSE)
+        assert dominated_delta(law, n, epsilon, COARSE) <= max(each) * (1 + 1e-5)
+
+
+def test_a_law_that_covers_others_takes_what_reveals_most_of_each() -> None:
+    tiny = 2.0**-50
+    one = PairLaw(np.array([0.6, 0.3, 0.1, 0]), np.array([0.2, 0.7, 0.1, 0]), np.full(4, 0.25))
+    first, second = one.first * [1 + tiny, 1, 1, 1], one.second * [1 - tiny, 1, 1, 1]
+    (law,) = covering([one, PairLaw(first[[1, 0, 2, 3]], second[[1, 0, 2, 3]], one.others)])
+    assert sorted(law.first) == sorted(first)
+    assert sorted(law.second) == sorted(second)
+    assert len(covering([one, PairLaw(one.second, one.first, one.others)])) == 2
+    apart = PairLaw(one.first * [1 + 1e-9, 1, 1, 1], one.second, one.others)
+    assert len(covering([one, apart])) == 2
 
 
 def test_one_report_is_what_it_is() -> None:
