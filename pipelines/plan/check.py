@@ -12,7 +12,6 @@ from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
-from pipelines.parties.split import split
 from pipelines.plan.described import described
 from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, has_clients, unread_job, window_of
@@ -128,6 +127,8 @@ def _about_ledger(plan: Plan) -> list[str]:
 
 def _parted(job: PlanJob) -> PlanJob | None:
     """The window as the parties serve it; None if they cannot."""
+    from pipelines.parties.split import split  # whom `check` does not ask unless a program does
+
     try:
         return split(job.plan, job.window).job
     except RequestError:
