@@ -125,6 +125,19 @@ class DistributionEstimator:
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    @classmethod
+    def around(cls, ramps: Ramps, mechanism: Mechanism) -> DistributionEstimator:
+        """The collector of a mechanism of which a planner has worked out the averages already.
+
+        Args:
+            ramps: the averages, of that mechanism.
+            mechanism: as above.
+        """
+        made = cls(mechanism, ramps.span, hides=ramps.reconstruction.hides)
+        # To reconstruct hundreds of shares takes as long as to find the mechanism.
+        vars(made).update(reconstruction=ramps.reconstruction, ramps=ramps)
+        return made
+
     @property
     def bins(self) -> int:
         """How many grid points there are."""

@@ -147,8 +147,8 @@ def _planned(fitted: Design[Any], expected: int, hides: bool) -> DistributionDes
             f"{fitted.name} does not serve {fitted.mechanism.inputs - hides} bins here: {error}; "
             f"{', '.join(preferred())} serve any number"
         ) from None
-    span = best_ramps(reconstruction, expected).span
-    collector = DistributionEstimator(fitted.mechanism, span, hides=hides)
+    ramps = best_ramps(reconstruction, expected)
+    collector = DistributionEstimator.around(ramps, fitted.mechanism)
     length = collector.expected_length(expected, 0.95)
     sure = collector.sure_length(expected, 0.95)
-    return DistributionDesign(fitted, span, length, sure, hides)
+    return DistributionDesign(fitted, ramps.span, length, sure, hides)
