@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -93,31 +93,47 @@ def least_noise(
     shape, more = Layout(tuple(levels)).levels, tuple(beside)
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), not {share}")
-    extra = least_noise(more, neighbours, share * epsilon, share * delta) if more else None
+    extra = _alone(more, neighbours, share * epsilon, share * delta) if more else None
     paid = [] if extra is None else extra.charges(more, neighbours)
     target = _Target(shape, neighbours, epsilon, delta, tuple(paid), 1 - share if paid else 1.0)
-    found = [target.gaussian(), target.laplace(), target.steep_laplace()]
+    error = partial(target.error, releases=releases)
+    besides = 0 if extra is None else extra.number(more)
+    found = [target.gaussian(), target.laplace()]
     if correlated:
-        besides = 0 if extra is None else extra.number(more)
         found.append(target.correlated(min(most_masked, most_dummies) - besides))
     made = [family for family in found if family is not None]
+
+    def few(families: Sequence[_Family]) -> list[_Family]:
+        return [each for each in families if each.likely.number(shape) + besides <= most_dummies]
+
+    least = _least(few(made), error)
+    # It takes a search of its own, and often could not err less.
+    beaten = error(least) if least is not None and releases == 1 else math.inf
+    if (steep := target.steep_laplace(beaten)) is not None:
+        made.append(steep)
+        steeper = _least(few([steep]), error)
+        if steeper is not None and (least is None or error(steeper) < error(least)):
+            least = steeper
     if not made:
         raise ValueError(
             f"epsilon {epsilon} at delta {delta} needs more than {LARGEST_MU:,} dummies a counter; "
             "let a user raise fewer counters, or choose a larger epsilon"
         )
-    besides = 0 if extra is None else extra.number(more)
-    numbers = [family.likely.number(shape) + besides for family in made]
-    least = _least(
-        [family for family, n in zip(made, numbers, strict=True) if n <= most_dummies],
-        partial(target.error, releases=releases),
-    )
     if least is None:
+        needed = min(family.likely.number(shape) + besides for family in made)
         raise ValueError(
-            f"these counters need {min(numbers):,} dummies and may have {most_dummies:,}; have "
+            f"these counters need {needed:,} dummies and may have {most_dummies:,}; have "
             "fewer counters, let a user raise fewer of them, or choose a larger epsilon"
         )
     return least if extra is None else Beside((least, extra))
+
+
+@lru_cache(maxsize=32)
+def _alone(
+    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float
+) -> Dummies:
+    """What stands beside a statistic, which is the same beside each that is compared."""
+    return least_noise(levels, neighbours, epsilon, delta)
 
 
 class _Family(NamedTuple):
@@ -224,15 +240,30 @@ class _Target:
         first = made(_SLACKS[0], _SPARED_ENDS[0])
         return None if first is None else _Family(first, certified)
 
-    def steep_laplace(self) -> _Family | None:
-        """Slopes that add up to more than epsilon: all of them are seldom lost at once."""
+    def steep_laplace(self, beaten: float) -> _Family | None:
+        """Slopes that add up to more than epsilon: all of them are seldom lost at once.
+
+        Args:
+            beaten: an error of one release; noise that could not have a lesser one is none.
+        """
 
         def scaled(scale: float) -> Dummies | None:
             return self._slopes(scale * self.epsilon, HALF * self.delta)
 
+        def err(scale: float) -> float:
+            made = scaled(scale)
+            return 0.0 if made is None else self.error(made, 1)
+
         if sum(self.times) == 1 and not self.beside:
             return None
         low = self.left * (1 - _SLACKS[-1])
+        if 0 < beaten <= (first := err(low)) < math.inf:
+            # Variances go with the square of the slope, or fall faster.
+            equal = low * math.sqrt(first / beaten)
+            while err(equal) < beaten:
+                equal = low + 0.9 * (equal - low)
+            if not self._delta(scaled(equal)) <= self.delta:
+                return None
         met = self._delta(scaled(low)) <= self.delta
         return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 

@@ -13,7 +13,7 @@ from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import coarsening
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Price
-from mechanisms.counters.solve import least_noise
+from mechanisms.counters.solve import _Target, least_noise
 from mechanisms.privacy.loss_sums import CELLS
 from mechanisms.privacy.search import gaussian_mu
 
@@ -172,3 +172,15 @@ def test_steep_noise_of_one_family_hides_no_other(epsilon):
     dummies = least_noise([Level(1, 915)], "add or remove", epsilon, 1e-6)
     charges = dummies.charges([Level(1, 915)], "add or remove")
     assert Price(charges, "add or remove", CELLS).upper(epsilon) <= 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.7, 3.0])
+@pytest.mark.parametrize("levels", [3, 7, 10])
+def test_a_search_is_left_out_only_where_it_could_not_err_less(
+    monkeypatch: pytest.MonkeyPatch, epsilon: float, levels: int
+) -> None:
+    counters = [Level(1, 2**i, 1.15**i) for i in range(levels)]
+    made = least_noise(counters, "add or remove", epsilon, 1e-6, beside=[Level(1, 1)])
+    search = _Target.steep_laplace
+    monkeypatch.setattr(_Target, "steep_laplace", lambda target, beaten: search(target, math.inf))
+    assert least_noise(counters, "add or remove", epsilon, 1e-6, beside=[Level(1, 1)]) == made
