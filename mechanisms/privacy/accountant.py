@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +56,38 @@ def compose(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:
     Source: Doroshenko et al., "Connect the dots: tighter discrete approximations of privacy loss
         distributions", PoPETs 2022, Algorithm 1, as implemented by dp-accounting.
     """
+    alone = _alone(losses)
+    return _composed_profile(_sum((*losses.items(),)), losses) if alone is None else alone
+
+
+def composed_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> float:
+    """The delta of many releases at one epsilon, far sooner had than from their whole profile.
+
+    Args:
+        losses: as of `compose`.
+        epsilon: at least 0, in nats.
+
+    Raises:
+        ImportError: as of `compose`.
+        ValueError: as of `compose`, or epsilon is negative or not a number.
+    """
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must be at least 0, not {epsilon}")
+    if (alone := _alone(losses)) is not None:
+        return alone.delta(epsilon)
+    unbounded = _unbounded(losses)
+    if not epsilon < _last(losses):
+        return unbounded
+    computed = float(_sum((*losses.items(),)).get_delta_for_epsilon(epsilon))
+    return min(max(computed + _slack(sum(losses.values())), unbounded), 1.0)
+
+
+def _alone(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss | None:
+    """The joint profile, where there is nothing to compose.
+
+    Raises:
+        ValueError: there is nothing at all, or a count is not positive.
+    """
     if not losses or not all(t >= 1 and t == int(t) for t in losses.values()):
         raise ValueError("there must be a release, and each kind must be made 1, 2, ... times")
     # One release needs no grid: the profile that it came with is tighter than any that is put on
@@ -65,12 +97,19 @@ def compose(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:
     # Who may show everything once leaves nothing to compose, and log1p(-1) below would raise.
     if max(loss.deltas[-1] for loss in losses) == 1:
         return PrivacyLoss((0.0,), (1.0,))
+    return None
+
+
+@lru_cache(maxsize=4)  # a profile of it and a delta, say
+def _sum(kinds: tuple[tuple[PrivacyLoss, int], ...]) -> Any:
+    """The distribution of the joint loss of (release, how often), in `dp_accounting`'s form."""
+    losses = dict(kinds)
     join, pitch, tail = accounting().pld_pmf.compose_pmfs, _pitch(losses), _TAIL / len(losses)
     parts = [_pmf(loss, pitch).self_compose(times, tail) for loss, times in losses.items()]
     while len(parts) > 1:  # in pairs, so that most convolutions are short
         pairs = (parts[i : i + 2] for i in range(0, len(parts), 2))
         parts = [reduce(lambda a, b: join(a, b, tail), pair) for pair in pairs]
-    return _composed_profile(parts[0], losses)
+    return parts[0]
 
 
 def _pmf(loss: PrivacyLoss, pitch: float) -> Any:
@@ -87,10 +126,7 @@ def _pmf(loss: PrivacyLoss, pitch: float) -> Any:
 
 def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:
     """The stored form of a composed distribution, ending in what plain addition gives."""
-    bounded = math.fsum(t * math.log1p(-loss.deltas[-1]) for loss, t in losses.items())
-    # The chance that any of the releases gives its unit away: 1 minus the product of what is left.
-    unbounded = 0.0 - math.expm1(bounded)  # not -0.0
-    last = math.fsum(t * loss.epsilons[-1] for loss, t in losses.items())
+    unbounded, last = _unbounded(losses), _last(losses)
     slack = _slack(sum(losses.values()))
     # Further out a computed delta is mostly `slack`, and its points would say nothing.
     reach = min(last, pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack)))
@@ -103,6 +139,17 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
     # An upper bound at one epsilon holds at every larger one, so the running minimum is still one;
     # and no delta is below what stays however large epsilon is.
     return PrivacyLoss.from_profile(epsilons, np.minimum.accumulate(np.maximum(deltas, unbounded)))
+
+
+def _unbounded(losses: Mapping[PrivacyLoss, int]) -> float:
+    """The chance that any of the releases gives its unit away: 1 less the product of the rests."""
+    bounded = math.fsum(t * math.log1p(-loss.deltas[-1]) for loss, t in losses.items())
+    return 0.0 - math.expm1(bounded)  # not -0.0
+
+
+def _last(losses: Mapping[PrivacyLoss, int]) -> float:
+    """The epsilon beyond which nothing but that chance is left: all of them added up."""
+    return math.fsum(t * loss.epsilons[-1] for loss, t in losses.items())
 
 
 def _slack(times: int) -> float:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 from mechanisms.channel import Guarantee
-from mechanisms.privacy.accountant import compose
+from mechanisms.privacy.accountant import compose, composed_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.roots import brentq
@@ -127,7 +127,7 @@ def fits(losses: Iterable[Loss], budget: Budget, chosen: bool = False) -> bool:
     # A composition never takes less than the part of delta that no epsilon covers.
     if budget.delta == 0 or _unbounded(kinds) > budget.delta:
         return False
-    return _composed(kinds).delta(budget.epsilon) <= budget.delta
+    return composed_delta(_merged(kinds), budget.epsilon) <= budget.delta
 
 
 def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget) -> float:
@@ -149,7 +149,8 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     def excess(logarithm: float) -> float:
         """Beyond 0 if the accountant says that the share does not fit."""
         more = Counter(_shrunk(loss, math.exp(logarithm)) for loss in wanted)
-        together = _composed(before + more).delta(budget.epsilon)  # 0 where their sum already fits
+        # 0 where their sum already fits.
+        together = composed_delta(_merged(before + more), budget.epsilon)
         return math.log(max(together, sys.float_info.min) / budget.delta)
 
     by_sum = _share_by_sum(before, wanted, budget)
@@ -218,14 +219,19 @@ def _shrunk(loss: Loss, share: float) -> Loss:
 
 
 def _composed(kinds: Losses) -> PrivacyLoss:
-    """The joint profile, of few enough kinds to be had in a second."""
+    """The joint profile."""
+    return _joint(frozenset(_merged(kinds).items()))
+
+
+def _merged(kinds: Losses) -> Mapping[PrivacyLoss, int]:
+    """Profiles, and how often each comes: few enough to be composed in a second."""
     claims: Counter[_Claim] = Counter()
     for loss, times in kinds.items():
         claims[_bare(loss)] += times
     merged: Counter[PrivacyLoss] = Counter()
     for alike, times in _grouped(claims):
         merged[_covering(alike)] += times
-    return _joint(frozenset(merged.items()))
+    return merged
 
 
 _Claim = tuple[float, float, tuple[tuple[float, float], ...]]

@@ -14,7 +14,7 @@ from scipy import stats
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.hashed_responses import k_ary, optimal_local
-from mechanisms.privacy.accountant import compose
+from mechanisms.privacy.accountant import compose, composed_delta
 from mechanisms.privacy.composition import (
     advanced,
     compose_releases,
@@ -162,10 +162,16 @@ def test_different_releases_compose_exactly():
         for _ in range(times):
             losses = np.concatenate([losses + epsilon, losses - epsilon])
             mass = np.concatenate([mass * keep, mass * (1 - keep)])
-    found = compose({response(epsilon): times for epsilon, times in kinds.items()})
+    releases = {response(epsilon): times for epsilon, times in kinds.items()}
+    found = compose(releases)
     for x in (0.0, 0.5, 1.0, 2.0, 4.0, 5.0):
         exact = float((mass * np.maximum(-np.expm1(x - losses), 0)).sum())
+        at_once = composed_delta(releases, x)
+        assert exact * (1 - 1e-9) <= at_once <= found.delta(x) * (1 + 1e-9)
         assert exact * (1 - 1e-9) <= found.delta(x) <= exact * (1 + 1e-3)
+    assert composed_delta(releases, 6.0) == 0.0
+    with pytest.raises(ValueError, match="epsilon must be at least 0"):
+        composed_delta(releases, math.nan)
     assert found.epsilon(0.0) == pytest.approx(0.3 * 4 + 0.7 * 3 + 1.1 * 2)
 
 
@@ -174,6 +180,9 @@ def test_unbounded_loss_adds_up():
     composed = compose({loss: 30})
     assert composed.epsilon(0.9 * 30e-5) == math.inf
     assert composed.delta(3.0) == pytest.approx(1 - (1 - 1e-5) ** 30, rel=1e-6)
+    assert composed_delta({loss: 30}, 3.0) == composed.delta(3.0)
+    assert composed_delta({loss: 30}, 0.5) == pytest.approx(composed.delta(0.5), rel=1e-6)
+    assert composed_delta({loss: 1}, 0.1) == loss.delta(0.1)
     assert composed.epsilon(1e-3) < 3.0
 
 
