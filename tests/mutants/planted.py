@@ -84,12 +84,13 @@ class Thrice(PoissonDummies):
 def _planted(name: str, wrong: str, neighbour: str, file: str, text: str, test: str) -> Mutant:
     """A mechanism that is registered like any other, and met by the tests of all."""
     module = file.removesuffix(".py").replace("/", ".")
+    _, task, _ = module.split(".")
     return Mutant(
         name,
         wrong,
         _CATALOG,
-        f'    "{neighbour}",\n',
-        f'    "{neighbour}",\n    "{module}",\n',
+        f'    "{neighbour}": "{task}",\n',
+        f'    "{neighbour}": "{task}",\n    "{module}": "{task}",\n',
         (_CONTRACT,),
         {file: text},
         known_by=test,
