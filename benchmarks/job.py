@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.measure import peak_memory
 
 ROWS, DOMAIN, REPEATS = 10_000_000, 915, 3
 PLACES = 1_092  # pairs of them and of values, and all others, are a million
@@ -96,9 +97,11 @@ def child(log: str, output: str, arguments: list[str]) -> None:
         if code:
             sys.exit(code)
     ended = time.process_time()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(json.dumps({"job": ended - imported, "process": ended, "import": imported - started,
-                      "peak": peak, "wall": time.perf_counter() - began}), flush=True)  # fmt: skip
+    cost = {
+        "job": ended - imported, "process": ended, "import": imported - started,
+        "peak": peak_memory(), "wall": time.perf_counter() - began,
+    }  # fmt: skip
+    print(json.dumps(cost), flush=True)
     os._exit(0)  # as the command itself ends; see pipelines.cli.entry
 
 

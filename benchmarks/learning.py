@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import DATA, seconds
+from benchmarks.measure import DATA, peak_memory, seconds
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax, SquaredError
@@ -176,16 +176,13 @@ def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
 
 def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
-    import resource
-
     from pipelines.cli import main as hushbeam
 
     words = ["train", "--input", log, "--number", "f*=-1,1", "--target", "y=-1,1", "--epsilon", "1"]
     code = hushbeam([*words, "--steps", str(STEPS), "--output", output, *arguments])
     if code:
         sys.exit(code)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(json.dumps({"cpu": time.process_time(), "peak": peak}), flush=True)
+    print(json.dumps({"cpu": time.process_time(), "peak": peak_memory()}), flush=True)
     os._exit(0)  # as the command itself ends; see pipelines.cli.entry
 
 

@@ -1,8 +1,9 @@
-"""Medians of several runs, side by side in one process."""
+"""Medians of several runs, side by side in one process; and how large a process became."""
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -28,3 +29,16 @@ def seconds(run: Callable[[], object], repeats: int = 7) -> float:
         run()
         times.append(time.process_time() - start)
     return statistics.median(times)
+
+
+def peak_memory() -> float:
+    """The most memory that this process had at once, in MB.
+
+    `ru_maxrss` would not tell: a new process inherits what the one before its `exec` had, and reads
+    no less than the parent that has written the log. It stands in where there is no /proc.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1.024e-3
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -8,7 +8,6 @@ directly, as `evaluate` does it. Fitting is timed apart: a pipeline fits once.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import require_near_one
+from benchmarks.measure import peak_memory, require_near_one
 from mechanisms.catalog import of_task
 from mechanisms.channel import Counts
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -79,7 +78,7 @@ def measure(name: str, model: str, bound: str) -> dict[str, object]:
         start = time.process_time()
         road = released(design, histogram)
         times.append(time.process_time() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_memory()
     small, few = fitted(name, model, bound, RUNS_N, RUNS_D), population(RUNS_N, RUNS_D)
     truth = few / few.sum()
     errors = [

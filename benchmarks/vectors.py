@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import seconds
+from benchmarks.measure import peak_memory, seconds
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
@@ -127,8 +127,6 @@ def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
 
 def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
-    import resource
-
     import apache_beam as beam
 
     from pipelines.cli import main as hushbeam
@@ -145,8 +143,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
         if code:
             sys.exit(code)
     ended = time.process_time()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(json.dumps({"job": ended - imported, "peak": peak}), flush=True)
+    print(json.dumps({"job": ended - imported, "peak": peak_memory()}), flush=True)
     os._exit(0)  # as the command itself ends; see pipelines.cli.entry
 
 
