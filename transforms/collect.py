@@ -11,7 +11,6 @@ import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
-from apache_beam.transforms.window import GlobalWindows
 from numpy.typing import NDArray
 
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -19,6 +18,7 @@ from mechanisms.postprocess.choice import AUTO, Processed, publish, require_know
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
 from transforms.collect_counts import Collector, Counted, Counting, CountMessages
+from transforms.combine_all import CombineAll
 
 # (what a batch comes to, how many users sent it if that was counted apart, else 0) -> an estimate
 Estimate = Callable[[Counted, int], Any]
@@ -78,16 +78,13 @@ class Collect(beam.PTransform):
     users: beam.PCollection | None = None
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        whole = messages.windowing.windowfn == GlobalWindows()
         if self.users is None or not self.mechanism.several:
-            count = beam.CombineGlobally(EstimateFn(self.mechanism, self.estimate))
-            return messages | "Count" >> count.with_defaults(whole)
+            return messages | "Count" >> CombineAll(EstimateFn(self.mechanism, self.estimate))
         total = self.users | "Add up users" >> beam.CombineGlobally(sum).without_defaults()
         estimate = beam.CombineGlobally(
             EstimateCountsFn(self.estimate), AsSingleton(total, default_value=0)
         )
-        count = beam.CombineGlobally(CountMessages(self.mechanism))
-        counted = messages | "Count" >> count.with_defaults(whole)
+        counted = messages | "Count" >> CombineAll(CountMessages(self.mechanism))
         return counted | "Estimate" >> estimate.without_defaults()
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
+from numpy.typing import NDArray
 
 from transforms.encoders.block import Rows
 from transforms.progress import ROWS
-from transforms.shuffle import Batches
 
 BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
 PERTURBED = "rows that were perturbed"
@@ -29,6 +29,29 @@ Flow = Mapping[str, Any]
 
 PASSED stands in the place of SENT where the shuffler is another party's.
 """
+
+
+class Batches(NamedTuple):
+    """Codes that share a shuffler, in as many equal ranges as there are batches."""
+
+    codes: int
+    number: int = 1
+
+    def of(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Each message's batch; what no client sends is in the last one."""
+        if self.number == 1:
+            return np.zeros(messages.size, np.int64)
+        width = np.uint64(self.codes // self.number)
+        # Codes from `codes` on fall behind the last range; whoever sends them must not get a batch
+        # that exists for them alone.
+        return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
+
+    def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """(number,) how many messages of a block a client could have sent."""
+        possible = messages < self.codes
+        if self.number == 1:
+            return np.array([np.count_nonzero(possible)])
+        return np.bincount(self.of(messages[possible]), minlength=self.number)
 
 
 class LostError(Exception):
@@ -84,9 +107,15 @@ def passing(messages: beam.PCollection) -> beam.PCollection:
     return messages | "Messages passed" >> beam.Map(_passed)
 
 
+def reported(users: beam.PCollection) -> beam.PCollection:
+    """(name, count) of users, of whom a step has said how many they are."""
+    return users | "Users" >> beam.Map(_users)
+
+
 def summed(*parts: beam.PCollection) -> beam.PCollection:
     """(name, count) pairs of a `Flow`, one for each name."""
-    return parts | "Flow" >> beam.Flatten() | "Add up flow" >> beam.CombinePerKey(sum)
+    flow = parts[0] if len(parts) == 1 else parts | "Flow" >> beam.Flatten()
+    return flow | "Add up flow" >> beam.CombinePerKey(sum)
 
 
 def spelt(counted: tuple[str, Any]) -> Iterator[tuple[str, int]]:
@@ -118,6 +147,10 @@ def _perturbed(block: Rows) -> tuple[str, Any]:
 
 def _reporting(block: Rows) -> tuple[str, Any]:
     return SENT, np.array([block.size])
+
+
+def _users(amount: int) -> tuple[str, Any]:
+    return PERTURBED, amount
 
 
 def _passed(messages: Sized) -> tuple[str, Any]:

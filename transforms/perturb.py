@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -12,6 +12,7 @@ from apache_beam import typehints
 
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator
+from transforms.conservation import PERTURBED, SENT, Batches
 from transforms.encode import CellBlock
 from transforms.encoders.block import Client, RowBlock, pieces
 from transforms.progress import REPORTS, tally
@@ -38,6 +39,37 @@ class Perturb(beam.PTransform):
         return blocks | "Perturb" >> beam.ParDo(PerturbDoFn(self.mechanism, self.open_rng))
 
 
+class Perturbed(NamedTuple):
+    """What `PerturbAndCount` yields.
+
+    Attributes:
+        messages: blocks of them.
+        flow: (name, count) of the rows that came, and of the messages of each batch that went.
+    """
+
+    messages: beam.PCollection
+    flow: beam.PCollection
+
+
+@dataclass
+class PerturbAndCount(beam.PTransform):
+    """The same, with what is counted of it: in the step itself, which takes none beside it.
+
+    Attributes:
+        mechanism, open_rng: as in `Perturb`.
+        batches: by which messages are counted.
+    """
+
+    mechanism: Client
+    batches: Batches
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, blocks: beam.PCollection) -> Perturbed:
+        step = beam.ParDo(PerturbDoFn(self.mechanism, self.open_rng, self.batches))
+        outputs = blocks | "Perturb" >> step.with_outputs(PerturbDoFn.FLOW, main="messages")
+        return Perturbed(outputs.messages, outputs[PerturbDoFn.FLOW])
+
+
 def users_of(block: CellBlock | RowBlock) -> int:
     """How many users a block stands for, each with one row."""
     return block.size
@@ -46,16 +78,32 @@ def users_of(block: CellBlock | RowBlock) -> int:
 @typehints.with_input_types(CellBlock | RowBlock)
 @typehints.with_output_types(np.ndarray)
 class PerturbDoFn(beam.DoFn):
-    """Each row through the mechanism, with this worker's own keystream."""
+    """Each row through the mechanism, with this worker's own keystream.
 
-    def __init__(self, mechanism: Client, open_rng: Generator) -> None:
-        self._mechanism, self._open_rng = mechanism, open_rng
+    With `batches` the output tagged `FLOW` has how many rows came, and how many messages went.
+    """
+
+    FLOW: ClassVar[str] = "flow"
+
+    def __init__(
+        self, mechanism: Client, open_rng: Generator, batches: Batches | None = None
+    ) -> None:
+        self._mechanism, self._open_rng, self._batches = mechanism, open_rng, batches
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, block: CellBlock | RowBlock) -> Iterator[np.ndarray]:
-        yield from (messages for _, messages in self.perturbed(block))
+    def process(self, block: CellBlock | RowBlock) -> Iterator[Any]:
+        batches = self._batches
+        if batches is None:
+            yield from (messages for _, messages in self.perturbed(block))
+            return
+        sent = np.zeros(batches.number, np.int64)
+        for _, messages in self.perturbed(block):
+            sent += batches.sizes(messages)
+            yield messages
+        for counted in ((PERTURBED, block.size), (SENT, sent)):
+            yield beam.pvalue.TaggedOutput(self.FLOW, counted)
 
     def perturbed(self, block: Any) -> Iterator[tuple[Any, np.ndarray]]:
         """Pieces of a block, each with its messages."""

@@ -15,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.even_split import even_split
 from transforms.blocks import Generator, GroupOnce, PartitionDoFn, repeated
+from transforms.conservation import PERTURBED, SENT, Batches, Flow, leaving, reported, summed
 from transforms.progress import WITHHELD, tally
 
 
@@ -43,6 +44,7 @@ class Shuffle(beam.PTransform):
         open_rng: opens the generator on each worker.
         users: numbers that add up to how many users reported, where a user may send several
             messages and all are one batch; without them every message counts for one.
+        flow: (name, count) of what was sent, added up, where the job has counted it already.
         counted: whether this job counts what comes out, and keeps no message. Where codes are few,
             messages are then counted before they leave a worker, and a bucket is sorted by its
             messages, or counted: an order that depends on them alone, at a tenth of the price. Such
@@ -56,52 +58,29 @@ class Shuffle(beam.PTransform):
     users: beam.PCollection | None = None
     batches: int = 1
     counted: bool = False
+    flow: beam.PCollection | None = None
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         batched = Batches(self.codes, self.batches)
         buckets = min(self.buckets, _most_buckets(self.codes)) if self.counted else self.buckets
-        sizes = messages if self.users is None else self.users
         # A threshold on messages would let a few users who send many each pass for a crowd.
-        measure = batched.sizes if self.users is None else np.atleast_1d
-        size = (
-            sizes
-            | "Sizes of block" >> beam.Map(measure).with_output_types(np.ndarray)
-            | "Sizes of batches" >> beam.CombineGlobally(sum).without_defaults()
-        )
+        measure = SENT if self.users is None else PERTURBED
+        order = OrderDoFn(self.min_reports, batched, self.open_rng, self.counted, measure)
+        # Where nobody is too few, nobody need be counted.
+        sizes = {"flow": AsDict(self._sizes(messages, batched))} if self.min_reports else {}
         return (
             messages
             | "Draw buckets"
             >> beam.ParDo(DrawBucketsDoFn(buckets, self.codes, self.open_rng, self.counted))
             | "Group by bucket" >> GroupOnce()
-            | "Order by random keys"
-            >> beam.ParDo(
-                OrderDoFn(self.min_reports, batched, self.open_rng, self.counted),
-                sizes=AsSingleton(size, default_value=None),
-            )
+            | "Order by random keys" >> beam.ParDo(order, **sizes)
         )
 
-
-class Batches(NamedTuple):
-    """Codes that share a shuffler, in as many equal ranges as there are batches."""
-
-    codes: int
-    number: int = 1
-
-    def of(self, messages: NDArray[Any]) -> NDArray[np.int64]:
-        """Each message's batch; what no client sends is in the last one."""
-        if self.number == 1:
-            return np.zeros(messages.size, np.int64)
-        width = np.uint64(self.codes // self.number)
-        # Codes from `codes` on fall behind the last range; whoever sends them must not get a batch
-        # that exists for them alone.
-        return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
-
-    def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """(number,) how many messages of a block a client could have sent."""
-        possible = messages < self.codes
-        if self.number == 1:
-            return np.array([np.count_nonzero(possible)])
-        return np.bincount(self.of(messages[possible]), minlength=self.number)
+    def _sizes(self, messages: beam.PCollection, batched: Batches) -> beam.PCollection:
+        """(name, count) of what the threshold is held against."""
+        if self.flow is not None:
+            return self.flow
+        return summed(leaving(messages, batched) if self.users is None else reported(self.users))
 
 
 def _largest(codes: int) -> int:
@@ -190,15 +169,21 @@ def _numbers(messages: NDArray[Any], largest: int) -> NDArray[np.int64]:
     return counts
 
 
-@typehints.with_input_types(tuple[int, Iterable[bytes]], np.ndarray)
+@typehints.with_input_types(tuple[int, Iterable[bytes]])
 @typehints.with_output_types(np.ndarray)
 class OrderDoFn(beam.DoFn):
     """Puts a bucket into uniform random order, without what is of too small a batch."""
 
     def __init__(
-        self, min_reports: int, batches: Batches, open_rng: Generator, counted: bool = False
+        self,
+        min_reports: int,
+        batches: Batches,
+        open_rng: Generator,
+        counted: bool = False,
+        measure: str = SENT,
     ) -> None:
         self._min_reports, self._batches, self._open_rng = min_reports, batches, open_rng
+        self._measure = measure
         self._counted, self._largest = counted, _largest(batches.codes)
         self._dtype = np.min_scalar_type(self._largest)
 
@@ -206,11 +191,11 @@ class OrderDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(
-        self, bucket: tuple[int, Iterable[bytes]], sizes: NDArray[np.int64] | None
+        self, bucket: tuple[int, Iterable[bytes]], flow: Flow | None = None
     ) -> Iterator[NDArray[np.uint64]]:
-        nobody = np.zeros(self._batches.number, np.int64)
         # Who has counted nobody must withhold: an empty side input is no proof of a crowd.
-        large = (nobody if sizes is None else sizes) >= self._min_reports
+        nobody = np.zeros(self._batches.number, np.int64)
+        large = np.atleast_1d((flow or {}).get(self._measure, nobody)) >= self._min_reports
         for messages in self._blocks(bucket[1]):
             if not large.all():
                 kept = messages[large[self._batches.of(messages)]]

@@ -38,7 +38,9 @@ class ReadTelemetry(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         read = ReadFiles(self.columns, self.reading, split=splits(self.files, self.columns))
-        return begin | "Files" >> beam.Create(self.files) | "Read row groups" >> read
+        # Who reads them deals them out.
+        files = beam.Create(self.files, reshuffle=False)
+        return begin | "Files" >> files | "Read row groups" >> read
 
 
 def splits(files: Iterable[str], columns: Iterable[str]) -> bool:

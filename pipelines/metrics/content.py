@@ -17,12 +17,20 @@ class Reports(NamedTuple):
             None where every message is a user's.
         tallies: (name, count), one for each name.
         flow: (name, count) of what passed between the steps; none where it came by other ways.
+        sums: the same added up, where a step before the collector needs it; `flow` is then empty.
     """
 
     messages: beam.PCollection
     users: beam.PCollection | None
     tallies: beam.PCollection
     flow: tuple[beam.PCollection, ...] = ()
+    sums: beam.PCollection | None = None
+
+    def added_up(self) -> beam.PCollection | None:
+        """(name, count) of what passed, one for each name; None where nothing is known of it."""
+        from transforms.conservation import summed
+
+        return summed(*self.flow) if self.flow else self.sums
 
 
 class Content(NamedTuple):

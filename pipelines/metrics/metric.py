@@ -362,7 +362,7 @@ class Metric(ABC):
         shuffle = self.shuffler
         if shuffle is None:
             return reports
-        shuffle.users = reports.users
+        shuffle.users, shuffle.flow = reports.users, reports.sums
         return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
 
     # The collector.

@@ -9,14 +9,17 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.content import Content, Reports
-from transforms.conservation import Flow, LostError, reporting_users, require_whole, summed
+from transforms.conservation import Flow, LostError, reporting_users, require_whole
 from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
 
 def publishable(metric: Any, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
     """One `Content` from one estimate: see `Metric.contents`."""
-    flow = AsDict(summed(*reports.flow)) if reports.flow else None
-    return estimate | "Content" >> beam.ParDo(ContentDoFn(metric), AsDict(reports.tallies), flow)
+    flow = reports.added_up()
+    step = beam.ParDo(
+        ContentDoFn(metric), AsDict(reports.tallies), None if flow is None else AsDict(flow)
+    )
+    return estimate | "Content" >> step
 
 
 class ContentDoFn(beam.DoFn):

@@ -120,16 +120,18 @@ class Randomised(Metric):
     def reports(self, tables: beam.PCollection) -> Reports:
         import apache_beam as beam
 
-        from transforms.conservation import entering, leaving
-        from transforms.perturb import Perturb, users_of
+        from transforms.conservation import summed
+        from transforms.perturb import PerturbAndCount, users_of
 
         blocks, tallies, bounded = self.contributions(tables)
         users = None
         if self.messages != 1 or self.mechanism.several:
             users = blocks | "Count users" >> beam.Map(users_of).with_output_types(int)
-        messages = blocks | "Perturb" >> Perturb(self.mechanism, self.open_rng)
-        entered = entering(blocks), leaving(messages, self.shuffled_batches.batches)
-        return Reports(messages, users, tallies, (*entered, *bounded))
+        batches = self.shuffled_batches.batches
+        step = PerturbAndCount(self.mechanism, batches, self.open_rng)
+        messages, flow = blocks | "Perturb" >> step
+        # Added up once, for the shuffler, whose batch may be too small, and for the collector.
+        return Reports(messages, users, tallies, sums=summed(flow, *bounded))
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
@@ -171,8 +173,7 @@ class Randomised(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Shuffled
-        from transforms.shuffle import Batches
+        from transforms.conservation import Batches, Shuffled
 
         # What is not shuffled is counted before it is withheld.
         least = 0 if self.shuffler is None else self.min_reports

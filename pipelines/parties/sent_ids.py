@@ -20,7 +20,7 @@ from pipelines import secrets
 from pipelines.parties.memory import Memory
 from pipelines.parties.notes import Sent
 from pipelines.paths import flush
-from transforms.shuffle import Batches
+from transforms.conservation import Batches
 
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
 _PURPOSE = b"hushbeam shuffle memory 1"

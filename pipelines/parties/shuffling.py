@@ -28,11 +28,11 @@ from pipelines.parties.summary import Summary, write
 from pipelines.paths import beside
 from pipelines.plan.metrics import mark
 from pipelines.secrets import SHUFFLE, read
-from transforms.conservation import LostError
+from transforms.conservation import Batches, LostError
 from transforms.duplicates import Distinct, DropDuplicates
 from transforms.progress import LOST, tally
 from transforms.reports import MessagesOf
-from transforms.shuffle import Batches, Shuffle
+from transforms.shuffle import Shuffle
 from transforms.unseal import ShuffleSealed
 
 _ALL, _ONCE, _AGAIN, _BEFORE = (

@@ -34,6 +34,7 @@ from transforms.blocks import Generator
 from transforms.conservation import (
     PASSED,
     PERTURBED,
+    Batches,
     Flow,
     LostError,
     Shuffled,
@@ -49,7 +50,6 @@ from transforms.enrolled import OfEnrolled
 from transforms.perturb import PerturbDoFn
 from transforms.progress import LOST, REPORTS, tally
 from transforms.reports import BinarySink
-from transforms.shuffle import Batches
 
 
 @dataclass
@@ -242,9 +242,7 @@ class SubmitDoFn(PerturbDoFn):
         self._ids = None if self._naming.secret is None else self._naming.ids()
         self._key = None if self._pem is None else public_key(self._pem)
 
-    def process(  # type: ignore[override]
-        self, block: CellBlock | RowBlock
-    ) -> Iterator[Reports]:
+    def process(self, block: CellBlock | RowBlock) -> Iterator[Reports]:
         for piece, messages in self.perturbed(block):
             plain = self._submitted(messages, piece.users)
             yield plain if self._key is None else seal(plain, self._key)

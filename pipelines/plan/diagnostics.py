@@ -15,6 +15,7 @@ from mechanisms.channel import Mechanism
 from mechanisms.postprocess.plausibility import chance
 from pipelines.metrics.metric import Content
 from transforms.collect_counts import Counted, CountMessages
+from transforms.combine_all import CombineAll
 
 FALSE_ALARM = 1e-6  # how often honest clients may be doubted
 _LARGEST = 1 << 22  # codes that are counted for the test's sake
@@ -38,7 +39,7 @@ class Diagnostic(beam.PTransform):
             return contents
         chances = (
             self.messages
-            | "Count for the test" >> beam.CombineGlobally(CountMessages(self.mechanism))
+            | "Count for the test" >> CombineAll(CountMessages(self.mechanism))
             | "Test" >> beam.Map(_chance, self.mechanism).with_output_types(float)
         )
         return contents | "Warn" >> beam.ParDo(WarnDoFn(), AsSingleton(chances))

@@ -165,8 +165,7 @@ class Running(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Shuffled
-        from transforms.shuffle import Batches
+        from transforms.conservation import Batches, Shuffled
 
         return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
-from transforms.conservation import spelt, summed
+from transforms.conservation import spelt
 from transforms.files.reading import PLAIN, Reading
 from transforms.once_per_window import OncePerWindow
 from transforms.telemetry import ReadFiles, splits
@@ -110,9 +110,10 @@ class Perturbed(beam.PTransform):
             reports.messages | "Keep messages" >> beam.ParDo(keep),
             reports.tallies | "Note tallies" >> beam.ParDo(NoteDoFn(self.windows, TALLY, name)),
         ]
-        if reports.flow:
+        sums = reports.added_up()
+        if sums is not None:
             flow = NoteDoFn(self.windows, FLOW, name)
-            spelt_out = summed(*reports.flow) | "By batch" >> beam.FlatMap(spelt)
+            spelt_out = sums | "By batch" >> beam.FlatMap(spelt)
             # The rows, too: so a window says of which of them it knows what became.
             notes.append(reports.tallies | "Note rows" >> beam.ParDo(flow))
             notes.append(spelt_out | "Note flow" >> beam.ParDo(flow))

@@ -26,6 +26,7 @@ from transforms.blocks import bucket_count
 from transforms.conservation import (
     PASSED,
     PERTURBED,
+    Batches,
     Flow,
     LostError,
     Shuffled,
@@ -40,7 +41,6 @@ from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.encoders.viewed import Viewed
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
-from transforms.shuffle import Batches
 from transforms.split_groups import rows_of
 
 _ALL_PASS = Shuffled(0, Batches(1))

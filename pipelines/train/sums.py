@@ -20,9 +20,16 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
 from pipelines.views.wording import factor, upward
-from transforms.conservation import PASSED, PERTURBED, Flow, LostError, Shuffled, require_whole
+from transforms.conservation import (
+    PASSED,
+    PERTURBED,
+    Batches,
+    Flow,
+    LostError,
+    Shuffled,
+    require_whole,
+)
 from transforms.dummies import ranges_of
-from transforms.shuffle import Batches
 
 _EXPECTED = 1_000_000  # rows, where nobody says
 _EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]

@@ -23,11 +23,12 @@ from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
 from transforms.blocks import Generator, bucket_count
 from transforms.collect_counts import Counted, CountMessages
-from transforms.conservation import PASSED, leaving
+from transforms.combine_all import CombineAll
+from transforms.conservation import PASSED, Batches, leaving
 from transforms.dummies import AddDummies
 from transforms.encoders.block import RowBlock, pieces
 from transforms.examples import Examples
-from transforms.shuffle import Batches, Shuffle
+from transforms.shuffle import Shuffle
 
 _WORDS = 1 << 20  # of a block of messages
 
@@ -116,9 +117,7 @@ class _Round(beam.PTransform):
         )
         sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)
         counted = (
-            sent
-            | "Shuffle" >> shuffle
-            | "Count" >> beam.CombineGlobally(CountMessages(CountCodes(codes)))
+            sent | "Shuffle" >> shuffle | "Count" >> CombineAll(CountMessages(CountCodes(codes)))
         )
         flow = (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes)))
         rows = messages[SendDoFn.ROWS] | "Rows" >> beam.Map(_same).with_output_types(RowBlock)

@@ -16,8 +16,9 @@ from scipy import optimize, stats
 
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, MISS
+from transforms.conservation import Batches
 from transforms.progress import NAMESPACE
-from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
+from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
 
 # ---- randomness that tests may repeat ----------------------------------------------------------
 
@@ -76,8 +77,7 @@ class HandShuffle:
 
     def __call__(self, bundles: Iterable[Iterable[np.ndarray]]) -> list[np.ndarray]:
         groups = grouped(drive(self.draw, bundles))
-        sizes = np.zeros(1, np.int64)  # enough, where no reports at all are asked for
-        return [block for group in groups.items() for block in self.order.process(group, sizes)]
+        return [block for group in groups.items() for block in self.order.process(group)]
 
 
 # ---- pipelines and what they let out -----------------------------------------------------------

@@ -12,13 +12,13 @@ from transforms.conservation import (
     CHOSEN,
     PERTURBED,
     SENT,
+    Batches,
     Flow,
     LostError,
     Shuffled,
     require_whole,
 )
 from transforms.progress import ROWS
-from transforms.shuffle import Batches
 
 READ = {ROWS: 100, "null value": 8, "outside the domain": 2}
 ONE = Shuffled(50, Batches(8))

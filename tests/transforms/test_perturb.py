@@ -17,14 +17,15 @@ from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.mixed_rows import MixedRows
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source
+from transforms.conservation import PERTURBED, SENT, Batches, summed
 from transforms.contributions import ChooseDoFn, ThinUsersDoFn
 from transforms.encode import EncodeDoFn
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.values import ValueEncoder
-from transforms.perturb import Perturb, PerturbDoFn
+from transforms.perturb import Perturb, PerturbAndCount, PerturbDoFn
 from transforms.progress import REPORTS
-from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn
+from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
 
 GRR = catalog.build("grr", epsilon=1.0, domain_size=4)
 
@@ -51,6 +52,32 @@ def test_several_cells_of_a_row_are_several_messages_of_a_user():
     outcome = run(lambda p: p | source([block], CellBlock) | Perturb(GRR, fresh_stream))
     assert [messages.shape for messages in outcome.elements] == [(6,)]
     assert outcome.counters == {REPORTS: 3}
+
+
+def test_what_comes_and_what_goes_is_counted_where_it_passes():
+    """Six messages of three rows, whose codes are batches of two; and one of another block."""
+    blocks = [cells([[0, 1], [2, 3], [3, 3]]), cells([0])]
+
+    def build(pipeline):
+        step = PerturbAndCount(Echo(), Batches(4, 2))
+        messages, flow = pipeline | source(blocks, CellBlock) | step
+        return (messages | beam.Map(lambda m: ("came", m)), summed(flow)) | beam.Flatten()
+
+    counted = [(name, np.asarray(amount).tolist()) for name, amount in run(build).elements]
+    sent = sorted(amount for name, amount in counted if name == "came")
+    assert sent == [[0], [0, 1, 2, 3, 3, 3]]
+    assert dict(counted) | {"came": None} == {PERTURBED: 4, SENT: [3, 4], "came": None}
+
+
+class Echo:
+    """Everybody sends their cells as they are."""
+
+    messages = 2
+
+    def perturb(self, cells, rng):
+        return cells.ravel().astype(np.uint64)
+
+    report = perturb
 
 
 def rows(n: int, *categories: int) -> RowBlock:

@@ -30,8 +30,9 @@ from tests.oracles.transforms import (
     source,
     window_end,
 )
+from transforms.conservation import BOUNDED, PERTURBED, SENT, Batches
 from transforms.progress import WITHHELD
-from transforms.shuffle import Batches, DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
+from transforms.shuffle import DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
 
 CODES = [1, 2, 255, 256, 257, 2**16 - 1, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64 - 1, 2**64]
 
@@ -105,7 +106,7 @@ def test_buckets_of_hardly_any_messages(size):
     dofn = OrderDoFn(0, Batches(1000), SecureRandom)
     dofn.setup()
     piece = b"\0" + np.full(size, 7, "<u2").tobytes()
-    out = [*dofn.process((0, [piece]), np.array([size]))]
+    out = [*dofn.process((0, [piece]))]
     assert [block.tolist() for block in out if block.size] == [[7]] * size
 
 
@@ -142,7 +143,7 @@ def test_a_large_bucket_that_is_counted_comes_in_blocks_and_each_batch_is_held_t
     step = OrderDoFn(2_000_000, Batches(4, 2), SecureRandom, counted=True)
     step.setup()
     pieces = [b"\1" + np.array([3, 1_999_997, 1, 0, 0], "<i4").tobytes(), b"\0\1\2\0"]
-    out = [*step.process((0, pieces), np.array([2_000_002, 2]))]
+    out = [*step.process((0, pieces), {SENT: np.array([2_000_002, 2])})]
     assert [block.size for block in out] == [1 << 20, 2_000_002 - (1 << 20)]
     assert np.bincount(np.concatenate(out)).tolist() == [4, 1_999_998]
 
@@ -363,6 +364,40 @@ def test_users_are_counted_apart_from_their_messages(least, let_through):
     outcome = run(build)
     assert sum(block.size for block in outcome.elements) == (120 if let_through else 0)
     assert outcome.counters == ({} if let_through else {WITHHELD: 120})
+
+
+@pytest.mark.parametrize(("least", "let_through"), [(30, True), (31, False)])
+def test_what_the_job_has_counted_is_not_counted_again(least, let_through):
+    """Thirty users are known to have sent; what else was counted beside them says nothing."""
+    messages = [np.zeros(60, np.uint64)] * 2
+
+    def build(pipeline):
+        users = pipeline | "Users" >> source([1], int)
+        pairs = [(PERTURBED, 30), (SENT, np.array([120])), (BOUNDED, 500)]
+        flow = pipeline | "Flow" >> beam.Create(pairs)
+        return pipeline | source(messages) | Shuffle(least, 5, users=users, flow=flow)
+
+    assert sum(block.size for block in run(build).elements) == (120 if let_through else 0)
+
+
+def test_nobody_is_counted_where_no_batch_is_too_small():
+    def steps(least):
+        pipeline = beam.Pipeline("FnApiRunner")
+        pipeline | source([np.zeros(3, np.uint64)]) | Shuffle(least, 5)
+        return str(pipeline.to_runner_api())
+
+    assert "Messages sent" in steps(1)
+    assert "Messages sent" not in steps(0)
+
+
+def test_who_has_counted_nobody_withholds_all():
+    def build(pipeline):
+        flow = pipeline | "Flow" >> beam.Create([(BOUNDED, 500)])
+        return pipeline | source([np.zeros(60, np.uint64)]) | Shuffle(1, 5, flow=flow)
+
+    outcome = run(build)
+    assert outcome.elements == []
+    assert outcome.counters == {WITHHELD: 60}
 
 
 def test_no_messages_no_blocks():

@@ -124,8 +124,7 @@ class CountedStrings(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Shuffled
-        from transforms.shuffle import Batches
+        from transforms.conservation import Batches, Shuffled
 
         return Shuffled(0, Batches(1 << 64))
 

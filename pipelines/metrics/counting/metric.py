@@ -294,9 +294,8 @@ class Counting(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Shuffled
+        from transforms.conservation import Batches, Shuffled
         from transforms.dummies import ranges_of
-        from transforms.shuffle import Batches
 
         # A collector does not see what another party draws.
         ranges = 0 if self.collects else len(ranges_of(self.design))
@@ -314,11 +313,11 @@ class Counting(Metric):
     # The collector.
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        import apache_beam as beam
 
         from transforms.collect_counts import CountMessages
+        from transforms.combine_all import CombineAll
 
-        count = beam.CombineGlobally(CountMessages(self.mechanism))
+        count = CombineAll(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count
 
     def enough(self, estimate: Counted) -> bool:

@@ -136,9 +136,8 @@ class Mixed(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Shuffled
+        from transforms.conservation import Batches, Shuffled
         from transforms.mix import RANGES
-        from transforms.shuffle import Batches
 
         return Shuffled(0, Batches(self.design.modulus), RANGES)
 

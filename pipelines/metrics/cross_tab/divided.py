@@ -96,11 +96,11 @@ class DividedTab(Tabulated, Randomised):
         return "the table is drawn anew for each report"
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        import apache_beam as beam
 
         from transforms.collect_counts import CountMessages
+        from transforms.combine_all import CombineAll
 
-        count = beam.CombineGlobally(CountMessages(self.mechanism))
+        count = CombineAll(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count
 
     def reported(self, estimate: Counted) -> tuple[int, int]:

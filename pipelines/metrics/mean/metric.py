@@ -379,12 +379,12 @@ class Mean(Randomised):
 
     def counted(self, reports: Reports) -> beam.PCollection:
         """How often each message came."""
-        import apache_beam as beam
 
         from transforms.collect_counts import CountMessages
+        from transforms.combine_all import CombineAll
 
         count = CountMessages(self.mechanism)
-        return reports.messages | "Count" >> beam.CombineGlobally(count)
+        return reports.messages | "Count" >> CombineAll(count)
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:

@@ -196,11 +196,12 @@ class AverageRow(Randomised):
         import apache_beam as beam
 
         from transforms.collect_counts import CountMessages
+        from transforms.combine_all import CombineAll
 
         if self.options.reports:  # those of a user follow one another, as long as blocks are whole
             blocks = reports.messages | "All" >> beam.combiners.ToList()
             return blocks | "Put together" >> beam.Map(result.Received.of, self.rows)
-        return reports.messages | "Count" >> beam.CombineGlobally(CountMessages(self.rows))
+        return reports.messages | "Count" >> CombineAll(CountMessages(self.rows))
 
     @property
     def asked_of_one_job(self) -> str | None:
