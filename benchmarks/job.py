@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import peak_memory
+from benchmarks.measure import peak_memory, run_apart
 
 ROWS, DOMAIN, REPEATS = 10_000_000, 915, 3
 PLACES = 1_092  # pairs of them and of values, and all others, are a million
@@ -156,12 +155,8 @@ def _run(
     log: Path | str, output: Path, arguments: list[str], cores: int | None = None
 ) -> dict[str, float]:
     """One run in a process of its own, on so many cores if that is said."""
-    command = [sys.executable, "-m", "benchmarks.job", str(log), str(output), *arguments]
-    if cores is not None:
-        command = ["taskset", "--cpu-list", f"0-{cores - 1}", *command]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    before = [] if cores is None else ["taskset", "--cpu-list", f"0-{cores - 1}"]
+    return run_apart("benchmarks.job", log, output, arguments, before)
 
 
 if __name__ == "__main__":

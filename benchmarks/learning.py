@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import DATA, peak_memory, seconds
+from benchmarks.measure import DATA, peak_memory, run_apart, seconds
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax, SquaredError
@@ -150,7 +149,7 @@ def _jobs(screen: Console) -> None:
         _write_log(log)
         for name, arguments in JOBS.items():
             start = time.perf_counter()
-            cost = _run(log, Path(folder, name), arguments)
+            cost = run_apart("benchmarks.learning", log, Path(folder, name), arguments)
             wall = time.perf_counter() - start
             table.add_row(name, f"{wall:.1f}", f"{cost['cpu']:.1f}", f"{cost['peak']:.0f}")
     screen.print(table)
@@ -164,14 +163,6 @@ def _write_log(path: Path) -> None:
     columns["y"] = np.clip(told / 10 + rng.normal(0, 0.1, USERS), -1, 1)
     table = pa.table({**columns, "user": rng.permutation(USERS)})
     pq.write_table(table, path, row_group_size=1 << 17)
-
-
-def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
-    """What one run cost."""
-    command = [sys.executable, "-m", "benchmarks.learning", str(log), str(output), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
 
 
 def child(log: str, output: str, arguments: list[str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 # Real data, where a checkout has it beside itself.
@@ -42,3 +45,34 @@ def peak_memory() -> float:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1.024e-3
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """The environment of a command's process as where it is installed.
+
+    Modules are compiled once, into a folder, whatever this process is told to leave behind: some
+    400 of ours would be compiled in every run. A matrix product has one thread, as the command sees
+    to.
+    """
+    kept = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+    root = {"PYTHONPATH": str(Path(__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
+    return os.environ | kept | root
+
+
+def run_apart(
+    module: str, log: Path | str, output: Path, arguments: Sequence[str], before: Sequence[str] = ()
+) -> dict[str, float]:
+    """What a benchmark's own run says last, as JSON, in a process of its own.
+
+    Args:
+        module: that is run.
+        log: what it reads.
+        output: what it writes.
+        arguments: more words.
+        before: words in front of Python, such as `taskset`.
+    """
+    command = [*before, sys.executable, "-m", module, str(log), str(output), *arguments]
+    environment = installed(output.parent)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures

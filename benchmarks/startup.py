@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.job import write_log
+from benchmarks.measure import installed
 
 REPEATS = 5
 _HUSHBEAM = [sys.executable, "-m", "pipelines.cli"]
@@ -50,12 +51,10 @@ COMMANDS = {
 
 def seconds(command: list[str], folder: Path, code: int = 0) -> float:
     """CPU seconds of one process, and of those that it waits for; it must end with that code."""
-    root = Path(__file__).parents[1]
-    # Compiled once, as where it is installed, whatever this process is told to leave behind.
-    kept = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
-    environment = os.environ | kept | {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
     before = os.times()
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=installed(folder), capture_output=True, check=False
+    )
     after = os.times()
     if done.returncode != code:  # a refusal would be a fast answer
         raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import peak_memory, seconds
+from benchmarks.measure import peak_memory, run_apart, seconds
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
@@ -100,7 +99,7 @@ def _jobs() -> None:
         pq.write_table(pa.table(columns), log, row_group_size=1 << 17)
         del columns
         runs = {
-            (name, i): _run(log, Path(folder, f"{name}{i}"), arguments)
+            (name, i): run_apart("benchmarks.vectors", log, Path(folder, f"{name}{i}"), arguments)
             for i in range(REPEATS)
             for name, arguments in VARIANTS.items()
         }
@@ -116,13 +115,6 @@ def _jobs() -> None:
         job, peak = figures["job"], figures["peak"]
         table.add_row(name, f"{job:.2f}", f"{job / base:.1f}", f"{peak:.0f}")
     Console(width=110).print(table)
-
-
-def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.vectors", str(log), str(output), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
 
 
 def child(log: str, output: str, arguments: list[str]) -> None:
