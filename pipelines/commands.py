@@ -102,7 +102,7 @@ def add_commands(commands: Any, word: str | None) -> None:
     """
     if word in _OTHERS:
         import_module(_OTHERS[word].module).add_to(commands)
-    elif word in registry.names():
+    elif word is not None and registry.known(word):
         metric_command.add_to(commands, word)
     else:
         for name in names():

@@ -43,6 +43,11 @@ def names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_OURS, *sorted(_foreign()))))
 
 
+def known(name: str) -> bool:
+    """Whether a kind is called that; others' are looked for if none of ours is."""
+    return name in _OURS or name in _foreign()
+
+
 @cache
 def options(name: str) -> type[ReleaseOptions]:
     """What a kind asks.

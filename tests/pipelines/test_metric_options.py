@@ -282,6 +282,13 @@ def test_a_metric_of_another_distribution_is_in_the_schema(even: Path) -> None:
     assert "where to fractions go" in printed.stdout
 
 
+def test_others_are_not_looked_for_where_ours_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look goes through all that is installed."""
+    monkeypatch.setattr(registry, "_foreign", lambda: pytest.fail("they were looked for"))
+    words = ["mean", "--input=a", "--output=b", "--epsilon=1", "--column=c", "--bounds=0,1"]
+    assert "command" in vars(cli.parser_of(words).parse_known_args(words)[0])
+
+
 # ---- what it costs to ask ------------------------------------------------------------------------
 
 _HEAVY = ("apache_beam", "matplotlib", "pyarrow", "scipy.stats", "sklearn")
