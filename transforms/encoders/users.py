@@ -13,6 +13,7 @@ from mechanisms.randomness import SecureRandom
 Digests = NDArray[np.uint64]
 
 _ODD_1, _ODD_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_OWN = np.frombuffer(b"".join(b"\xff" * k + bytes(8 - k) for k in range(9)), np.uint64)
 
 
 def _mix(words: Digests) -> Digests:
@@ -88,17 +89,15 @@ class UserDigest:
         starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
         # Of the data only what these rows hold: slices share the buffer of a whole row group.
         text = data[offsets[0] : offsets[-1]].to_pybytes() if data else b""
-        padded = np.frombuffer(text + bytes(8), np.uint8)
+        # The eight bytes from each place on; those beyond a string's end belong to the next one.
+        eights = np.ndarray(len(text) + 1, np.uint64, text + bytes(8), strides=(1,))
         state = _mix(lengths.astype(np.uint64) ^ np.uint64(self.key))
         active = np.arange(len(ids))
         for position in range(0, int(lengths.max(initial=0)), 8):
-            active = active[lengths[active] > position]
-            at = starts[active] + position
-            words = padded[at[:, None] + np.arange(8)].view(np.uint64)[:, 0]
-            # Bytes beyond the end belong to the next string: shift them out.
-            spare = np.maximum(8 - (lengths[active] - position), 0).astype(np.uint64)
-            words = (words << (spare * np.uint64(8))) >> (spare * np.uint64(8))
-            state[active] = _mix(state[active] ^ words)
+            active = active.compress(lengths.take(active) > position)
+            own = _OWN.take(lengths.take(active) - position, mode="clip")
+            words = eights[starts.take(active) + position] & own
+            state[active] = _mix(state.take(active) ^ words)
         return self._seal(state)
 
     def _seal(self, words: Digests) -> Digests:
