@@ -69,7 +69,8 @@ def _read(stream: io.BytesIO) -> NDArray[Any]:
     size, left = math.prod(shape) * dtype.itemsize, stream.getbuffer()[stream.tell() :].nbytes
     if not size <= left:
         raise ValueError("a block has fewer bytes than it says")
-    return np.ndarray(shape, dtype, stream.read(size)).copy()
+    # A copy of the array would go field by field.
+    return np.ndarray(shape, dtype, bytearray(stream.read(size)))
 
 
 class BlockCoder(coders.Coder):

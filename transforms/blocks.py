@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from transforms.block_coders import ArrayCoder, decoded, encoded, weighed
-from transforms.encoders.block import Block, packed, taken
+from transforms.encoders.block import Block, concatenated, packed, taken
 
 # What opens a generator on a worker: SecureRandom itself, or a seeded one in tests.
 Generator = Callable[[], RandomSource]
@@ -161,7 +161,7 @@ class PartitionDoFn(beam.DoFn):
     def parts(self) -> Iterator[tuple[Any, int, NDArray[Any]]]:
         """(window, bucket, rows) of what waits."""
         for window, waiting in self._waiting.items():
-            for bucket, part in self.parted(np.concatenate(waiting)):
+            for bucket, part in self.parted(concatenated(waiting)):
                 yield window, bucket, part
 
 
@@ -193,7 +193,7 @@ def joined(pieces: Iterable[bytes], most: int) -> Iterator[NDArray[np.void]]:
         waiting.append(decoded(piece))
         size += waiting[-1].nbytes
         if size >= most:
-            yield np.concatenate(waiting)
+            yield concatenated(waiting)
             waiting, size = [], 0
     if waiting:
-        yield np.concatenate(waiting)
+        yield concatenated(waiting)

@@ -16,7 +16,7 @@ from transforms.blocks import Generator, GroupOnce
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.contributions import Contributions, PartitionUsersDoFn
 from transforms.encode import Encode
-from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock
+from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import Reporting, RowReporting, reports_of
 from transforms.encoders.users import UserDigest
@@ -97,7 +97,7 @@ class ReportUsersDoFn(ReportDoFn):
     FLOW = "flow"
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        rows = np.concatenate([*map(decoded, bucket[1])])
+        rows = concatenated([*map(decoded, bucket[1])])
         names, users = np.unique(rows["users"], return_inverse=True)
         numbers, applies = (
             rows[name] if name in (rows.dtype.names or ()) else None

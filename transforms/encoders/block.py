@@ -180,14 +180,21 @@ def packed(block: Block, **beside: NDArray[Any]) -> NDArray[np.void]:
     return rows
 
 
+def as_bytes(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows as bytes: numpy copies, joins and picks those at a tenth of the time of fields."""
+    return rows if rows.dtype.names is None else rows.view(f"V{rows.itemsize}")
+
+
 def taken(rows: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """`rows[places]`, one field after the other: eight times as fast for rows of several."""
-    if rows.dtype.names is None:
-        return rows[places]
-    chosen = np.empty(places.size, rows.dtype)
-    for name in rows.dtype.names:
-        chosen[name] = np.ascontiguousarray(rows[name]).take(places, axis=0)
-    return chosen
+    """`rows[places]`."""
+    return as_bytes(rows).take(places, axis=0).view(rows.dtype)
+
+
+def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Rows of one layout, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([*map(as_bytes, parts)]).view(parts[0].dtype)
 
 
 def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
