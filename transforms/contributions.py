@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -19,7 +19,7 @@ from transforms.block_coders import decoded
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of, leaving
 from transforms.conservation import BOUNDED, CHOSEN
 from transforms.encode import CellBlock, Encode
-from transforms.encoders.block import Block, Rows, packed, unpacked
+from transforms.encoders.block import Block, Rows, as_bytes, concatenated, packed, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
@@ -143,7 +143,10 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
     def rows(self, block: Block) -> NDArray[np.void]:
         if block.users is None:
             raise ValueError("rows without users cannot be bounded by user")
-        return packed(block, **self.beside(block))
+        beside = self.beside(block)
+        if (cells := getattr(block, "cells", None)) is not None:
+            beside["cells"] = cells.astype(np.min_scalar_type(cells.max(initial=0)), copy=False)
+        return packed(block, **beside)
 
     def beside(self, block: Any) -> dict[str, NDArray[Any]]:
         """What goes with each row that its block does not hold."""
@@ -160,6 +163,8 @@ class ThinUsersDoFn(PartitionUsersDoFn):
 
     A piece says how many rows its own were chosen from, so that a lost one is missed.
     """
+
+    most_rows: ClassVar[int] = 1 << 18  # they stay in a core's cache on their way to their buckets
 
     def __init__(self, buckets: int, open_rng: Generator, kept: int = _KEPT) -> None:
         super().__init__(buckets)
@@ -179,7 +184,7 @@ class ThinUsersDoFn(PartitionUsersDoFn):
     def gathered(self) -> Iterator[WindowedValue]:
         for window, bucket, rows in self.parts():
             # A slice would keep alive all that was gathered with it, which nobody counts.
-            self._choosers[window, bucket].add(rows.copy(), rows.size)
+            self._choosers[window, bucket].add(as_bytes(rows).copy().view(rows.dtype), rows.size)
         super().start_bundle()
         if sum(chooser.size for chooser in self._choosers.values()) >= self._kept:
             yield from self._left()
@@ -229,7 +234,7 @@ class ChooseDoFn(beam.DoFn):
         if self._distinct is None:
             chosen = choose_one_per_user(pieces(), self._rng)
         else:
-            rows = np.concatenate([*map(decoded, bucket[1])])
+            rows = concatenated([*map(decoded, bucket[1])])
             chosen, came = choose_distinct(rows, self._distinct, self._rng), rows.size
         block = unpacked(self._kind, chosen)
         yield block if self._named else block._replace(users=None)

@@ -191,16 +191,20 @@ def taken(rows: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
 
 
 def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Rows of one layout, one after the other."""
+    """Rows of one layout, whose numbers may be of several widths, one after the other."""
     if len(parts) == 1:
         return parts[0]
+    if len({part.dtype for part in parts}) > 1:
+        return np.concatenate(parts)
     return np.concatenate([*map(as_bytes, parts)]).view(parts[0].dtype)
 
 
 def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
-    """What `packed` was given."""
+    """What `packed` was given, whose cells may have been narrowed since."""
     own = [name for name in rows.dtype.names or () if hasattr(kind, name)]
     parts = {name: np.ascontiguousarray(rows[name]) for name in own}
+    if "cells" in parts:
+        parts["cells"] = parts["cells"].astype(np.uint32, copy=False)
     return kind(**{"users": None, **parts})
 
 
