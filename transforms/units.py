@@ -20,6 +20,7 @@ from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concaten
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import Reporting, RowReporting, reports_of
 from transforms.encoders.users import UserDigest
+from transforms.one_per_user import numbered
 
 weighed(AmountBlock)
 weighed(SlotBlock)
@@ -98,7 +99,7 @@ class ReportUsersDoFn(ReportDoFn):
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         rows = concatenated([*map(decoded, bucket[1])])
-        names, users = np.unique(rows["users"], return_inverse=True)
+        names, users = numbered(rows["users"])
         numbers, applies = (
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")

@@ -96,6 +96,19 @@ def test_users_whose_digests_are_all_but_alike_are_told_apart(low, shift):
     assert sorted(kept.tolist()) == np.flatnonzero(attained).tolist()
 
 
+@given(
+    st.lists(st.integers(0, 40), max_size=60), st.sampled_from([0, 3, 16, 31, 48, 58]),
+    st.integers(0, 2**64 - 1),
+)  # fmt: skip
+def test_users_are_numbered_in_the_order_of_their_digests(low, shift, above):
+    """Some of them differ in bits at both ends, which two passes do not see at once."""
+    users = (np.array(low, np.uint64) << np.uint64(shift)) ^ np.uint64(above)
+    users = np.concatenate([users, users[:7] ^ np.uint64(1 << 63), users[:3] ^ np.uint64(1)])
+    names, places = one_per_user.numbered(users)
+    expected = np.unique(users, return_inverse=True)
+    assert (names.tolist(), places.tolist()) == tuple(part.tolist() for part in expected)
+
+
 # ---- the choice is uniform -----------------------------------------------------------------------
 
 ROWS = 6  # of each user
