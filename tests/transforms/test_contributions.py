@@ -431,7 +431,8 @@ def test_a_user_is_one_however_the_columns_of_files_are_typed(kind):
     assert sum(each.size for each in outcome.elements) == 30
 
 
-def test_one_value_per_user_and_window():
+@pytest.mark.parametrize("buckets", [2, 128])
+def test_one_value_per_user_and_window(buckets):
     blocks = [block([1, 1, 2], [10, 11, 20]), block([1, 2], [12, 21]), block([2, 3], [22, 30])]
 
     def build(pipeline):
@@ -440,7 +441,7 @@ def test_one_value_per_user_and_window():
             | source(blocks, CellBlock, spread=6)  # at 0, 6 and 12 seconds
             | beam.WindowInto(FixedWindows(10))
         )
-        return (windowed | BoundContributions(buckets=2)).blocks
+        return (windowed | BoundContributions(buckets=buckets)).blocks
 
     users = Counter()
     for kept in run(build).kept:
@@ -513,14 +514,28 @@ def test_cells_travel_as_narrow_as_those_of_their_bundle_and_come_back_wide():
     assert sorted(chosen.cells.tolist()) == sorted(np.ravel(cells).tolist())
 
 
-def test_users_are_bounded_across_blocks_in_a_pipeline():
+@pytest.mark.parametrize("buckets", [7, 256])
+def test_users_are_bounded_across_blocks_in_a_pipeline(buckets):
+    """In buckets that are grouped at once, and in more of them, which are grouped in parts."""
     restart(5)
-    blocks = [whole_rows(range(40), [[k, i] for k in range(40)]) for i in range(5)]
-    bound = BoundContributions(RowBlock, 7, fresh_stream)
+    users = np.arange(40, dtype=np.uint64) * np.uint64(2**64 // 40)
+    blocks = [whole_rows(users, [[k, i] for k in range(40)]) for i in range(5)]
+    bound = BoundContributions(RowBlock, buckets, fresh_stream)
     chosen = run(lambda p: (p | source(blocks, RowBlock) | bound).blocks).elements
     rows = np.concatenate([block.numbers for block in chosen])
     assert sorted(rows[:, 0].tolist()) == list(range(40))
     assert len(set(rows[:, 1].tolist())) > 1
+
+
+def test_rows_that_are_lost_in_a_part_are_missed():
+    """What each part counts is added up: all rows came, and one of each user went."""
+    users = np.arange(40, dtype=np.uint64) * np.uint64(2**64 // 40)
+    blocks = [block(users, np.full(40, i)) for i in range(3)]
+    flow = run(lambda p: (p | source(blocks, CellBlock) | BoundContributions(buckets=128)).flow)
+    totals = Counter()
+    for name, amount in flow.elements:
+        totals[name] += amount
+    assert totals == {BOUNDED: 120, CHOSEN: 40}
 
 
 def test_rows_without_users_cannot_be_bounded():
