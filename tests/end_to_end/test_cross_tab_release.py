@@ -74,16 +74,20 @@ def truth(table: pa.Table, some: CrossTab) -> np.ndarray:
     found = {}
     for shape in ((), *some.tabs.asked):
         found[shape] = np.zeros(some.tabs.shape(shape))
+    labels = {
+        at: some.dimensions[at[0]].labels(at[1]).to_pylist() for shape in found for at in shape
+    }
     for row in table.to_pylist():
         region, country = PLACES.get(row["city"], (None, None))
         values = row | {"region": region, "country": country}
         for asked, array in found.items():
             place = []
             for column, level in asked:
-                dimension = some.dimensions[column]
-                labels = dimension.labels(level).to_pylist()
-                value = values[dimension.names[level - 1]]
-                place.append(labels.index(value) if value in labels else len(labels) - 1)
+                value, known = (
+                    values[some.dimensions[column].names[level - 1]],
+                    labels[column, level],
+                )
+                place.append(known.index(value) if value in known else len(known) - 1)
             array[tuple(place)] += 1
     return np.concatenate([array.ravel() for array in found.values()])
 

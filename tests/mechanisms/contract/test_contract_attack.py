@@ -12,7 +12,7 @@ from mechanisms.catalog import registrations
 from mechanisms.privacy.rejection import measure
 from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SeededRandom
-from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, Case, over
+from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, Case, first, over
 
 RISK = 1e-12
 SOUND = [case for case in ALONE if case.facts.claims_hold]
@@ -30,7 +30,8 @@ def test_single_reports_keep_their_promise(case: Case) -> None:
     require_kept(trial(case.mechanism), 8000)
 
 
-@over(SHUFFLED)
+# Other parameters make other channels, which are tried above, and no other draws of batches.
+@over(first(SHUFFLED))
 def test_whole_shuffled_batches_keep_what_the_accountant_says(case: Case) -> None:
     require_kept(trial(case.mechanism, 3, 0.01), 4000)
 
@@ -47,6 +48,8 @@ def test_what_a_curator_releases_keeps_its_promise(case: Case) -> None:
 
 @pytest.mark.parametrize("name", more_trials())
 def test_counters_levels_and_trainings_keep_their_promise(name: str) -> None:
+    # So many prove 1.5 to 1.9, of a promised 1, of counters with a third of their noise; half of
+    # them prove 0.8 to 1.3.
     require_kept(more_trials()[name](), 2000)
 
 

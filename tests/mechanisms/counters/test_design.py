@@ -15,7 +15,7 @@ import pytest
 from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, complete
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Neighbours, Price
@@ -139,9 +139,18 @@ def test_no_batch_shows_more_than_claimed(
         assert claimed <= truth * 1.001 + 1e-7 or len(dummies.groups) < len(levels)
 
 
-@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
-@pytest.mark.parametrize(("name", "levels", "users", "dummies"), ENCODERS, ids=title)
-def test_draws_follow_the_joint_law(name, levels, users, dummies, neighbours) -> None:
+def drawn_otherwise() -> list[tuple[str, tuple[Level, ...], Dummies, Neighbours]]:
+    """Each design once, and again where other neighbours have other dummies drawn."""
+    return [
+        (name, levels, dummies, neighbours)
+        for name, levels, _, dummies in ENCODERS
+        for neighbours in ("add or remove", "replace")
+        if neighbours == "add or remove" or any(complete(level, neighbours) for level in levels)
+    ]
+
+
+@pytest.mark.parametrize(("name", "levels", "dummies", "neighbours"), drawn_otherwise(), ids=title)
+def test_draws_follow_the_joint_law(name, levels, dummies, neighbours) -> None:
     design = Counters(levels, dummies, neighbours, 1.0, 0.5)
     nobody = np.zeros(design.layout.codes, np.int64)
     law, size = design.joint(nobody), 4000

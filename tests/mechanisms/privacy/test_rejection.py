@@ -86,8 +86,8 @@ def test_honest_users_alone_take_part() -> None:
 
 
 def test_a_curator_of_too_little_noise_is_caught() -> None:
-    assert found(trial(Quiet(1.0, 4)), 8000) > 1.0
-    assert found(trial(LaplaceHistogram(1.0, 4)), 8000) <= 1.0
+    assert found(trial(Quiet(1.0, 4)), 4000) > 1.0
+    assert found(trial(LaplaceHistogram(1.0, 4)), 4000) <= 1.0
 
 
 def test_reports_are_measured_near_what_they_lose() -> None:
