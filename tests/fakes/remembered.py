@@ -1,8 +1,8 @@
 """Answers that tests ask for again and again, worked out once in each process.
 
 Most of a small run was spent on what had been known since the run before: Beam asks for the
-signature of every method of every DoFn some ten times a pipeline (a sixth of a small release), and
-the least noise that meets a target is searched for wherever a plan is read (nine tenths of the
+signature of every method of every DoFn some ten times a pipeline (a quarter of a small release),
+and the least noise that meets a target is searched for wherever a plan is read (nine tenths of the
 refusals of a client whose devices draw dummies). Both are functions of what they are asked. Only
 where the pipelines ask is anything kept: those who answer have tests of their own, which see them
 as they are.
@@ -18,29 +18,42 @@ from typing import Any
 
 def remember() -> None:
     """Keep answers from here on."""
-    from apache_beam.transforms import core
+    from apache_beam.transforms import core, userstate
 
     from pipelines.metrics.counting import design
     from pipelines.metrics.counting.metric import Counting
 
-    core.get_function_args_defaults = _by_function(core.get_function_args_defaults)
+    core.get_function_args_defaults = _kept(core.get_function_args_defaults, _function)
+    core._check_fn_use_yield_and_return = _kept(core._check_fn_use_yield_and_return, _function)
+    userstate.get_dofn_specs = _kept(userstate.get_dofn_specs, _class)
     design.least_error = _by_arguments(design.least_error)
     profile = lru_cache(maxsize=256)(lambda counters: counters.profile())
     Counting.profile = property(lambda metric: profile(metric.design))
 
 
-def _by_function(of: Callable[..., Any]) -> Callable[..., Any]:
-    """Names and defaults of arguments, kept for each function that methods are bound from."""
-    known: dict[Any, tuple[list[str], list[Any]]] = {}
+def _function(method: Any) -> Any:
+    """What a method is bound from. Of lambdas each pipeline has its own: they are not kept."""
+    return method.__func__ if ismethod(method) else None
+
+
+def _class(dofn: Any) -> Any:
+    """Where the methods of a DoFn are from; what wraps a function has that one's arguments."""
+    return None if hasattr(dofn, "_inspect_process") else type(dofn)
+
+
+def _kept(of: Callable[..., Any], key: Callable[[Any], Any]) -> Callable[..., Any]:
+    """What Beam finds by looking at code, once for each key; lists and sets are copied."""
+    known: dict[Any, Any] = {}
 
     @wraps(of)
-    def remembered(asked: Any) -> tuple[list[str], list[Any]]:
-        if not ismethod(asked):  # of lambdas each pipeline has its own
+    def remembered(asked: Any) -> Any:
+        place = key(asked)
+        if place is None:
             return of(asked)
-        if asked.__func__ not in known:
-            known[asked.__func__] = of(asked)
-        names, defaults = known[asked.__func__]
-        return [*names], [*defaults]
+        if place not in known:
+            known[place] = of(asked)
+        found = known[place]
+        return tuple(part.copy() for part in found) if isinstance(found, tuple) else found
 
     return remembered
 
