@@ -195,6 +195,7 @@ def _holders() -> dict[str, list[int]]:
     return held
 
 
+@pytest.mark.verify
 @pytest.mark.usefixtures("exact")
 def test_two_logs_that_differ_by_one_user_are_handed_on_alike(run) -> None:
     """All that collector and public see is the same but for seals, times and figures."""
@@ -227,6 +228,7 @@ def _masked(text: str, window: str) -> str:
     return re.sub(drawn, '"drawn"', text.replace(window, "window"))
 
 
+@pytest.mark.verify
 def test_devices_with_another_crowd_key_are_a_crowd_of_their_own(run, monkeypatch) -> None:
     whole = log()
     pq.write_table(whole.slice(0, 30), "few.parquet")
@@ -270,6 +272,7 @@ def test_words_that_are_forged_come_to_nothing(run) -> None:
     assert not re.search(r"\b(200|400)\b|not open", json.dumps(said))
 
 
+@pytest.mark.verify
 def test_a_window_is_drawn_once_however_often_it_is_killed(run, monkeypatch) -> None:
     assert run(client("log.parquet", "log.bin")).code == 0
     draws, publish = [], Crowds.publish
@@ -297,6 +300,7 @@ def test_a_window_is_drawn_once_however_often_it_is_killed(run, monkeypatch) -> 
     assert run(collect()).code == 0
 
 
+@pytest.mark.verify
 def test_an_empty_window_and_rows_that_are_nobodys(run) -> None:
     Path("plan.yaml").write_text(
         PLAN.replace("user_column: user\nunit: user", "unit: row").replace("rows_per_user: 4, ", "")

@@ -205,6 +205,7 @@ def law_test(counts, raised, counters: Counters) -> float:
     return float(stats.chisquare(found, due * found.sum() / due.sum()).pvalue)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("users", [0, 1])
 def test_the_law_of_two_logs_that_differ_by_one_user(users):
     """1,500 counters are as many draws of the law, of which the user's is moved by one: drawn once

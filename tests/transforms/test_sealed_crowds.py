@@ -132,6 +132,7 @@ def test_what_a_liar_seals_is_dropped_and_a_string_has_one_row() -> None:
     assert crowded.messages == len(sent)
 
 
+@pytest.mark.verify
 def test_what_passes_has_the_law_of_one_job() -> None:
     """Of 3,000 crowds of one size how many pass, and their numbers' mean: false alarms 1e-9."""
     n, size = 3000, CROWDS.threshold

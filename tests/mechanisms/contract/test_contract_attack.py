@@ -46,6 +46,7 @@ def test_what_a_curator_releases_keeps_its_promise(case: Case) -> None:
     require_kept(trial(case.mechanism), 2000)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", more_trials())
 def test_counters_levels_and_trainings_keep_their_promise(name: str) -> None:
     # So many prove 1.5 to 1.9, of a promised 1, of counters with a third of their noise; half of

@@ -149,6 +149,7 @@ def drawn_otherwise() -> list[tuple[str, tuple[Level, ...], Dummies, Neighbours]
     ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("name", "levels", "dummies", "neighbours"), drawn_otherwise(), ids=title)
 def test_draws_follow_the_joint_law(name, levels, dummies, neighbours) -> None:
     design = Counters(levels, dummies, neighbours, 1.0, 0.5)

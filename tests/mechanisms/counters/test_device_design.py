@@ -154,6 +154,7 @@ def test_totals_are_unbiased_with_the_variance_stated(neighbours: Neighbours, ma
     assert totals.var(axis=0) == pytest.approx(np.full(encoder.groups, variance), rel=0.25)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
 def test_sums_have_the_law_of_what_is_sent(masked: bool, signed: bool) -> None:

@@ -41,6 +41,7 @@ def errors(simulation: Simulation, times: int) -> np.ndarray:
     return np.array([simulation.release(SeededRandom(seed))["error"] for seed in range(times)])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("neighbours", ["replace", "add-or-remove"])
 def test_errors_are_those_predicted(name: str, neighbours: str) -> None:
