@@ -44,16 +44,22 @@ def test_travels_as_its_fields(case):
     assert all(value is None or isinstance(value, int | float | str) for value in told)
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [[-1], [SECRET], np.array([0.5]), np.array(["a"]), np.array([[SECRET]]), np.array([math.nan])],
-    ids=["negative", "too large", "float", "text", "matrix", "nan"],
-)
+NO_CELLS = {
+    "negative": [-1],
+    "too large": [SECRET],
+    "float": np.array([0.5]),
+    "text": np.array(["a"]),
+    "matrix": np.array([[SECRET]]),
+    "nan": np.array([math.nan]),
+}
+
+
 @over(CLIENTS)
-def test_cells_out_of_range_are_refused_without_being_quoted(case, cells):
-    with pytest.raises(ValueError, match="cells") as refusal:
-        case.mechanism.perturb(cells, SeededRandom(1))
-    assert str(SECRET) not in str(refusal.value)
+def test_cells_out_of_range_are_refused_without_being_quoted(case):
+    for kind, cells in NO_CELLS.items():
+        with pytest.raises(ValueError, match="cells") as refusal:
+            case.mechanism.perturb(cells, SeededRandom(1))
+        assert str(SECRET) not in str(refusal.value), kind
 
 
 @over(CLIENTS)

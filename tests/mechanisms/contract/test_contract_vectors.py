@@ -57,21 +57,21 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("wrong", ROWS.values(), ids=ROWS)
 @over(VECTORS)
-def test_rows_that_are_none_are_refused_without_being_quoted(case, wrong):
-    with pytest.raises(ValueError, match="rows") as refusal:
-        case.mechanism.report(wrong(case.mechanism.dimension), SeededRandom(1))
-    assert str(SECRET) not in str(refusal.value)
-    assert "nan" not in str(refusal.value)
+def test_rows_that_are_none_are_refused_without_being_quoted(case):
+    for kind, wrong in ROWS.items():
+        with pytest.raises(ValueError, match="rows") as refusal:
+            case.mechanism.report(wrong(case.mechanism.dimension), SeededRandom(1))
+        assert str(SECRET) not in str(refusal.value), kind
+        assert "nan" not in str(refusal.value), kind
 
 
-@pytest.mark.parametrize("wrong", CELLS.values(), ids=CELLS)
 @over(VECTORS)
-def test_cells_that_are_none_are_refused_without_being_quoted(case, wrong):
-    with pytest.raises(ValueError, match="cells") as refusal:
-        case.mechanism.perturb(wrong(case.mechanism.dimension), SeededRandom(1))
-    assert str(SECRET) not in str(refusal.value)
+def test_cells_that_are_none_are_refused_without_being_quoted(case):
+    for kind, wrong in CELLS.items():
+        with pytest.raises(ValueError, match="cells") as refusal:
+            case.mechanism.perturb(wrong(case.mechanism.dimension), SeededRandom(1))
+        assert str(SECRET) not in str(refusal.value), kind
 
 
 LONGER = [case.at(dimension=20) for case in first(VECTORS) if not case.facts.seeded]
