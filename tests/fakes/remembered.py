@@ -3,9 +3,9 @@
 Most of a small run was spent on what had been known since the run before: Beam asks for the
 signature of every method of every DoFn some ten times a pipeline (a quarter of a small release),
 and the least noise that meets a target is searched for wherever a plan is read (nine tenths of the
-refusals of a client whose devices draw dummies). Both are functions of what they are asked. Only
-where the pipelines ask is anything kept: those who answer have tests of their own, which see them
-as they are.
+refusals of a client whose devices draw dummies). Both are functions of what they are asked. What
+tests of planners and accountants themselves ask is not kept: they see them as they are. The caches
+that the planner and the ledger have hold a plan; tests come in any order, and read hundreds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ def remember() -> None:
     """Keep answers from here on."""
     from apache_beam.transforms import core, userstate
 
+    from mechanisms.heavy_hitters import crowds
+    from mechanisms.planner import search
+    from pipelines.ledger import accounting
     from pipelines.metrics.counting import design
     from pipelines.metrics.counting.metric import Counting
 
@@ -29,6 +32,10 @@ def remember() -> None:
     design.least_error = _by_arguments(design.least_error)
     profile = lru_cache(maxsize=256)(lambda counters: counters.profile())
     Counting.profile = property(lambda metric: profile(metric.design))
+    for module, name in (
+        (search, "_search"), (accounting, "_joint"), (crowds, "_least_threshold"),
+    ):  # fmt: skip
+        setattr(module, name, lru_cache(maxsize=4096)(getattr(module, name).__wrapped__))
 
 
 def _function(method: Any) -> Any:
