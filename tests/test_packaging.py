@@ -59,6 +59,7 @@ def test_the_archive_holds_all_floors_whole(archive: Path) -> None:
     assert {"pyproject.toml", "setup.py", COMMAND} <= packed
 
 
+@pytest.mark.verify
 def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]

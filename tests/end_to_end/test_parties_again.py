@@ -85,6 +85,7 @@ def in_two_passes(run) -> None:
         assert outcome.code == 0, outcome.said
 
 
+@pytest.mark.verify
 def test_a_quick_look_and_then_all_of_it_in_one_budget(run, refused, log) -> None:
     """Each pass has its entry; together they cost one pass, and the last one errs like one."""
     Path("plan.yaml").write_text(PLAN)

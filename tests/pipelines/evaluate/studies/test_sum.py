@@ -111,6 +111,7 @@ def test_signs_and_bounds() -> None:
     assert population.mean == pytest.approx(2 * gauss.known["truth"] / 10_000, abs=1e-9)
 
 
+@pytest.mark.verify
 def test_a_study_leaves_its_files(run, workspace) -> None:
     words = ["--systems", "counters", "counters-correlated", "laplace", "--epsilons", "1"]
     more = ["--data", "beta:2000,2,5", "--messages", "3", "5", "--liars", "0", "0.01"]
