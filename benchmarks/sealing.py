@@ -13,7 +13,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
-import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from rich.console import Console
 from rich.table import Table
@@ -27,7 +26,8 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected, merged
 from mechanisms.wire.sealing import KeyRing, seal
 from transforms import report_tables
-from transforms.duplicates import one_of_each
+from transforms.duplicates import drawn, one_of_each
+from transforms.reports import ParquetSink
 
 PLAN = bytes(16)
 OPENED_A_SECOND = 8000
@@ -66,20 +66,30 @@ def _plain() -> list[tuple[str, int, Callable[[], object]]]:
     """The steps that no key is needed for: name, how many reports, what to time."""
     reports = _reports(_MANY)
     expected = Expected(PLAN, (build("grr", epsilon=1.0, domain_size=1000),), Form())
-    data, sink = binary.encode(reports), io.BytesIO()
-    pq.write_table(report_tables.to_table(reports), sink)
-    doubled = np.concatenate([reports.records[:500_000]] * 2)
+    data, parquet = binary.encode(reports), _written(reports)
+    twice = Reports(PLAN, Form(), np.concatenate([reports.records[:500_000]] * 2))
+    doubled = drawn(twice, SeededRandom(3))
     wide = build("olh", epsilon=1.0, domain_size=1 << 20)
     client = MemoisedClient(bytes(32), PLAN, 0, wide)
     few, many = np.arange(1_000_000) % 30, np.arange(20_000)
     return [
         ("write binary", _MANY, lambda: binary.encode(reports)),
         ("read binary", _MANY, lambda: binary.decode(data, expected)),
-        ("read Parquet", _MANY, lambda: merged(expected, report_tables.read(sink, expected))),
+        ("write Parquet, in order", _MANY, lambda: _written(reports)),
+        ("read Parquet", _MANY, lambda: merged(expected, report_tables.read(parquet, expected))),
         ("drop duplicates, half of all", doubled.size, lambda: one_of_each(doubled)),
         ("memoised, 30 distinct values", few.size, lambda: client.report(few)),
         ("memoised, all values distinct", many.size, lambda: client.report(many)),
     ]
+
+
+def _written(reports: Reports) -> io.BytesIO:
+    """A Parquet file."""
+    file, sink = io.BytesIO(), ParquetSink(reports.form, PLAN)
+    sink.open(file)
+    sink.write(reports)
+    sink.flush()
+    return file
 
 
 def _open(sealed: Reports) -> int:

@@ -160,7 +160,8 @@ class PartitionIdsDoFn(PartitionDoFn):
     def assign(self, rows: Rows) -> NDArray[np.uint64]:
         # Multiply-shift hashing (Dietzfelbinger et al., J. Algorithms 1997): a pair of ids meets
         # in a bucket with probability at most 2 / buckets over the draw of the multipliers.
-        mixed = (self._words(rows["record"]) * self._multipliers).sum(axis=1, dtype=np.uint64)
+        words = self._words(rows["record"])
+        mixed = (words * self._multipliers[: words.shape[1]]).sum(axis=1, dtype=np.uint64)
         return bucket_of(mixed, self._buckets)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -172,8 +173,8 @@ class PartitionIdsDoFn(PartitionDoFn):
         yield from super().finish_bundle()
 
     def _words(self, records: Records) -> NDArray[np.uint64]:
-        """(n, 2) words that go into the bucket's hash."""
-        return np.asarray(records["report_id"], np.uint64)
+        """(n, 1 or 2) words that go into the bucket's hash."""
+        return np.asarray(records["report_id"][:, :1], np.uint64)
 
     def _one(self, rows: Rows) -> Rows:
         return one_of_each(rows)
@@ -244,9 +245,10 @@ def one_of_each(rows: Rows) -> Rows:
         rows: (n,) submitted reports with their lots.
 
     Returns:
-        (ids,) in the order of the ids; of several with one id, that of the least lot.
+        (ids,) in the order of the ids; of several with one id, that of the least lot. Ids are one
+        if their first 8 bytes are: a Parquet file of version 3 has no others.
     """
-    return _least(rows, *rows["record"]["report_id"].T)
+    return _least(rows, rows["record"]["report_id"][:, 0])
 
 
 def one_of_each_seal(rows: Rows) -> Rows:

@@ -1,4 +1,10 @@
-"""Reports as Parquet: a column for each field, and rows dropped by reason on the way in."""
+"""Reports as Parquet: a column for each field, and rows dropped by reason on the way in.
+
+Files of submitted reports are of format version 3: ids are the 8 bytes by which reports are told
+apart, and rows stand in their order. Random words in order are told by their differences: 1,000,000
+of them take 5.9 bytes each in the place of 16, of which log2(n!) / n bits, 2.3 bytes, are saved by
+the order alone. Version 2, with ids of 16 bytes in any order, is read as ever.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,11 @@ from mechanisms.wire.screening import Expected, Screened, tallied
 
 MAGIC = b"PAR1"
 
+PACKED = 3  # the format version of ids that stand in order
+
 _BLOCK = 1 << 16  # rows read at a time
+# Of fields that are numbers by chance; all others are the same in every row of a plan and metric.
+_BY_DIFFERENCES = ("report_id", "message")
 
 # What packs harder makes gigabytes of a few kilobytes, and random words do not pack at all.
 _CODECS = {"UNCOMPRESSED", "SNAPPY"}
@@ -25,29 +35,61 @@ _CODECS = {"UNCOMPRESSED", "SNAPPY"}
 _MOST_COPIES = 4
 
 
-def schema(form: Form) -> pa.Schema:
-    """The columns of a Parquet file of reports; a reader ignores all others."""
+def schema(form: Form, version: int = PACKED) -> pa.Schema:
+    """The columns of a Parquet file of reports; a reader ignores all others.
+
+    Args:
+        form: of the reports.
+        version: of the format, which is that of ids: without ids there is one.
+    """
     fields = [
         ("version", pa.uint16()),
         ("fingerprint", pa.binary(fingerprint.SIZE)),
         ("metric", pa.uint16()),
     ]
-    fields += [] if form.shuffled else [("report_id", pa.binary(16))]
+    an_id = pa.uint64() if version == PACKED else pa.binary(16)
+    fields += [] if form.shuffled else [("report_id", an_id)]
     fields += [("level", pa.uint16())] if form.slots and not form.wide else []
     fields += [("value", pa.uint64())] if form.crowd else []
     sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED * form.seals))]
     return pa.schema(fields + (sealed if form.sealed else [("message", pa.uint64())]))
 
 
+def least_bytes(form: Form, version: int = PACKED) -> int:
+    """How many bytes of a row are random words, which nothing packs.
+
+    Of an id in order 4: what is left of 8 where 2^31 of them are told by their differences.
+    """
+    an_id = 4 if version == PACKED else 16
+    return an_id * (not form.shuffled) + SEALED * form.sealed * form.seals
+
+
+def writer(file: BinaryIO, form: Form) -> pq.ParquetWriter:
+    """What writes tables of submitted reports, each in the order of its ids.
+
+    Random words in order, and messages, take the bits of their differences; nothing packs them
+    further, so no codec is asked for.
+    """
+    columns = schema(form)
+    packed = [name for name in _BY_DIFFERENCES if name in columns.names]
+    alike = [name for name in columns.names if name not in (*packed, "sealed")]
+    encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
+    return pq.ParquetWriter(
+        file, columns, compression="NONE", use_dictionary=alike, column_encoding=encoding
+    )
+
+
 def to_table(reports: Reports) -> pa.Table:
     """A block as a table of n rows."""
-    size = len(reports)
+    size, form = len(reports), reports.form
     plan = np.frombuffer(reports.fingerprint * size, np.uint8)
     columns: dict[str, NDArray[Any]] = {
-        "version": np.full(size, VERSION, np.uint16),
+        "version": np.full(size, VERSION if form.shuffled else PACKED, np.uint16),
         "fingerprint": plan,
     }
-    columns |= {name: reports.records[name] for name in reports.form.dtype.names or ()}
+    columns |= {name: reports.records[name] for name in form.dtype.names or ()}
+    if not form.shuffled:
+        columns["report_id"] = columns["report_id"][:, 0]
     wanted = schema(reports.form)
     return pa.table([_array(columns[field.name], field.type) for field in wanted], schema=wanted)
 
@@ -62,14 +104,14 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
     Returns:
         The reports that are left, in the order of their rows.
     """
-    form = _fitted(table.schema, expected.form)
-    wanted = schema(form)
+    form, version = _fitted(table.schema, expected.form), _version(table.schema, expected.form)
+    wanted = schema(form, version)
     if not all(_is_there(field, table.schema) for field in wanted):
         return expected.refused(screening.OTHER_COLUMNS, table.num_rows)
     counts: dict[str, int] = {}
     for reason, kept in (
         (screening.NULL, lambda rows: ~_any_null(rows.select(wanted.names))),
-        (screening.OTHER_VERSION, lambda rows: pc.equal(rows["version"], VERSION)),
+        (screening.OTHER_VERSION, lambda rows: pc.equal(rows["version"], version)),
         (screening.OTHER_PLAN, lambda rows: pc.equal(rows["fingerprint"], _plan(expected))),
     ):
         before = table.num_rows
@@ -77,7 +119,9 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
         counts[reason] = before - table.num_rows
     records = form.empty(table.num_rows)
     for field in wanted.remove(1).remove(0):
-        records[field.name] = _numbers(table[field.name], records.dtype[field.name])
+        column = _numbers(table[field.name], records.dtype[field.name])
+        place = records[field.name]
+        (place if place.shape == column.shape else place[:, 0])[:] = column
     screened = expected.screen(Reports(expected.fingerprint, form, records))
     return Screened(screened.reports, tallied(counts, screened.dropped))
 
@@ -127,12 +171,12 @@ class _RefusedError(Exception):
 def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, or the exception that its reading raises."""
     parquet, names, size = pq.ParquetFile(file), schema(form).names, file.seek(0, 2)
-    form = _fitted(parquet.schema_arrow, form)
+    form, version = _fitted(parquet.schema_arrow, form), _version(parquet.schema_arrow, form)
     left = parquet.metadata.num_rows
     # Before a page is read: of another type, one long value can be that of all rows.
-    if not all(_is_there(field, parquet.schema_arrow) for field in schema(form)):
+    if not all(_is_there(field, parquet.schema_arrow) for field in schema(form, version)):
         raise _RefusedError(screening.OTHER_COLUMNS, min(max(left, 0), size))
-    _require_possible(parquet.metadata, size, form)
+    _require_possible(parquet.metadata, size, least_bytes(form, version))
     for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
         left -= batch.num_rows
         if left < 0:  # whatever the footer has told
@@ -140,19 +184,19 @@ def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _require_possible(footer: pq.FileMetaData, size: int, form: Form) -> None:
+def _require_possible(footer: pq.FileMetaData, size: int, least: int) -> None:
     """Refuse a Parquet file that no writer makes of so many reports, by its footer.
 
     Args:
         footer: of the file.
         size: of the file, in bytes.
-        form: of the reports.
+        least: how many bytes a report takes.
     """
     groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     told = (
         0 <= footer.num_rows == sum(group.num_rows for group in groups)
-        and footer.num_rows * form.random_bytes <= _MOST_COPIES * size
+        and footer.num_rows * least <= _MOST_COPIES * size
         # Pages that many groups point at would be unpacked as often.
         and sum(chunk.total_compressed_size for chunk in chunks) <= size
         and all(chunk.total_compressed_size >= 0 for chunk in chunks)
@@ -205,6 +249,12 @@ def _fitted(columns: pa.Schema, form: Form) -> Form:
     if kind is None or not pa.types.is_fixed_size_binary(kind):
         return form
     return form.fitted(kind.byte_width) or form
+
+
+def _version(columns: pa.Schema, form: Form) -> int:
+    """Of the format, by what ids are."""
+    old = not form.shuffled and _is_there(schema(form, VERSION).field("report_id"), columns)
+    return VERSION if old or form.shuffled else PACKED
 
 
 def _is_there(field: pa.Field, columns: pa.Schema) -> bool:

@@ -19,7 +19,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.wire import fingerprint as plans
 
 # Of the format. 2: ids are of users; of version 1 they were random, and a user who reported twice
-# counted twice, so what was made then is not read.
+# counted twice, so what was made then is not read. 3: see `transforms.report_tables`.
 VERSION = 2
 SEALED = 56  # bytes: an encapsulated key of 32, a message of 8, a tag of 16
 MOST_METRICS = 1 << 16
@@ -90,11 +90,6 @@ class Form:
         shape = (self.slots, SEALED) if self.wide else (SEALED,)
         sealed = [("key_id", "<u8"), ("sealed", "u1", shape)]
         return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
-
-    @property
-    def random_bytes(self) -> int:
-        """How many bytes of a record are random words, an id and a seal, which nothing packs."""
-        return 16 * (not self.shuffled) + SEALED * self.sealed * self.seals
 
     def empty(self, size: int) -> Records:
         """(size,) records with their length filled in, and zeros."""

@@ -25,7 +25,7 @@ from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
-from pipelines.parties.report_files import is_parquet, require_new
+from pipelines.parties.report_files import is_parquet, require_new, sink_of
 from pipelines.parties.split import Split, require_counters, require_sealable, split
 from pipelines.parties.submit import SubmitReports, unfinished
 from pipelines.plan.document import Plan
@@ -37,13 +37,11 @@ from pipelines.requests import no_more
 from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen, rejects
 from pipelines.views.wording import upward
-from transforms import report_tables
 from transforms.conservation import LostError
 from transforms.enrolled import UNKNOWN, listed
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
 from transforms.progress import LOST, REPORTS, ROWS, tally
-from transforms.reports import BinarySink
 
 _STANDARD_INPUT = "-"
 
@@ -360,14 +358,12 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
     """A file of reports, whole or not at all."""
     # Renamed when it is whole: what reads it must not meet half a file.
     partial = f"{path}.partial"
+    sink = sink_of(path, blocks[0].form, blocks[0].fingerprint)
     with FileSystems.create(partial) as stream:
-        if is_parquet(path):
-            pq.write_table(pa.concat_tables(map(report_tables.to_table, blocks)), stream)
-        else:
-            sink = BinarySink(blocks[0].form, blocks[0].fingerprint)
-            sink.open(stream)
-            for block in blocks:
-                sink.write(block)
+        sink.open(stream)
+        for block in blocks:
+            sink.write(block)
+        sink.flush()
     FileSystems.rename([partial], [path])
 
 

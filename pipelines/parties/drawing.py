@@ -286,7 +286,7 @@ def shuffle_counters(
     screen, made = Screen(), memory.only()
     if made is None:
         release.require_vacant(output)
-        buckets = bucket_count(files.size // Form(sealed=True, slots=1).dtype.itemsize)
+        buckets = bucket_count(files.about(Form(sealed=True, slots=1)))
         job = DrawAndMix(parted, files, pem, memory, buckets, again=bool(shares))
         if not _made(job, output, for_beam, here, screen, shares):
             answers.tell(output=output, handed_over=True)

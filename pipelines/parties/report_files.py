@@ -13,10 +13,11 @@ from typing import NamedTuple
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from apache_beam.io.fileio import FileSink
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from mechanisms.wire.report import Reports
+from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import (
     OTHER_PLAN,
     OTHER_VERSION,
@@ -28,7 +29,8 @@ from mechanisms.wire.screening import (
 from pipelines.errors import Caution, RequestError, reason
 from pipelines.inputs import NoFilesError, matched
 from transforms.progress import REPORTS, tally
-from transforms.reports import read
+from transforms.report_tables import least_bytes
+from transforms.reports import BinarySink, ParquetSink, read
 
 
 class ReportFiles(NamedTuple):
@@ -36,14 +38,20 @@ class ReportFiles(NamedTuple):
 
     Attributes:
         files: each once, whatever it was called by.
-        size: of all, in bytes.
+        sizes: of each, in bytes.
         mark: of their names, sizes and last changes: a command that is typed again has the same,
             and an inbox that is filled anew another one. Empty if nobody says when they changed.
     """
 
     files: tuple[str, ...]
-    size: int
+    sizes: tuple[int, ...]
     mark: str = ""
+
+    def about(self, form: Form) -> int:
+        """How many reports of a form may be in them, by their bytes."""
+        least, whole = least_bytes(form), form.dtype.itemsize
+        sized = zip(self.files, self.sizes, strict=True)
+        return sum(size // (least if is_parquet(path) else whole) for path, size in sized)
 
 
 def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
@@ -75,7 +83,7 @@ def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
     known = all(changed for _, _, changed in ordered)
     mark = hashlib.sha256(repr(ordered).encode()).hexdigest() if known else ""
     return ReportFiles(
-        tuple(path for path, _, _ in ordered), sum(size for _, size, _ in ordered), mark
+        tuple(path for path, _, _ in ordered), tuple(size for _, size, _ in ordered), mark
     )
 
 
@@ -189,6 +197,11 @@ def warn_of_strangers(dropped: Mapping[str, int]) -> None:
 def is_parquet(path: str) -> bool:
     """Which of the two carriers a file to be written is to have."""
     return path.endswith(".parquet")
+
+
+def sink_of(path: str, form: Form, fingerprint: bytes) -> FileSink:
+    """What writes submitted reports of one form and plan to a file of this name."""
+    return (ParquetSink if is_parquet(path) else BinarySink)(form, fingerprint)
 
 
 def require_new(file: str) -> None:

@@ -114,7 +114,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         release.require_vacant(request.output)
         earlier = memory.recall()
         # By the bytes, for reports are not read before the job begins.
-        reports = files.size // Form(sealed=bool(request.seals)).dtype.itemsize
+        reports = files.about(Form(sealed=bool(request.seals)))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
         keys = ids(request.seals)
         here = runs_here(for_beam)

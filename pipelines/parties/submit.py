@@ -9,11 +9,9 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam import typehints
 from apache_beam.io import fileio
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.parquetio import WriteToParquetBatched
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pvalue import AsDict
 
@@ -26,11 +24,10 @@ from mechanisms.wire.strings import seal_strings
 from pipelines import secrets
 from pipelines.inputs import Telemetry
 from pipelines.metrics.metric import Metric
-from pipelines.parties.report_files import is_parquet
+from pipelines.parties.report_files import is_parquet, sink_of
 from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
-from transforms import report_tables
-from transforms.blocks import Generator
+from transforms.blocks import Generator, bucket_count
 from transforms.conservation import (
     PASSED,
     PERTURBED,
@@ -47,9 +44,9 @@ from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
 from transforms.enrolled import OfEnrolled
+from transforms.ordered import ByIds
 from transforms.perturb import PerturbDoFn
 from transforms.progress import LOST, REPORTS, tally
-from transforms.reports import BinarySink
 
 
 @dataclass
@@ -86,20 +83,27 @@ class SubmitReports(beam.PTransform):
             tables
             | metric.name
             >> Submit(metric, Naming(fingerprint, place, window, self.secret), *shared)
+            | f"{metric.name} by id" >> ByIds(fingerprint, form, self._buckets(form))
             for place, metric in self.metrics.items()
+            for form in [self.parted.form(self.pem is not None, [place])]
         )
         form = self.parted.form(sealed=self.pem is not None, places=self.metrics)
-        return sent | "Together" >> beam.Flatten() | "Write" >> self._writing(form)
+        # A Parquet file of no reports where there are none, as its readers expect.
+        none = [Reports(fingerprint, form, form.empty(0))] * is_parquet(self.output)
+        nobody = begin | "Nobody" >> beam.Create(none).with_output_types(Reports)
+        return (*sent, nobody) | "Together" >> beam.Flatten() | "Write" >> self._writing(form)
+
+    def _buckets(self, form: Form) -> int:
+        """Into how many ranges a metric's ids are parted: of as many bytes as those of messages."""
+        return bucket_count(self.telemetry.rows * form.dtype.itemsize / Form().dtype.itemsize)
 
     def _writing(self, form: Form) -> beam.PTransform:
         """One file of the name that was asked for."""
         folder, name = FileSystems.split(self.output)
-        fingerprint = self.parted.fingerprint
-        if is_parquet(self.output):
-            return WriteOneParquet(self.output, form)
+        output, fingerprint = self.output, self.parted.fingerprint
         return fileio.WriteToFiles(
             folder or os.curdir,
-            sink=lambda _: BinarySink(form, fingerprint),
+            sink=lambda _: sink_of(output, form, fingerprint),
             file_naming=lambda *_: name,
             shards=1,
             temp_directory=StaticValueProvider(str, unfinished(self.output)),
@@ -112,34 +116,8 @@ _ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
 
 
 def unfinished(output: str) -> str:
-    """Where a binary file is written before it has its name; empty when it has."""
+    """Where a file is written before it has its name; empty when it has."""
     return f"{output}.unfinished"
-
-
-@dataclass
-class WriteOneParquet(beam.PTransform):
-    """Blocks of reports to one Parquet file.
-
-    Attributes:
-        path: of the file.
-        form: of the reports.
-    """
-
-    path: str
-    form: Form
-
-    def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        return (
-            reports
-            | "To tables" >> beam.Map(report_tables.to_table).with_output_types(pa.Table)
-            | "Write"
-            >> WriteToParquetBatched(
-                self.path,
-                report_tables.schema(self.form),
-                num_shards=1,
-                shard_name_template="",
-            )
-        )
 
 
 @dataclass

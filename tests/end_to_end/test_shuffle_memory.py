@@ -25,6 +25,7 @@ from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
 from tests.fakes.ledgers import begun_by
 from tests.fakes.memory_files import MemoryFileSystem
+from transforms import report_tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,12 +116,20 @@ def test_nine_forged_ids_cost_the_forger_nine_reports(run, workspace) -> None:
 
 @pytest.mark.verify
 def test_what_is_handed_in_again_goes_on_once(run, workspace) -> None:
-    """The whole file again, with one report more: alone it is no crowd, and stays."""
+    """The whole file again, or a row of it, with one report more: alone it is no crowd, and stays.
+
+    What went as binary comes again as Parquet, with half of its id.
+    """
     parted = plan()
     write("first.bin", reports(parted, 1))
     write("one.bin", reports(parted, 5, 1))
     assert run(shuffle("first.bin", into="a")).code == 0
-    outcome = run(shuffle("first.bin", "one.bin", into="b"))
+    table = report_tables.to_table(reports(parted, 1))
+    pq.write_table(table, "again.parquet")
+    pq.write_table(table.slice(7, 1), "row.parquet")
+    outcome = run(shuffle("row.parquet", "one.bin", into="b"))
+    assert "no metric had its min_reports; 2 reports came; 1 dropped: sent on b" in outcome.err
+    outcome = run(shuffle("again.parquet", "one.bin", into="b"))
     assert outcome.code == 1
     assert "no metric had its min_reports; 121 reports came; 120 dropped: sent on b" in outcome.err
     assert not Path("b").exists()

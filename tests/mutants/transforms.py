@@ -156,7 +156,7 @@ MUTANTS = (
         "rows-without-bytes",
         "A file of a few kilobytes hands in millions of reports, which are all one.",
         "transforms/report_tables.py",
-        "footer.num_rows * form.random_bytes <= _MOST_COPIES * size",
+        "footer.num_rows * least <= _MOST_COPIES * size",
         "footer.num_rows <= 1 << 62",
         ("tests/transforms/test_reports.py",),
     ),
@@ -167,6 +167,14 @@ MUTANTS = (
         "self._ids is None or users is None",
         "True",
         ("tests/pipelines/test_parties_identity.py",),
+    ),
+    Mutant(
+        "reports-stand-in-the-order-of-users",
+        "Reports stand in their file as users were bounded, so places link those of one user.",
+        "transforms/reports.py",
+        "in_order(np.concatenate(self._waiting[form]))",
+        "np.concatenate(self._waiting[form])",
+        ("tests/pipelines/test_parties_identity.py", "tests/transforms/test_reports.py"),
     ),
     Mutant(
         "permanent-noise-at-a-crowds-price",

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.io import fileio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +20,14 @@ from mechanisms.wire.sealing import KeyRing
 from tests.oracles.transforms import run, source
 from tests.oracles.wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
 from transforms import report_tables, reports
+from transforms.ordered import in_order
 from transforms.progress import REPORTS
-from transforms.reports import MessagesOf, ReadReports, WriteReports
+from transforms.reports import BinarySink, MessagesOf, ParquetSink, ReadReports
 
+# Of format version 2; and of version 3, which has the first 8 bytes of the same ids, in order.
 NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]
-PLAIN = Form()
+PACKED = ["submitted-3", "submitted-sealed-3"]
+PLAIN, SEALED = Form(), Form(sealed=True)
 
 
 def read(data: bytes, form: Form) -> tuple[list[tuple[bytes, ...]], dict[str, int]]:
@@ -50,6 +54,28 @@ def of_golden(form: Form) -> pa.Table:
     return report_tables.to_table(golden(form))
 
 
+def packed(reports: Reports) -> Reports:
+    """As a Parquet file has them: ids of 8 bytes."""
+    records = reports.records.copy()
+    records["report_id"][:, 1] = 0
+    return replace(reports, records=records)
+
+
+def ordered(reports: Reports) -> Reports:
+    """As a file has them."""
+    return replace(reports, records=in_order(reports.records))
+
+
+def sunk(sink: fileio.FileSink, *blocks: Reports) -> bytes:
+    """What a sink makes of some blocks."""
+    file = io.BytesIO()
+    sink.open(file)
+    for block in blocks:
+        sink.write(block)
+    sink.flush()
+    return file.getvalue()
+
+
 def with_column(name: str, values: list, kind: pa.DataType) -> pa.Table:
     """The plain golden rows with one column replaced."""
     table = of_golden(PLAIN)
@@ -71,8 +97,25 @@ def test_golden_parquet_files_hold_what_the_golden_binary_files_hold(form):
         assert fields(one.reports) == fields(golden(replace(form, sealed=False)))
 
 
+@pytest.mark.parametrize("form", [PLAIN, SEALED], ids=repr)
+def test_golden_files_of_ids_in_order_hold_the_same(form):
+    data = (DATA / f"{PACKED[form.kind]}.parquet").read_bytes()
+    one = screening.merged(expected(form), reports.read(io.BytesIO(data), expected(form)))
+    if form.sealed:
+        one = KeyRing.read(DATA).open(one.reports)
+    assert not one.dropped
+    assert fields(one.reports) == fields(ordered(packed(golden(PLAIN))))
+
+
 def test_the_columns_of_the_parquet_form_never_change():
-    assert [str(report_tables.schema(form)).replace("\n", ", ") for form in FORMS] == [
+    packed = [str(report_tables.schema(form)).replace("\n", ", ") for form in FORMS]
+    assert packed[:2] == [
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
+        "report_id: uint64, message: uint64",
+        "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
+        "report_id: uint64, key_id: fixed_size_binary[8], sealed: fixed_size_binary[56]",
+    ]
+    assert [str(report_tables.schema(form, 2)).replace("\n", ", ") for form in FORMS] == [
         "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
         "report_id: fixed_size_binary[16], message: uint64",
         "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
@@ -82,6 +125,7 @@ def test_the_columns_of_the_parquet_form_never_change():
         "version: uint16, fingerprint: fixed_size_binary[16], metric: uint16, "
         "key_id: fixed_size_binary[8], sealed: fixed_size_binary[56]",
     ]
+    assert packed[2:] == [str(report_tables.schema(f, 2)).replace("\n", ", ") for f in FORMS[2:]]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +147,14 @@ def test_the_columns_of_the_parquet_form_never_change():
             [0, 2, 4],
         ),
         (
-            with_column("version", [2, 1, 0, 2, 2], pa.uint16()),
+            with_column("version", [3, 2, 0, 3, 3], pa.uint16()),
             {screening.OTHER_VERSION: 2},
             [0, 3, 4],
+        ),
+        (
+            with_column("report_id", [b"sixteen bytes it"] * 5, pa.binary(16)),
+            {screening.OTHER_VERSION: 5},
+            [],
         ),
         (
             with_column("fingerprint", [PLAN, bytes(16), PLAN, PLAN, None], pa.binary(16)),
@@ -127,19 +176,19 @@ def test_the_columns_of_the_parquet_form_never_change():
 def test_rows_are_dropped_by_reason(table, dropped, left):
     rows, counted = read(parquet(table), PLAIN)
     assert counted == dropped
-    assert [row[1] for row in rows] == [fields(golden(PLAIN))[i][1] for i in left]
+    assert [row[1] for row in rows] == [fields(packed(golden(PLAIN)))[i][1] for i in left]
 
 
 def test_other_columns_are_not_even_read():
     table = of_golden(PLAIN).append_column("user", pa.array(["secret"] * 5))
-    assert read(parquet(table), PLAIN) == (fields(golden(PLAIN)), {})
+    assert read(parquet(table), PLAIN) == (fields(packed(golden(PLAIN))), {})
 
 
 def test_tables_of_slices_and_chunks_are_read_as_they_stand():
     whole = report_tables.to_table(made(100))
     pieces = pa.concat_tables([whole.slice(7, 20), whole.slice(50), whole.slice(3, 0)])
     screened = report_tables.from_table(pieces, expected(PLAIN))
-    rows = fields(made(100))
+    rows = fields(packed(made(100)))
     assert fields(screened.reports) == rows[7:27] + rows[50:]
 
 
@@ -151,10 +200,11 @@ EDITS = st.lists(
 
 
 @settings(max_examples=EXAMPLES)
-@given(st.sampled_from(FORMS), EDITS)
-def test_fuzz_mutated_parquet(form, edits):
+@given(st.sampled_from([*zip(NAMES, FORMS, strict=True), *zip(PACKED, FORMS, strict=False)]), EDITS)
+def test_fuzz_mutated_parquet(golden_file, edits):
     """Bytes changed, cut out and put in: no exception, and nothing but known reasons."""
-    data = (DATA / f"{NAMES[form.kind]}.parquet").read_bytes()
+    name, form = golden_file
+    data = (DATA / f"{name}.parquet").read_bytes()
     for place, cut, put in edits:
         place %= len(data) + 1
         data = data[:place] + put + data[place + cut :]
@@ -179,7 +229,7 @@ def test_a_file_that_is_ruined_further_on_keeps_what_came_before():
     data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     blocks = report_tables.read(io.BytesIO(data), expected(PLAIN), rows=1000)
     screened = screening.merged(expected(PLAIN), blocks)
-    assert fields(screened.reports) == fields(made(2000))[:1000]
+    assert fields(screened.reports) == fields(packed(made(2000)))[:1000]
     assert screened.dropped == {screening.TRUNCATED: 1}
 
 
@@ -205,7 +255,7 @@ def test_a_file_of_more_rows_than_its_bytes_can_hold_is_not_unpacked(form, monke
 def test_reports_that_are_there_three_times_are_left_to_be_told_apart():
     rows = report_tables.to_table(made(5000))
     data = parquet(pa.concat_tables([rows] * 3))
-    assert read(data, PLAIN)[0] == fields(made(5000)) * 3
+    assert read(data, PLAIN)[0] == fields(packed(made(5000))) * 3
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "brotli", "lz4"])
@@ -259,21 +309,60 @@ def test_errors_of_the_file_system_pass():
             list(reports.read(Failing(data), expected(PLAIN)))
 
 
-@pytest.mark.parametrize("carrier", [True, False], ids=["parquet", "binary"])
-@pytest.mark.parametrize("form", [PLAIN, Form(shuffled=True)], ids=repr)
-def test_what_is_written_is_read(form, carrier, tmp_path):
-    blocks = [made(1000, 0), made(500), made(0), made(1, 0)]
-    if form.shuffled:
-        blocks = [block.without_ids() for block in blocks]
-    prefix = str(tmp_path / "day")
-    paths = run(
-        lambda p: p | source(blocks, Reports) | WriteReports(prefix, PLAN, form, carrier)
-    ).elements
-    assert paths
-    outcome = run(lambda p: p | ReadReports((f"{prefix}*",), expected(form)))
-    got = sorted(row for block in outcome.elements for row in fields(block))
-    assert got == sorted(row for block in blocks for row in fields(block))
-    assert outcome.counters == {REPORTS: 1501}
+@pytest.mark.parametrize("form", [PLAIN, SEALED], ids=repr)
+def test_what_is_written_is_read(form):
+    blocks = [block.recast(form) for block in (made(1000, 0), made(500), made(0), made(1, 0))]
+    whole = ordered(Reports(PLAN, form, np.concatenate([block.records for block in blocks])))
+    assert read(sunk(BinarySink(form, PLAN), *blocks), form) == (fields(whole), {})
+    assert read(sunk(ParquetSink(form, PLAN), *blocks), form) == (fields(packed(whole)), {})
+    for sink in (BinarySink(form, PLAN), ParquetSink(form, PLAN)):
+        assert read(sunk(sink), form) == ([], {})
+
+
+@pytest.mark.parametrize("sink", [BinarySink, ParquetSink])
+def test_no_order_of_rows_is_seen_in_a_file(sink):
+    """Of any order of rows, in any blocks, the same bytes are made."""
+    records = np.concatenate([made(900, 0).records, made(600).records])
+    first = sunk(sink(PLAIN, PLAN), Reports(PLAN, PLAIN, records))
+    for seed in range(5):
+        mixed = np.array_split(records[SeededRandom(seed).permutation(1500).astype(np.intp)], 7)
+        assert sunk(sink(PLAIN, PLAN), *(Reports(PLAN, PLAIN, part) for part in mixed)) == first
+
+
+@pytest.mark.parametrize("sink", [BinarySink, ParquetSink])
+def test_a_large_file_is_put_in_order_a_part_at_a_time(sink, monkeypatch):
+    monkeypatch.setattr(reports, "_GROUP", 28 * 1000)
+    blocks = [made(600), made(400), made(50, 0)]
+    parts = [np.concatenate([block.records for block in blocks[:2]]), blocks[2].records]
+    whole = Reports(PLAN, PLAIN, np.concatenate([in_order(part) for part in parts]))
+    rows = fields(whole if sink is BinarySink else packed(whole))
+    assert read(sunk(sink(PLAIN, PLAN), *blocks), PLAIN) == (rows, {})
+
+
+def test_reports_of_several_widths_stand_in_one_binary_file():
+    """Of noisy counters each metric has its own, and a metric's reports stand together."""
+    forms = [Form(sealed=True, slots=slots) for slots in (3, 2)]
+    blocks = [made(40, place).recast(form) for place, form in enumerate(forms)]
+    data = sunk(BinarySink(forms[0], PLAN), *blocks, blocks[0].where(np.arange(40) < 0))
+    expected = binary.header(forms[0], PLAN)
+    for block in blocks[::-1]:
+        expected += in_order(block.records).tobytes()
+    assert data == expected
+
+
+def test_reports_of_two_bytes_take_eight_in_a_file_of_many():
+    """19 in version 2, however small the blocks are."""
+    n = 200_000
+    words = SeededRandom(1).integers(915, n)
+    many = Reports.submitted(PLAN, 1, words, SeededRandom(2))
+    assert len(sunk(ParquetSink(PLAIN, PLAN), many)) < 8 * n
+    sealed = many.recast(SEALED)
+    sealed.records["sealed"] = SeededRandom(3).words(7 * n).view(np.uint8).reshape(n, 56)
+    parts = [sealed.where(np.arange(n) % 4 == part) for part in range(4)]
+    data = sunk(ParquetSink(SEALED, PLAN), *parts)
+    assert len(data) < 63 * n
+    assert pq.ParquetFile(io.BytesIO(data)).metadata.num_row_groups == 1
+    assert len(read(data, SEALED)[0]) == n
 
 
 def test_a_folder_of_everything_gives_its_reports_and_counts_the_rest(tmp_path):
@@ -290,7 +379,7 @@ def test_a_folder_of_everything_gives_its_reports_and_counts_the_rest(tmp_path):
         (tmp_path / name).write_bytes(data)
     outcome = run(lambda p: p | ReadReports((str(tmp_path / "*"),), expected(PLAIN)))
     got = sorted(row for block in outcome.elements for row in fields(block))
-    assert got == sorted(fields(good) + fields(made(10))[:9])
+    assert got == sorted(fields(packed(good)) + fields(made(10))[:9])
     assert outcome.counters == {
         REPORTS: 1009,
         screening.OTHER_PLAN: 1000,
