@@ -71,7 +71,7 @@ def _commands() -> Table:
         "compare all mechanisms": lambda: [d.release for d in designs(target)],
         "least epsilon for an error": lambda: least_epsilon(target, 1e-4).release,
         "fewest reports for an error": lambda: least_reports(target, 1e-4).release,
-        "sue, 10^10 users": lambda: shuffled_epsilon(symmetric(2.0, 100), 10**10, 1e-9),
+        "sue, 10^10 users": lambda: shuffled_epsilon(symmetric(1.0, 1000), 10**10, 1e-6),
         "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
     }
     for name, ask in questions.items():

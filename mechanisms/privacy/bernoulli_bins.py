@@ -5,7 +5,8 @@ law depends on how many of them hold either value: the worst numbers are not kno
 From below we take batches that exist. From above, the numbers of other holders are divided into
 ranges. Within a range those bits count in full that all its members share; of any other user's
 bit no more than the coin that holders and non-holders share (the privacy blanket of one bit). One
-range is enough where that coin is nearly all of the noise.
+range is enough where that coin is nearly all of the noise. Of many users one law dominates those of
+all ranges, in either bin.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 
+from mechanisms.privacy.binomial_edges import LEAST_VARIANCE, Edges, binomial_edges
 from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
+from mechanisms.privacy.dominating_bins import Mixture, Profile, dominating
 from mechanisms.privacy.search import gaussian_epsilon, private_end
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 
 _UNIT = 2.0**-53
-_TOLERANCE = 0.04  # share of a count's variance that a range may forgo
-_MOST_RANGES = 16
+_TOLERANCE = 0.02  # share of a count's variance that a range may forgo
+_MOST_RANGES = 32
 _FEW = 24  # users up to which every number of holders is a range of its own, and nothing is lost
 _NEGLIGIBLE = 1e-4  # of delta: for there being fewer blanket coins than we count on
 _LEAST_TAIL = 1e-30
-_TAILS = (1e-3, 0.05)  # further numbers of blanket coins, where all users have one only
-_OUTCOMES = 1 << 14  # counts of a bin, beyond which some are put together ...
-_FINENESS = 1 / 200  # ... that are no further apart than so many standard deviations
+_TAILS = (1e-3, 0.05)  # further numbers of blanket coins, where all users have one only, or ...
+_SMALL = 1 << 12  # ... there are so few users that numbers vary by much
 _LARGEST_LOSS = 512.0
 
 
@@ -68,17 +71,23 @@ class _Bin:
             # variance.
             spare = first * holder + (self.users - first) * free - least
             reach = spare / lost if lost > 0 else math.inf
-            # All pairs of ranges are compared, so there may not be many, however loose that makes
-            # them.
+            # Each costs a law, so there may not be many, however loose that makes them.
             step = max(min(reach, self.users), self.users // _MOST_RANGES)
             last = min(self.users, first + math.floor(step))
             ranges.append((first, last))
             first = last + 1
         return ranges
 
-    def law(self, holders: int, free: int, coins: int = 0) -> BinLaw:
-        """The count, from so many holders' and others' bits and blanket coins, and the user's."""
-        count = binomial_sum((holders, self.keep), (free, self.other), (coins, self.coin[1]))
+    def look(self, holders: int, free: int, coins: int = 0) -> tuple[BinLaw, Profile]:
+        """The count, from so many holders' and others' bits and blanket coins, and the user's.
+
+        A law that tells no more apart than the count does, and a profile that tells no less.
+        """
+        parts = ((holders, self.keep), (free, self.other), (coins, self.coin[1]))
+        if sum(n * chance * (1 - chance) for n, chance in parts) >= LEAST_VARIANCE:
+            edges = binomial_edges(*parts)
+            return self._cells(edges), self._profile(edges)
+        count = binomial_sum(*parts)
         longer, shifted = np.append(count.pmf, 0.0), np.insert(count.pmf, 0, 0.0)
         law = BinLaw(
             self.keep * shifted + (1 - self.keep) * longer,
@@ -87,18 +96,50 @@ class _Bin:
             count.relative + 8 * _UNIT,
             count.distance,
         )
-        if count.pmf.size <= _OUTCOMES:
-            return law
-        # The log gain of a count rises by about this much from one standard deviation to the next.
-        slope = (self.keep - self.other) / math.sqrt(count.variance)
-        return law.merged(slope * _FINENESS)
+        return law, Profile.of_law(law)
 
-    def blanketed(self, tail: float) -> list[BinLaw]:
-        """For each range, a law that any number of holders in it refines, but for the tail."""
+    def _cells(self, edges: Edges) -> BinLaw:
+        """Counts put together: whoever sees cells sees less."""
+        passing = -np.diff(edges.below)  # more of others' bits that one bit puts into than out of
+        occupied, free = (edges.cell[:-1] + bit * passing for bit in (self.keep, self.other))
+        missing = edges.missing + float(edges.cell[-1] + edges.below[0])
+        return BinLaw(occupied, free, missing, 4 * edges.relative)
+
+    def _profile(self, edges: Edges) -> Profile:
+        """Exact where a test that begins at an edge is the best: at the gain of the edge's count.
+
+        The law of the others' bits is log-concave, so that gains rise with the count.
+        """
+        contrast = self.keep - self.other
+        free = self.other * edges.below + (1 - self.other) * edges.at
+        odds = 1 + contrast * (edges.below - edges.at) / free
+        cells, bit = edges.cell.cumsum(), self.other * edges.below
+        after = edges.cell[::-1].cumsum()[::-1] + bit  # of a bin without the user
+        before = np.maximum(cells - edges.cell - bit, 0.0)
+        # That the gain is rounded makes the test that begins here as much less than the best.
+        slack = 1 + 4 * edges.relative
+        shown, far = contrast * edges.below * slack, np.abs(odds - 1) / slack
+        return Profile.of(odds, shown - far * before, shown - far * after, edges.missing, 0.0)
+
+    def dominating(self, tail: float) -> list[BinLaw]:
+        """For each number of holders its law, or for all one that any of theirs refines.
+
+        Numbers of blanket coins are missed ever more often; how many there are is given away.
+        """
+        if self.users <= _FEW:
+            return [self.look(holders, self.users - holders)[0] for holders, _ in self.ranges]
+        further = _TAILS if len(self.ranges) == 1 or self.users < _SMALL else ()
+        tails = (tail, *(t for t in further if t > tail), 1.0)
+        mixtures = [self._mixture(first, last, tails) for first, last in self.ranges]
+        return [dominating(mixtures, tail)]
+
+    def _mixture(self, first: int, last: int, tails: tuple[float, ...]) -> Mixture:
+        """A range of holders, by how many of those who may or may not be some toss the coin."""
         chance, _ = self.coin
         return [
-            self.law(first, self.users - last, seldom_below(last - first, chance, tail))
-            for first, last in self.ranges
+            (more - tail, self.look(first, self.users - last, coins)[1])
+            for tail, more in pairwise(tails)
+            for coins in [seldom_below(last - first, chance, tail)]
         ]
 
 
@@ -119,48 +160,29 @@ class _Batch:
     @cached_property
     def alone(self) -> BinLaw:
         """The user's own bit."""
-        return self.bin.law(0, 0)
+        return self.bin.look(0, 0)[0]
 
     @cached_property
     def attained(self) -> list[tuple[BinLaw, BinLaw]]:
         """Batches that exist: all others hold a third value, or one of the two."""
-        none, all_ = self.bin.law(0, self.bin.users), self.bin.law(self.bin.users, 0)
+        none, all_ = self.bin.look(0, self.bin.users)[0], self.bin.look(self.bin.users, 0)[0]
         return [(none, none), (all_, none), (none, all_)]
 
     def lower(self, epsilon: float, values: int) -> float:
         """Some batches differ by this much; of two values there is no third to hold."""
         return max(two_bins_delta(*pair, epsilon)[0] for pair in self.attained[values < 3 :])
 
-    def dominating(self, tail: float) -> list[tuple[float, list[BinLaw]]]:
-        """Laws with numbers of blanket coins that are missed ever more often, and how often."""
-        tails = (tail, *(t for t in _TAILS if t > tail)) if len(self.bin.ranges) == 1 else (tail,)
-        unknown = any(last > first for first, last in self.bin.ranges)
-        return [(2 * tail * unknown, self.bin.blanketed(tail)) for tail in tails]
-
-    def upper(self, dominating: list[tuple[float, list[BinLaw]]], epsilon: float) -> float:
-        """No batches differ by more."""
-        local = two_bins_delta(self.alone, self.alone, epsilon)[1]
+    def upper(self, laws: list[BinLaw], epsilon: float) -> float:
+        """No batches differ by more, given what dominates them."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        # delta falls with the number of coins: a sum over the numbers by parts.
-        total, before = 0.0, 1.0
-        for chance, laws in dominating:
-            now = self._worst(laws, epsilon)
-            total += chance * max(before - now, 0.0)
-            before = now
-        return min(local, total + before)
-
-    def _worst(self, laws: list[BinLaw], epsilon: float) -> float:
-        """The largest divergence over the ranges that both bins' holders may be in."""
-        starts = [first for first, _ in self.bin.ranges]
-        return max(
-            two_bins_delta(one, other, epsilon)[1]
-            # The bins cannot have more holders between them than there are users: such pairs are
-            # left out.
-            for a, one in zip(starts, laws, strict=True)
-            for b, other in zip(starts, laws, strict=True)
-            if a + b <= self.bin.users
+        alone = two_bins_delta(self.alone, self.alone, epsilon)[1]
+        # The bins cannot have more holders between them than there are users: such pairs of
+        # numbers are left out.
+        pairs = (
+            (one, other) for a, one in enumerate(laws) for other in laws[: max(1, len(laws) - a)]
         )
+        return min(alone, max(two_bins_delta(*pair, epsilon)[1] for pair in pairs))
 
 
 @lru_cache(maxsize=32)
@@ -195,7 +217,7 @@ def unary_delta(
 
     >>> lower, upper = unary_delta(n=10_000, keep=0.5, other=0.01, epsilon=0.3)
     >>> f"{lower:.3e} {upper:.3e}"
-    '1.409e-07 1.877e-07'
+    '1.409e-07 1.860e-07'
     """
     require_loss(epsilon)
     batch = _batch(n, keep, other)
@@ -204,7 +226,7 @@ def unary_delta(
     def upper_delta(size: float) -> float:
         """With a tail that is negligible against a delta of this size."""
         tail = max(_NEGLIGIBLE * size, _LEAST_TAIL)
-        return batch.upper(batch.dominating(tail), epsilon)
+        return batch.upper(batch.bin.dominating(tail), epsilon)
 
     # Every tail gives a valid bound. The lower bound says how small a tail is negligible; where
     # that was far too small, the bound itself says it better.
@@ -234,7 +256,7 @@ def unary_epsilon(
     """
     require_delta(delta)
     batch = _batch(n, keep, other)
-    dominating = batch.dominating(max(_NEGLIGIBLE * delta, _LEAST_TAIL))
+    dominating = batch.bin.dominating(max(_NEGLIGIBLE * delta, _LEAST_TAIL))
 
     def upper_delta(epsilon: float) -> float:
         return batch.upper(dominating, epsilon)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from mechanisms.privacy import bernoulli_bins
 from mechanisms.privacy.bernoulli_bins import _batch, unary_delta, unary_epsilon
 from mechanisms.privacy.search import gaussian_epsilon
 from tests.oracles.dummies import exact_unary_delta
@@ -106,13 +107,28 @@ def test_large_batches_look_normal() -> None:
     assert upper == pytest.approx(lower, rel=2e-2)
 
 
-def test_counts_of_huge_batches_are_put_together_safely() -> None:
-    n = 20_000_000
+@pytest.mark.parametrize("n", [20_000_000, 10**10, 1 << 40])
+def test_huge_batches_look_more_normal_still(n: int) -> None:
     for keep, other in (optimised(2.0), symmetric(6.0)):
-        lower, upper = unary_epsilon(n, keep, other, 1e-6)
-        normal = gaussian_epsilon((keep - other) * math.sqrt(2 / (n * other * (1 - other))), 1e-6)
-        assert lower == pytest.approx(normal, rel=5e-3)
-        assert lower < upper < lower * 1.05
+        for delta in (1e-9, 1e-12):
+            mu = (keep - other) * math.sqrt(2 / (n * other * (1 - other)))
+            normal = gaussian_epsilon(mu, delta)
+            lower, upper = unary_epsilon(n, keep, other, delta)
+            assert lower == pytest.approx(normal, rel=5e-3)
+            assert lower < upper < lower * 1.02
+
+
+@pytest.mark.parametrize("law", [symmetric(2.0), optimised(2.0)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+def test_edges_see_what_all_counts_show(
+    law: tuple[float, float], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 100_000
+    at_edges = unary_epsilon(n, *law, delta)
+    monkeypatch.setattr(bernoulli_bins, "LEAST_VARIANCE", math.inf)
+    _batch.cache_clear()
+    assert unary_epsilon(n, *law, delta) == pytest.approx(at_edges, rel=1e-3)
+    _batch.cache_clear()
 
 
 @settings(deadline=None, max_examples=30)

@@ -1,0 +1,117 @@
+"""One bin that tells no less apart than any of many do, at whatever odds.
+
+Of a bin counts what its hockey-stick divergence D(odds) of occupied from free is. The largest of
+several is convex again, and so the divergence of some bin; any of the several can be made of that
+one by dice that do not know which batch it is (Blackwell), in one bin and in two. Between odds at
+which it is known a chord is above it, and a bin whose divergence is made of chords is a short one.
+
+Source: Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function",
+AISTATS 2022, Proposition 8 and Theorem 10; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect
+the dots", PoPETs 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mechanisms.channel import Floats
+from mechanisms.privacy.two_bins import BinLaw
+
+_UNIT = 2.0**-53
+_APART = 2.0**-40  # between odds that are told apart, relatively
+_LEVELS = 256  # of divergence, to a factor of e, at which it is read
+
+
+class Profile(NamedTuple):
+    """The divergence D of occupied from free in one bin, rounded up.
+
+    Attributes:
+        odds: (knots,) ascending, finite and positive; 1 is one of them.
+        excess: (knots,) D(odds) - max(0, 1 - odds), which is small at either end.
+        missing: as of a `BinLaw`.
+        distance: as of a `BinLaw`.
+    """
+
+    odds: Floats
+    excess: Floats
+    missing: float
+    distance: float
+
+    @classmethod
+    def of(
+        cls, odds: Floats, below: Floats, above: Floats, missing: float, distance: float
+    ) -> Profile:
+        """From D(odds) - (1 - odds), which is read below 1, and D(odds), which is read above."""
+        known = np.where(odds < 1, below + (1 - odds), above)
+        one = np.interp(1.0, np.append(0.0, odds), np.append(1.0, known))
+        # Between odds that are closer, rounding would say how steep a chord is.
+        lower, upper = odds < 1 - _APART, odds > 1 + _APART
+        return cls(
+            np.concatenate([odds[lower], [1.0], odds[upper]]),
+            np.concatenate([below[lower], [one], above[upper]]),
+            missing,
+            distance,
+        )
+
+    @classmethod
+    def of_law(cls, law: BinLaw) -> Profile:
+        """Of a law whose outcomes have not been put together: at their gains, where it is exact."""
+        if law.hidden:
+            raise ValueError("outcomes that have been put together told more apart than they do")
+        gain, *sums = law.ascending
+        kept = np.isfinite(gain) & (gain > 0)
+        odds, slack = gain[kept], law.relative + 4 * _UNIT * gain.size
+        # From either end: there sums are small, and keep their digits.
+        before, free_before = (one[1:][kept] for one in sums)
+        descending = np.argsort(law.gain, kind="stable")[::-1]
+        after, free_after = (
+            one[descending].cumsum()[::-1][kept] for one in (law.occupied, law.free)
+        )
+        below = odds * free_before * (1 + slack) - before * (1 - slack)
+        above = after * (1 + slack) - odds * free_after * (1 - slack)
+        return cls.of(odds, below, above, law.missing, law.distance)
+
+    def at(self, odds: Floats) -> Floats:
+        """At least the excess at other odds, by chords."""
+        knots, excess = np.append(0.0, self.odds), np.append(0.0, self.excess)
+        return np.asarray(np.interp(odds, knots, excess))
+
+
+Mixture = Sequence[tuple[float, Profile]]
+"""Profiles, and how often each holds; whoever looks at the bin sees which."""
+
+
+def dominating(mixtures: Sequence[Mixture], missing: float = 0.0) -> BinLaw:
+    """A bin that tells no less apart than any of these.
+
+    Args:
+        mixtures: one or more.
+        missing: how often nothing is known of any of them, besides what they are missing.
+    """
+    profiles = [profile for mixture in mixtures for _, profile in mixture]
+    odds = np.unique(np.concatenate([one.odds for one in profiles]))
+    odds = odds[np.diff(odds, prepend=0.0) > _APART * odds]
+    mixed = [
+        np.sum([share * one.at(odds) for share, one in mixture], axis=0) for mixture in mixtures
+    ]
+    worst = np.max(mixed, axis=0)
+    level = np.floor(_LEVELS * np.log(np.maximum(worst, math.ulp(0.0))))
+    kept = (np.diff(level, prepend=math.nan) != 0) | (odds == 1)
+    odds, worst = np.append(0.0, odds[kept]), np.append(0.0, worst[kept])
+    # How steep a chord is says what is free beyond it, seen from 1: less and less.
+    steep, one = np.abs(np.diff(worst) / np.diff(odds)), int(np.searchsorted(odds, 1.0))
+    below = np.maximum.accumulate(steep[:one])
+    above = np.maximum.accumulate(np.append(steep[one:], 0.0)[::-1])[::-1]
+    between = max(0.0, 1 - float(below[-1] + above[0]))
+    free = np.concatenate([np.diff(below, prepend=0.0), [between], -np.diff(above)])
+    return BinLaw(
+        np.append(odds * free, worst[-1]),
+        np.append(free, 0.0),
+        missing + max(profile.missing for profile in profiles),
+        8 * _UNIT * odds.size,
+        max(profile.distance for profile in profiles),
+    )

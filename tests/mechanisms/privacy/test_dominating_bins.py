@@ -1,0 +1,75 @@
+"""A bin that dominates others: at every odds, in two bins, and by no more than it must."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mechanisms.channel import Floats
+from mechanisms.privacy.dominating_bins import Profile, dominating
+from mechanisms.privacy.dummy_laws import DummyLaw, binomial, poisson
+from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
+
+weights = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any)
+ODDS = np.concatenate([np.linspace(0, 3, 61), [10.0, 1e3]])
+
+
+def law(occupied: list[int], free: list[int]) -> BinLaw:
+    return BinLaw(np.array(occupied) / sum(occupied), np.array(free) / sum(free))
+
+
+def divergence(one: BinLaw) -> Floats:
+    gap = one.occupied - np.multiply.outer(ODDS, one.free)
+    return np.asarray(np.maximum(gap, 0).sum(axis=1))
+
+
+@given(st.lists(st.tuples(weights, weights), min_size=1, max_size=4))
+def test_no_odds_tell_more_apart(laws: list[tuple[list[int], list[int]]]) -> None:
+    given_laws = [law(*one) for one in laws]
+    ours = dominating([[(1.0, Profile.of_law(one))] for one in given_laws])
+    assert ours.occupied.sum() == pytest.approx(1, abs=1e-9)
+    assert ours.free.sum() == pytest.approx(1, abs=1e-9)
+    for one in given_laws:
+        assert np.all(divergence(ours) >= divergence(one) - 1e-13)
+        for other in given_laws:
+            for epsilon in (0.0, 0.7):
+                lower = two_bins_delta(one, other, epsilon)[0]
+                assert two_bins_delta(ours, ours, epsilon)[1] >= lower
+
+
+@given(weights, weights, weights, weights, st.floats(0, 1))
+def test_a_mixture_is_as_telling_as_its_parts_on_average(
+    a: list[int], b: list[int], c: list[int], d: list[int], share: float
+) -> None:
+    one, other = law(a, b), law(c, d)
+    mixture = [(share, Profile.of_law(one)), (1 - share, Profile.of_law(other))]
+    mean = share * divergence(one) + (1 - share) * divergence(other)
+    ours = divergence(dominating([mixture]))
+    assert np.all(ours >= mean - 1e-13)
+    np.testing.assert_allclose(ours, mean, atol=5e-3)  # what the levels of divergence leave out
+
+
+@pytest.mark.parametrize("dummies", [poisson(40.0), binomial(10_000, 0.3), poisson(3e5)])
+@pytest.mark.parametrize("deviations", [2.0, 5.0, 7.0])
+def test_one_law_dominates_itself_closely(dummies: DummyLaw, deviations: float) -> None:
+    """To delta of 10^-13 and less: a bin's rarest outcomes keep their digits at either end."""
+    bin_law = dummies.bin_law
+    epsilon = deviations * float(np.sqrt(2 / dummies.variance))
+    lower, upper = two_bins_delta(bin_law, bin_law, epsilon)
+    ours = dominating([[(1.0, Profile.of_law(bin_law))]])
+    assert lower <= two_bins_delta(ours, ours, epsilon)[1] <= upper * (1 + 2e-3)
+
+
+def test_what_is_missing_is_handed_on() -> None:
+    pmf = np.array([0.5, 0.5])
+    profile = Profile.of_law(BinLaw(pmf, pmf[::-1] * [1.2, 0.8], missing=1e-3, distance=2e-3))
+    ours = dominating([[(1.0, profile)]], missing=1e-2)
+    assert ours.missing == pytest.approx(1.1e-2)
+    assert ours.distance == 2e-3
+
+
+def test_merged_outcomes_have_no_profile() -> None:
+    with pytest.raises(ValueError, match="put together"):
+        Profile.of_law(poisson(40.0).bin_law.merged(0.1))
