@@ -27,8 +27,8 @@ from mechanisms.privacy.search import gaussian_epsilon, private_end
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 
 _UNIT = 2.0**-53
-_TOLERANCE = 0.02  # share of a count's variance that a range may forgo
-_MOST_RANGES = 32
+_TOLERANCE = 0.01  # share of a count's variance that a range may forgo
+_MOST_RANGES = 64
 _FEW = 24  # users up to which every number of holders is a range of its own, and nothing is lost
 _NEGLIGIBLE = 1e-4  # of delta: for there being fewer blanket coins than we count on
 _LEAST_TAIL = 1e-30
@@ -38,8 +38,14 @@ _LARGEST_LOSS = 512.0
 
 
 @dataclass(frozen=True)
-class _Bin:
-    """A bin of `users` users besides the one who differs, and the chances of their bits."""
+class Bin:
+    """The number of ones among independent bits, one of which is that of the user who differs.
+
+    Attributes:
+        users: how many others there are, holders of the bin's value or not.
+        keep: P(bit is 1 | the user is a holder).
+        other: P(bit is 1 | the user is not), below keep.
+    """
 
     users: int
     keep: float
@@ -86,7 +92,7 @@ class _Bin:
         parts = ((holders, self.keep), (free, self.other), (coins, self.coin[1]))
         if sum(n * chance * (1 - chance) for n, chance in parts) >= LEAST_VARIANCE:
             edges = binomial_edges(*parts)
-            return self._cells(edges), self._profile(edges)
+            return self._cells(edges), Profile.of_edges(edges, self.keep, self.other)
         count = binomial_sum(*parts)
         longer, shifted = np.append(count.pmf, 0.0), np.insert(count.pmf, 0, 0.0)
         law = BinLaw(
@@ -104,22 +110,6 @@ class _Bin:
         occupied, free = (edges.cell[:-1] + bit * passing for bit in (self.keep, self.other))
         missing = edges.missing + float(edges.cell[-1] + edges.below[0])
         return BinLaw(occupied, free, missing, 4 * edges.relative)
-
-    def _profile(self, edges: Edges) -> Profile:
-        """Exact where a test that begins at an edge is the best: at the gain of the edge's count.
-
-        The law of the others' bits is log-concave, so that gains rise with the count.
-        """
-        contrast = self.keep - self.other
-        free = self.other * edges.below + (1 - self.other) * edges.at
-        odds = 1 + contrast * (edges.below - edges.at) / free
-        cells, bit = edges.cell.cumsum(), self.other * edges.below
-        after = edges.cell[::-1].cumsum()[::-1] + bit  # of a bin without the user
-        before = np.maximum(cells - edges.cell - bit, 0.0)
-        # That the gain is rounded makes the test that begins here as much less than the best.
-        slack = 1 + 4 * edges.relative
-        shown, far = contrast * edges.below * slack, np.abs(odds - 1) / slack
-        return Profile.of(odds, shown - far * before, shown - far * after, edges.missing, 0.0)
 
     def dominating(self, tail: float) -> list[BinLaw]:
         """For each number of holders its law, or for all one that any of theirs refines.
@@ -147,7 +137,7 @@ class _Bin:
 class _Batch:
     """All neighbouring batches of n users."""
 
-    bin: _Bin
+    bin: Bin
 
     @property
     def local_epsilon(self) -> float:
@@ -185,13 +175,20 @@ class _Batch:
         return min(alone, max(two_bins_delta(*pair, epsilon)[1] for pair in pairs))
 
 
+@lru_cache(maxsize=8)  # a search asks again and again
+def dominating_ones(ones: Bin, tail: float) -> BinLaw:
+    """What any number of very many holders refines, but for the tail."""
+    (law,) = ones.dominating(tail)
+    return law
+
+
 @lru_cache(maxsize=32)
 def _batch(n: int, keep: float, other: float) -> _Batch:
     """The checked batch; kept because a search for n or epsilon asks again and again."""
     require_batch(n)
     if not 0 <= other < keep <= 1:
         raise ValueError(f"0 <= other < keep <= 1 must hold, not keep {keep} and other {other}")
-    return _Batch(_Bin(n - 1, keep, other))
+    return _Batch(Bin(n - 1, keep, other))
 
 
 def unary_delta(

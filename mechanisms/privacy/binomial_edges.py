@@ -20,11 +20,13 @@ from scipy import fft
 from mechanisms.channel import Floats
 
 LEAST_VARIANCE = 1 << 12  # of a count: the series below converge, and tilted laws are alike
-_RELATIVE = 2.0**-36  # transforms lose some 4e-13 of a peak that is at most 20 times what is read
+_ROUNDING = (
+    4e-13  # of the peak of a tilted law; relative to what is read, as much more as that is less
+)
 _CELLS = 100  # to a standard deviation, about
-_REACH = 10.0  # standard deviations to either side of the mean that are looked at
+_REACH = 15.0  # standard deviations to either side of the mean that are looked at
 _PERIOD = 24.0  # standard deviations after which the inverted law repeats itself: negligible
-_TILTS = (-8.0, -4.0, 0.0, 4.0, 8.0)  # standard deviations from the mean to which the law is tilted
+_TILTS = (-12.5, -7.5, -2.5, 2.5, 7.5, 12.5)  # deviations from the mean, around which to read
 _FREQUENCIES = 16.0  # over the standard deviation: beyond, a characteristic function is negligible
 # e^x - 1 - x and log(1 + x): both are asked for near 0, where differences would lose all digits.
 _EXPONENTIAL = [0.0, 0.0, *(1 / math.factorial(k) for k in range(2, 16))]
@@ -85,19 +87,26 @@ def binomial_edges(*parts: tuple[int, float]) -> Edges:
     place = start + step * np.arange(math.ceil((2 * _REACH * deviation + 2) / step))
     nearest = np.abs(place[:, None] / deviation - _TILTS).argmin(axis=1)
     turns = np.arange(math.ceil(_FREQUENCIES / deviation * period * step / (2 * math.pi)))
-    rows = np.empty((3, place.size))
+    rows, relative = np.empty((3, place.size)), 0.0
     for i, tilt in enumerate(_TILTS):
         power = tilt / deviation - 2j * math.pi / (period * step) * turns
         law = np.exp(sum(n * _cumulants(chance, power) for n, chance in parts))
         back = np.exp(power)
         spans = np.array([back, np.ones_like(back), _geometric(power, step)])
-        here, theta = nearest == i, tilt / deviation
+        here, theta = np.flatnonzero(nearest == i), tilt / deviation
         turned = law * spans * np.exp(-1j * power.imag * start)
-        inverted = fft.irfft(turned, period)[:, : place.size][:, here] / step
+        inverted = fft.irfft(turned, period)[:, here % period] / step
         rows[:, here] = inverted * np.exp(-theta * place[here])
+        tilted = [(n, p, p * math.exp(theta) / (1 + p * math.expm1(theta))) for n, p in parts]
+        centre, spread = (
+            sum(n * (q - p) for n, p, q in tilted),
+            sum(n * q * (1 - q) for n, _, q in tilted),
+        )
+        farthest = float(np.abs(place[here] - centre).max() / math.sqrt(spread))
+        relative = max(relative, _ROUNDING * math.exp(farthest**2 / 2))
     missing = 2 * math.exp(-(_REACH**2) / 2 / (1 + _REACH / (3 * deviation)))
     below, at, cell = rows
-    return Edges(first, step, below, at, cell, missing, _RELATIVE)
+    return Edges(first, step, below, at, cell, missing, relative)
 
 
 def _cumulants(chance: float, power: Complex) -> Complex:

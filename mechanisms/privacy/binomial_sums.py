@@ -14,6 +14,7 @@ _UNIT = 2.0**-53
 # Relative to the mode: what convolutions leave out. Transforms fill the ends with rounding errors
 # of about this size, whose ratios are all different and would be looked at one by one.
 _FAINT = 16 * _UNIT
+_FEW = 1 << 20  # products, below which sums of them are as fast, and keep their digits
 
 
 def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
@@ -23,8 +24,8 @@ def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
         *parts: (n, chance) of each, n at least 0 and chance in [0, 1].
 
     Returns:
-        The law over a window of counts. One binomial keeps its relative accuracy; transforms make
-        the sum of several only as accurate as `distance` tells.
+        The law over a window of counts. One binomial keeps its relative accuracy, and so do sums of
+        few; transforms make larger ones only as accurate as `distance` tells.
 
     >>> law = binomial_sum((2, 0.5), (1, 1.0))
     >>> law.first, law.pmf.tolist()
@@ -40,12 +41,15 @@ def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
         total, cut, error = _convolved(total, law.pmf)
         first, distance = first + law.first + cut, distance + error
     missing = sum(law.missing for law in laws)
-    return DummyLaw(first, total, missing, sum(law.relative for law in laws), distance)
+    relative = sum(law.relative + 2 * _UNIT * law.pmf.size for law in laws)
+    return DummyLaw(first, total, missing, relative, distance)
 
 
 def _convolved(one: Floats, other: Floats) -> tuple[Floats, int, float]:
     """A convolution without its faint ends, how many entries the first end had, the error."""
     size = one.size + other.size - 1
+    if one.size * other.size <= _FEW:
+        return np.convolve(one, other), 0, 0.0
     length = scipy.fft.next_fast_len(size, real=True)
     total = scipy.fft.irfft(scipy.fft.rfft(one, length) * scipy.fft.rfft(other, length), length)[
         :size

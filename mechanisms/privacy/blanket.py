@@ -153,7 +153,7 @@ def upper_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) ->
     # One report alone keeps to such an epsilon, and shuffling only processes reports.
     if epsilon >= laws.epsilon:
         return 0.0
-    if bits := laws.exactly(n):
+    if bits := laws.exactly:
         return bits.delta(n, epsilon, cells)[1]
     return max(dominated_delta(law, n, epsilon, cells) for law in laws.dominating)
 
@@ -162,14 +162,14 @@ def lower_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) ->
     """Some neighbouring shuffled batches differ by this much: the best of the attained laws."""
     require_batch(n)
     require_loss(epsilon)
-    if bits := laws.exactly(n):
+    if bits := laws.exactly:
         return bits.delta(n, epsilon, cells)[0]
     return max((attained_delta(law, n, epsilon, cells) for law in laws.attained), default=0.0)
 
 
 def simple_delta(laws: ShuffleLaws, n: int, epsilon: float) -> float:
     """As `lower_delta`, with few of the batches: fast, and for one-bit reports mostly the worst."""
-    bits = laws.exactly(n)
+    bits = laws.exactly
     return bits.attained(n, epsilon) if bits else lower_delta(laws, n, epsilon, COARSE)
 
 
@@ -208,7 +208,7 @@ def epsilon_bounds(laws: ShuffleLaws, n: int, delta: float) -> tuple[float, floa
     """
     require_batch(n)
     require_delta(delta)
-    if laws.exactly(n):
+    if laws.exactly:
         return _one_bit_bounds(laws, n, delta)
     upper = _largest_upper(laws, n, delta)
     if not laws.attained:

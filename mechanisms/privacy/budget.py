@@ -181,7 +181,7 @@ def _private_spend(
     """The most that reports may spend below a limit that is too much, from the private side."""
     epsilon, delta, n = batch
     exposed = limit
-    if not isinstance(one := family(guess), BatchAccounted) and upper_laws(one).exactly(n):
+    if not isinstance(one := family(guess), BatchAccounted) and upper_laws(one).exactly:
         # A batch that exists says where to look, so that the worst is looked for once or twice.
         exposed = private_end(
             lambda local: simple_delta(laws_of(family(local)), n, epsilon),

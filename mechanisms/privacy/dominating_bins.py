@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.channel import Floats
+from mechanisms.privacy.binomial_edges import Edges
 from mechanisms.privacy.two_bins import BinLaw
 
 _UNIT = 2.0**-53
@@ -74,6 +75,24 @@ class Profile(NamedTuple):
         below = odds * free_before * (1 + slack) - before * (1 - slack)
         above = after * (1 + slack) - odds * free_after * (1 - slack)
         return cls.of(odds, below, above, law.missing, law.distance)
+
+    @classmethod
+    def of_edges(cls, edges: Edges, keep: float, other: float) -> Profile:
+        """Of other users' bits and the user's, which is 1 with a chance of keep or, less, of other.
+
+        Exact where a test that begins at an edge is the best: at the gain of the edge's count. The
+        law of the others' bits is log-concave, so that gains rise with the count.
+        """
+        contrast = keep - other
+        free = other * edges.below + (1 - other) * edges.at
+        odds = 1 + contrast * (edges.below - edges.at) / free
+        cells, bit = edges.cell.cumsum(), other * edges.below
+        after = edges.cell[::-1].cumsum()[::-1] + bit  # of a bin without the user
+        before = np.maximum(cells - edges.cell - bit, 0.0)
+        # That the gain is rounded makes the test that begins here as much less than the best.
+        slack = 1 + 4 * edges.relative
+        shown, far = contrast * edges.below * slack, np.abs(odds - 1) / slack
+        return cls.of(odds, shown - far * before, shown - far * after, edges.missing, 0.0)
 
     def at(self, odds: Floats) -> Floats:
         """At least the excess at other odds, by chords."""

@@ -14,6 +14,8 @@ bit by r = 1 + B / A to each one: P(S = k) = M r^-k h(k), where h is a sum of bi
 threshold is the one after the mode of h, where no rounding is large against what is added up, and
 the mode lies within 1 of the mean (Darroch, "On the distribution of the number of successes in
 independent trials", Ann. Math. Stat. 1964).
+
+**Very many.** The ones of 10^7 users are looked at as a bin of flipped bits is (`bernoulli_bins`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -29,18 +31,26 @@ import scipy
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.privacy.bernoulli_bins import Bin, dominating_ones
 from mechanisms.privacy.dummy_laws import binomial
+from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 
 _UNIT = 2.0**-53
 _LEAST = math.ulp(0.0)
 _SLACK = 2.0**-48  # far more than the rounding of a probability, relatively
+_LEAST_TAIL = 1e-30  # that a bin may miss
 _TAIL = 1e-24  # relative to the mode: where tilted laws are cut off
 _TIGHT = 4e-3  # of delta: a bracket that is narrow enough
 _PARTS = 4  # into which a group of compositions is divided
 _CELLS = 1 << 8  # of resolution for which one group is divided
 _WORK = 1 << 22  # cells of all tables together, about
-_LARGEST_VARIANCE = float(1 << 26)  # of the number of ones: beyond, tables take too long
+# Variance of the number of ones, from which a bin is looked at. As n is at most 2^40, either bit
+# has a chance of 10^-6 then: the variance is known to 10^-10, and delta, ten deviations out, to ...
+_LARGE = float(1 << 20)
+_SLIP = 1e-8
 _LEAST_CHANCE = 1e-9  # of either bit: beyond, a batch hides nothing that is worth the trouble
+_NEGLIGIBLE = 1e-4  # of delta: what a bin may miss
+_NOTHING = BinLaw(np.ones(1), np.ones(1))  # a second bin in which there is nothing to see
 
 Bit = tuple[float, float]
 """P(0), P(1)."""
@@ -63,11 +73,18 @@ class OneBit:
     high: Bit
     low: Bit
 
-    def reaches(self, n: int) -> bool:
-        """Whether batches of n reports are accounted for here."""
-        chance = min(*self.high, *self.low)
-        variance = n * max(self.high[0] * self.high[1], self.low[0] * self.low[1])
-        return chance > _LEAST_CHANCE and variance <= _LARGEST_VARIANCE
+    @property
+    def hidden(self) -> bool:
+        """Whether others' bits hide the user's; if not, batches are not accounted for here."""
+        return min(*self.high, *self.low) > _LEAST_CHANCE
+
+    def is_bin(self, n: int) -> bool:
+        """Whether there are so many that they are looked at as a bin is."""
+        return n * max(self.high[0] * self.high[1], self.low[0] * self.low[1]) >= _LARGE
+
+    def _bin(self, n: int, slack: float) -> Bin:
+        """The ends a little further apart than they may be, or closer together."""
+        return Bin(n - 1, self.high[1] * (1 + slack), self.low[1] * (1 - slack))
 
     @cached_property
     def tests(self) -> tuple[tuple[Bit, Bit], ...]:
@@ -80,16 +97,37 @@ class OneBit:
         """(lower, upper) around the largest divergence of two neighbouring batches of n reports.
 
         Args:
-            n: at least 1, such that `reaches` holds.
+            n: at least 1; `hidden` holds.
             epsilon: at least 0, in nats.
             cells: resolution, as of a lattice: the more, the closer the bracket.
         """
+        if self.is_bin(n):
+            lower = self.attained(n, epsilon)
+            tail = 10.0 ** math.floor(math.log10(max(_NEGLIGIBLE * lower, _LEAST_TAIL)))
+            law = dominating_ones(self._bin(n, _SLACK), tail)
+            return lower, max(lower, _told_apart(law, epsilon)[1] * (1 + _SLIP))
         brackets = [BitTest(*laws, epsilon).worst(n, cells) for laws in self.tests]
         return max(lower for lower, _ in brackets), max(upper for _, upper in brackets)
 
     def attained(self, n: int, epsilon: float) -> float:
         """Some batches differ by this much: in nearly all cases the worst, and at once."""
+        if self.is_bin(n):
+            laws = _simplest(self._bin(n, -_SLACK))
+            return max(_told_apart(law, epsilon)[0] for law in laws) * (1 - _SLIP)
         return max(BitTest(*laws, epsilon).simplest(n) for laws in self.tests)
+
+
+@lru_cache(maxsize=8)
+def _simplest(ones: Bin) -> list[BinLaw]:
+    """Batches whose others all hold one end, or half of them either."""
+    return [ones.look(some, ones.users - some)[0] for some in (0, ones.users // 2, ones.users)]
+
+
+def _told_apart(law: BinLaw, epsilon: float) -> tuple[float, float]:
+    """(lower, upper) around the divergence in either direction."""
+    ways = (two_bins_delta(*pair, epsilon) for pair in ((law, _NOTHING), (_NOTHING, law)))
+    lower, upper = zip(*ways, strict=True)
+    return max(lower), max(upper)
 
 
 @dataclass(frozen=True)

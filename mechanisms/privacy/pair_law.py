@@ -96,9 +96,10 @@ class ShuffleLaws:
     epsilon: float
     bits: OneBit | None = None
 
-    def exactly(self, n: int) -> OneBit | None:
-        """The reports, if the worst of n reports' batches can be looked for itself."""
-        return self.bits if self.bits is not None and self.bits.reaches(n) else None
+    @property
+    def exactly(self) -> OneBit | None:
+        """The reports, if the worst of their batches can be looked for itself."""
+        return self.bits if self.bits is not None and self.bits.hidden else None
 
 
 _Case = tuple[Fraction, tuple[int, int, int]]

@@ -151,7 +151,7 @@ def test_ranges_hold_every_number_of_holders() -> None:
             assert ranges[0][0] == 0
             assert ranges[-1][1] == n - 1
             assert all(a[1] + 1 == b[0] for a, b in pairwise(ranges))
-            assert len(ranges) <= 25
+            assert len(ranges) <= 65
 
 
 def test_without_noise_nothing_is_hidden() -> None:
