@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA, seconds
+from mechanisms.counters.design import Counters
+from mechanisms.counters.levels import Level
 from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -72,6 +74,7 @@ def _commands() -> Table:
         "least epsilon for an error": lambda: least_epsilon(target, 1e-4).release,
         "fewest reports for an error": lambda: least_reports(target, 1e-4).release,
         "sue, 10^10 users": lambda: shuffled_epsilon(symmetric(1.0, 1000), 10**10, 1e-6),
+        "count, epsilon 30": lambda: Counters.meeting([Level(1, 1)], "replace", 30.0, 1e-6),
         "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
     }
     for name, ask in questions.items():
