@@ -6,6 +6,15 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "numbers-of-holders-on-average",
+        "A batch of flipped bits loses what it does on average over who holds what.",
+        "mechanisms/privacy/dominating_bins.py",
+        "worst = np.max(mixed, axis=0)",
+        "worst = np.mean(mixed, axis=0)",
+        ("tests/mechanisms/privacy/test_dominating_bins.py",),
+        known_by="no_odds",
+    ),
+    Mutant(
         "accountant-n-plus-one",
         "A shuffled batch of n reports is accounted as one of n + 1.",
         "mechanisms/privacy/blanket.py",

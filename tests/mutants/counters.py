@@ -343,6 +343,15 @@ MUTANTS = (
         known_by="share",
     ),
     Mutant(
+        "passes-of-one-layer",
+        "One layer is drawn for all shares, so what a later pass takes away is told twice.",
+        "pipelines/parties/asking.py",
+        "np.array([np.concatenate(row) for row in rows])",
+        "np.array([np.concatenate(rows[0])] * len(rows))",
+        (_AGAIN,),
+        known_by="each_share",
+    ),
+    Mutant(
         "passes-told-after-their-time",
         "What was kept of a batch is never destroyed.",
         "pipelines/parties/asking.py",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-FOLDERS = ("mechanisms", "transforms", "pipelines", "tests")
+FOLDERS = ("mechanisms", "transforms", "pipelines", "hushbeam", "tests")
 _SECONDS = 900  # after which a run counts as one that hangs
 
 # What a change that is no Python, or misses a name, ends in: it says nothing about a test.

@@ -83,6 +83,21 @@ def layers() -> list[Path]:
     return [*Path("memory").rglob(LAYERS)]
 
 
+def test_each_share_has_a_layer_of_its_own() -> None:
+    """One that was drawn for two shares would be taken away, and the batch be told at no noise."""
+    handed(SHARES)
+    kept = asking.layers_of(str(layers()[0].parent))
+    assert kept.shape == (len(SHARES), EVENTS.codes)
+    # Eight counts, whose deviations are above 10: two draws are equal less often than once in
+    # 10^11, even of one law.
+    assert len({row.tobytes() for row in kept}) == len(SHARES)
+    for share, row in zip(SHARES, kept, strict=True):
+        means = layer(EVENTS, share).dummies.means
+        for counts, mean in zip(EVENTS.layout.split(row), means, strict=True):
+            assert ((counts >= 0) & (counts <= 2 * mean)).all()
+            assert (counts > 0).any()
+
+
 def test_a_batch_and_what_is_taken_away_from_it_are_the_counts_of_one_pass(monkeypatch) -> None:
     """All that was counted under the layers is there; the layers alone are kept, and then gone."""
     whole = drawing.shuffle_counters
