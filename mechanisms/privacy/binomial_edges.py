@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
-from scipy import fft
 
 from mechanisms.channel import Floats
 
@@ -79,7 +79,7 @@ def binomial_edges(*parts: tuple[int, float]) -> Edges:
         raise ValueError(f"the variance must be at least {LEAST_VARIANCE}, not {variance}")
     deviation = math.sqrt(variance)
     step = max(1, math.floor(deviation / _CELLS))
-    period = fft.next_fast_len(math.ceil(_PERIOD * deviation / step), real=True)  # in cells
+    period = scipy.fft.next_fast_len(math.ceil(_PERIOD * deviation / step), real=True)  # in cells
     mean = sum((n * Fraction(chance) for n, chance in parts), Fraction())
     first = math.floor(mean) - math.ceil(_REACH * deviation)
     # Exact: a shift by a millionth of a count is as much as a user's bit shifts a large batch.
@@ -95,7 +95,7 @@ def binomial_edges(*parts: tuple[int, float]) -> Edges:
         spans = np.array([back, np.ones_like(back), _geometric(power, step)])
         here, theta = np.flatnonzero(nearest == i), tilt / deviation
         turned = law * spans * np.exp(-1j * power.imag * start)
-        inverted = fft.irfft(turned, period)[:, here % period] / step
+        inverted = scipy.fft.irfft(turned, period)[:, here % period] / step
         rows[:, here] = inverted * np.exp(-theta * place[here])
         tilted = [(n, p, p * math.exp(theta) / (1 + p * math.expm1(theta))) for n, p in parts]
         centre, spread = (
