@@ -8,7 +8,7 @@ import ctypes
 import io
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -25,7 +25,7 @@ from rich.console import Console
 from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
 from pipelines.option_views import ViewedOptions
 from pipelines.views.console import counters, progress
-from pipelines.worker_processes import run_watched
+from pipelines.worker_processes import worker_processes
 from transforms.files import systems
 from transforms.progress import reset
 
@@ -53,6 +53,8 @@ _SERVERS = {
 # Bytes up to which glibc takes a piece from its heap, and up to which it keeps that heap's end:
 # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h.
 _MALLOC = ((-3, 1 << 22), (-1, 1 << 26))
+
+Run = Callable[[Callable[[], PipelineResult]], PipelineResult]  # of what runs a pipeline
 
 # Calls within calls: a step of training is a chain of 12 transforms, and there may be 100 of them.
 _DEEPEST = 5_000
@@ -123,8 +125,8 @@ def run_beam(
     except (ValueError, ImportError, AttributeError) as error:
         raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
     pipeline | job
-    with progress(screen, rows) as follow:
-        result = _submitted(pipeline)
+    with _workers(options.view_as(DirectOptions)) as run, progress(screen, rows) as follow:
+        result = _submitted(pipeline, run)
         follow(result)
         state = result.wait_until_finish()
     # Who has written a template says DONE, and knows of no job.
@@ -151,12 +153,18 @@ def _keep_freed_memory() -> None:
             mallopt(parameter, size)
 
 
-def _submitted(pipeline: beam.Pipeline) -> PipelineResult:
+def _workers(direct: DirectOptions) -> contextlib.AbstractContextManager[Run]:
+    """The worker processes that are asked for, if any."""
+    if direct.direct_running_mode == _PROCESSES:
+        return worker_processes(direct.direct_num_workers)
+    return contextlib.nullcontext(lambda run: run())
+
+
+def _submitted(pipeline: beam.Pipeline, run: Run) -> PipelineResult:
     """What Beam returns of a pipeline that it has begun to run."""
-    mode = pipeline.options.view_as(DirectOptions).direct_running_mode
     try:
         with _deep():
-            return run_watched(pipeline.run) if mode == _PROCESSES else pipeline.run()
+            return run(pipeline.run)
     except Exception as error:
         if not _without_server(error):
             raise

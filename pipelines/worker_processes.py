@@ -1,40 +1,127 @@
-"""Beam's worker processes on this machine, watched: its runner waits for a dead one for ever.
+"""Beam's worker processes on this machine: forked where that is safe, and watched.
 
-What a worker was sent, and all that it was to answer, is lost with it, so the job is over. Beam
-says so in a thread that nobody listens to, and goes on waiting. A machine short of memory kills so.
+Beam would start each as a new Python, which imports for three CPU seconds what this process has in
+memory already. And it waits for a dead one for ever: what a worker was sent, and all that it was to
+answer, is lost with it, so the job is over. Beam says so in a thread that nobody listens to. A
+machine short of memory kills so.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from apache_beam.runners.portability import local_job_service
+from apache_beam.runners.worker import sdk_worker_main
 
 from pipelines.errors import FailedError
+from pipelines.ledger import alive
+from transforms.pieces import be_worker, shared
+from transforms.progress import count, pass_on
 
 Result = TypeVar("Result")
 
 _EVERY = 0.5  # seconds between two looks at the workers
 _PATIENCE = 10  # seconds for threads that end with their worker
+_ENDING = ("run_worker", "hushbeam_count")  # Beam's name of such threads, and ours
+
+# A thread that minds a fork itself (pthread_atfork), of Arrow's allocator. Those of Arrow's pools
+# and of OpenBLAS do, too, and have the name of their process.
+_MINDFUL = "jemalloc_bg_thd"
+
+_PR_SET_PDEATHSIG = 1  # of prctl.h
+
+# Whoever stops a command may stop its whole group: the command says why, and ends its workers.
+_THE_COMMANDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_watched(run: Callable[[], Result]) -> Result:
-    """What a run in worker processes returns or raises; none of them is left when it has not.
+class _Worker(Protocol):
+    """What Beam, and we, ask of a process that was started."""
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> object: ...
+
+    def kill(self) -> None: ...
+
+
+def may_fork() -> bool:
+    """Whether a copy of this process can go on alone: on Linux, with no thread that it would miss.
+
+    A lock that a thread holds while the process is copied stays locked in the copy for ever. gRPC,
+    once it was started, and notebooks have such threads. Libraries of other systems forbid it.
+    """
+    ours = {threading.main_thread().name, alive.THREAD}
+    if sys.platform != "linux" or not {thread.name for thread in threading.enumerate()} <= ours:
+        return False
+    names = {(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
+    return names <= {Path("/proc/self/comm").read_text().strip(), _MINDFUL}
+
+
+@contextlib.contextmanager
+def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]]:
+    """Worker processes for the runs that Beam begins meanwhile; forked at once, if that is safe.
 
     Args:
-        run: returns when all workers have answered.
+        number: of workers.
 
-    Raises:
-        FailedError: a worker died.
+    Yields:
+        What takes a run, and returns or raises what it does; a FailedError if a worker dies. In the
+        end none of them is left: who outlives its job could publish what has been given up.
     """
+    with contextlib.ExitStack() as stack:
+        stack.callback(_join)
+        forked: list[_Forked] = []
+        with alive.at_rest():
+            if may_fork():
+                stack.enter_context(shared(number))
+                for place in range(number):
+                    forked.append(_Forked(place))
+                    stack.callback(_end, forked[-1])
+        started: list[_Worker] = []
+
+        def start(command: str, env: Mapping[str, str], **_: object) -> _Worker:
+            worker: _Worker
+            if len(started) < len(forked):
+                worker = forked[len(started)]
+                worker.begin(env)
+            else:
+                worker = _new(command, env)
+                stack.callback(_end, worker)
+            started.append(worker)
+            return worker
+
+        stack.callback(setattr, local_job_service, "subprocess", local_job_service.subprocess)
+        # Beam keeps its processes to itself; this is where it starts them.
+        local_job_service.subprocess = SimpleNamespace(Popen=start)
+        yield lambda run: _watched(run, started)
+
+
+def _join() -> None:
+    """Wait for the threads that end with their worker."""
+    for thread in threading.enumerate():
+        if thread.name in _ENDING:
+            thread.join(_PATIENCE)
+
+
+def _watched(run: Callable[[], Result], workers: list[_Worker]) -> Result:
+    """What a run returns or raises, while all workers live."""
     result: Future[Result] = Future()
 
     def work() -> None:
@@ -43,49 +130,80 @@ def run_watched(run: Callable[[], Result]) -> Result:
         except BaseException as error:
             result.set_exception(error)
 
-    with _started() as workers:
-        # Where it waits it cannot be interrupted; a daemon keeps no process from its end.
-        threading.Thread(target=work, name="hushbeam_run", daemon=True).start()
-        while not wait([result], _EVERY).done:
-            if any(worker.poll() for worker in workers):
-                raise FailedError(
-                    "a worker process died, perhaps for want of memory, and the job with it; see "
-                    "what stands in the output folder, and run it again, with fewer "
-                    "--direct_num_workers if memory is short"
-                )
-        return result.result()
+    # Where it waits it cannot be interrupted; a daemon keeps no process from its end.
+    threading.Thread(target=work, name="hushbeam_run", daemon=True).start()
+    while not wait([result], _EVERY).done:
+        if any(worker.poll() for worker in workers):
+            raise FailedError(
+                "a worker process died, perhaps for want of memory, and the job with it; see "
+                "what stands in the output folder, and run it again, with fewer "
+                "--direct_num_workers if memory is short"
+            )
+    return result.result()
 
 
-def _looks_here() -> bool:
-    """Whether this process imports from the current folder, as an installed script does not."""
-    return bool({"", os.getcwd()} & {*sys.path})
+def _end(worker: _Worker) -> None:
+    worker.kill()
+    worker.wait()
 
 
-@contextlib.contextmanager
-def _started() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The worker processes that Beam starts meanwhile; who still lives in the end is killed.
+def _new(command: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A worker as Beam would start it."""
+    here = {"", os.getcwd()} & {*sys.path}
+    # An installed script does not import from the current folder, nor must its workers: a folder
+    # `pipelines` of the user's own may be there.
+    safe = {} if here else {"PYTHONSAFEPATH": "1"}
+    # In the place of the shell: who kills a shell leaves alive what it has started.
+    return subprocess.Popen(f"exec {command}", shell=True, env={**env, **safe})
 
-    A worker that outlives its job could publish what has been given up.
-    """
-    workers: list[subprocess.Popen[bytes]] = []
 
-    def start(command: str, **options: Any) -> subprocess.Popen[bytes]:
-        if not _looks_here():  # nor must they: a folder `pipelines` of the user's own may be there
-            options["env"] = {**options.get("env", os.environ), "PYTHONSAFEPATH": "1"}
-        # In the place of the shell: who kills a shell leaves alive what it has started.
-        workers.append(subprocess.Popen(f"exec {command}", **options))
-        return workers[-1]
+class _Forked:
+    """A copy of this process that waits until Beam wants a worker."""
 
-    usual = local_job_service.subprocess
-    # Beam keeps its processes to itself; this is where it starts them.
-    local_job_service.subprocess = SimpleNamespace(Popen=start)
-    try:
-        yield workers
-    finally:
-        local_job_service.subprocess = usual
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-        for thread in threading.enumerate():
-            if thread.name == "run_worker":
-                thread.join(_PATIENCE)
+    def __init__(self, place: int) -> None:
+        self._orders, theirs = Pipe()
+        self._process = get_context("fork").Process(
+            target=_work, args=(place, theirs, os.getpid()), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Let it be the worker that Beam describes so."""
+        self._orders.send({**environment})
+        threading.Thread(target=self._count, name=_ENDING[1], daemon=True).start()
+
+    def _count(self) -> None:
+        """Count here what it counts there, for whoever watches, until its end."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                count(*self._orders.recv())
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> None:
+        self._process.join()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _work(place: int, orders: Connection, parent: int) -> NoReturn:
+    """All that a forked worker does; its randomness is its own, as `mechanisms.randomness` says."""
+    for stop in _THE_COMMANDS:
+        signal.signal(stop, signal.SIG_IGN)
+    # A command that is killed outright takes its workers along.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    os.environ.update(orders.recv())
+    logging.getLogger().handlers.clear()  # Beam sends a worker's log to the command
+    be_worker(place)
+    pass_on(lambda name, amount: orders.send((name, amount)))
+    sdk_worker_main.main([])
+    os._exit(0)  # as the command ends; see pipelines.cli.entry

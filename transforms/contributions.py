@@ -31,6 +31,7 @@ from transforms.one_per_user import (
     choose_one_per_user,
     priorities,
 )
+from transforms.pieces import Piece
 
 _KEPT = 1 << 27  # bytes of rows that a bundle holds back
 _FEWEST = 1 << 15  # bytes of a bucket's rows that are worth a compaction
@@ -160,7 +161,7 @@ def _in_part(piece: tuple[int, bytes], part: int) -> bool:
 
 
 @typehints.with_input_types(Rows)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class PartitionUsersDoFn(PartitionBlocksDoFn):
     """Sends each row to its user's bucket."""
 
@@ -181,7 +182,7 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
 
 
 @typehints.with_input_types(Rows)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class ThinUsersDoFn(PartitionUsersDoFn):
     """The same with one row of each user in a bundle, or in as much of it as may be held back.
 

@@ -17,6 +17,7 @@ from transforms.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of, pa
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import Words, as_binary, distinct
 from transforms.encoders.users import UserDigest
+from transforms.pieces import Piece
 
 _COUNT = 2  # words of a number of rows
 
@@ -71,7 +72,7 @@ class PublishCrowds(beam.PTransform):
 
 
 @typehints.with_input_types(CellBlock)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class PartitionStringsDoFn(PartitionDoFn):
     """Counts the equal strings of what it gathers, and sends each on to its bucket."""
 

@@ -17,6 +17,7 @@ from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce, repeated
 from transforms.conservation import ADDED, DRAWN
+from transforms.pieces import Piece
 
 _COUNTERS = 1 << 14  # of a range; of devices' dummies so many
 
@@ -92,7 +93,7 @@ def ranges_of(counters: NoisyCounters) -> list[Range]:
     return counters.ranges(_COUNTERS)
 
 
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class DrawDummiesDoFn(beam.DoFn):
     """How many dummies each counter of a range gets."""
 

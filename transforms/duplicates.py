@@ -24,6 +24,7 @@ from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import SEALED, Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
 from transforms.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of
+from transforms.pieces import Piece
 from transforms.progress import tally
 
 _SEAL = np.dtype(
@@ -141,7 +142,7 @@ def drawn(reports: Reports, rng: RandomSource) -> Rows:
 
 
 @typehints.with_input_types(Reports)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class PartitionIdsDoFn(PartitionDoFn):
     """Sends each report to its id's bucket; of a flood of one report, one copy at a time."""
 

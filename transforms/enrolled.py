@@ -18,6 +18,7 @@ from transforms.conservation import PASSED
 from transforms.contributions import Contributions
 from transforms.encoders.block import SlotBlock, packed, pieces
 from transforms.encoders.users import UserDigest
+from transforms.pieces import Piece
 from transforms.progress import tally
 
 UNKNOWN = "users who are not enrolled"
@@ -56,7 +57,7 @@ class OfEnrolled(beam.PTransform):
         devices = reports.pipeline | "List" >> beam.Create([self.path]) | "Devices" >> read
         step = beam.ParDo(EachDeviceDoFn(self.layout))
         outputs = (
-            (reports | "Said" >> beam.Map(_together).with_output_types(tuple[int, bytes]), devices)
+            (reports | "Said" >> beam.Map(_together).with_output_types(tuple[int, Piece]), devices)
             | "Said and devices" >> beam.Flatten()
             | "Group all" >> GroupOnce()
             | "Each device" >> step.with_outputs(EachDeviceDoFn.FLOW, main="blocks")
@@ -71,7 +72,7 @@ def _together(block: SlotBlock) -> tuple[int, bytes]:
 
 
 @typehints.with_input_types(str)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class ReadDevicesDoFn(beam.DoFn):
     """The digests of a list, in place of reports: with a word that is no code in each slot."""
 

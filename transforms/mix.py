@@ -15,6 +15,7 @@ from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce
 from transforms.conservation import DRAWN
 from transforms.dummies import WithDummies
+from transforms.pieces import Piece
 
 _REPORTS = 1 << 16  # of a block
 RANGES = 1  # the noise is one draw
@@ -122,7 +123,7 @@ class SplitAbsentDoFn(_SplitDoFn):
         yield self._design.reports(np.zeros(absent, np.int64), self._rng).ravel()
 
 
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class DrawNoiseDoFn(_SplitDoFn):
     """The noise of the sum."""
 

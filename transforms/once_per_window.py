@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
 from transforms.encoders.columns import decoded, plain
 from transforms.encoders.users import Digests, UserDigest
+from transforms.pieces import Piece
 from transforms.progress import tally
 
 SEEN = "user counted before"
@@ -54,7 +55,7 @@ class OncePerWindow(beam.PTransform):
             first[self.NEW]
             | "Partition digests" >> beam.ParDo(PartitionDigestsDoFn(_BUCKETS))
             | "Group digests" >> GroupOnce()
-            | "Distinct" >> beam.MapTuple(_distinct).with_output_types(tuple[int, bytes])
+            | "Distinct" >> beam.MapTuple(_distinct).with_output_types(tuple[int, Piece])
         )
         return first.tables, distinct
 
@@ -84,7 +85,7 @@ class UnseenDoFn(beam.DoFn):
 
 
 @typehints.with_input_types(np.ndarray)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class PartitionDigestsDoFn(PartitionDoFn):
     """Sends each digest to the bucket of its range."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from threading import Lock
 
 NAMESPACE = "hushbeam"
@@ -16,10 +17,12 @@ LOST = "lost on the way"  # by the engine, between two steps
 DIVERGED = "diverged at step"  # of a training run; the counter holds the number of the step
 
 # Local runners report metrics only when they have finished; the workers that share this process
-# can be watched while they run. Elsewhere this stays empty and Beam's own metrics are polled.
+# can be watched while they run, and those that were forked from it pass on what they count.
+# Elsewhere this stays empty and Beam's own metrics are polled.
 _live: Counter[str] = Counter()
 _ever: Counter[str] = Counter()
 _lock = Lock()
+_pass_on: list[Callable[[str, int], None]] = []
 
 
 def tally(name: str, amount: int) -> None:
@@ -28,9 +31,21 @@ def tally(name: str, amount: int) -> None:
     from apache_beam.metrics import Metrics
 
     Metrics.counter(NAMESPACE, name).inc(amount)
+    count(name, amount)
+
+
+def count(name: str, amount: int) -> None:
+    """Add to the live copy alone, what a worker has told Beam of itself."""
     with _lock:
         _live[name] += amount
         _ever[name] += amount
+        for tell in _pass_on:
+            tell(name, amount)
+
+
+def pass_on(tell: Callable[[str, int], None]) -> None:
+    """Have another process told, too, of all that this one counts from now on."""
+    _pass_on.append(tell)
 
 
 def live() -> dict[str, int]:

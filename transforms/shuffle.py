@@ -27,6 +27,7 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.even_split import even_split
 from transforms.blocks import Generator, GroupOnce, PartitionDoFn, repeated
 from transforms.conservation import PERTURBED, SENT, Batches, Flow, leaving, reported, summed
+from transforms.pieces import Piece
 from transforms.progress import WITHHELD, tally
 
 
@@ -107,7 +108,7 @@ _PART = 1 << 16  # messages that are counted at a time: numpy first makes words 
 
 
 @typehints.with_input_types(np.ndarray)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class DrawBucketsDoFn(PartitionDoFn):
     """Sends each message to a random bucket; messages of many blocks leave together."""
 

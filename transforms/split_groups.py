@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce, PartitionBlocksDoFn, joined
 from transforms.encoders.block import Block, RowBlock, unpacked
+from transforms.pieces import Piece
 
 _SIZES = "sizes"
 _BLOCK = 1 << 24  # bytes of rows that leave together
@@ -77,7 +78,7 @@ def rows_of(group: int) -> str:
 
 
 @typehints.with_input_types(RowBlock)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class DrawGroupsDoFn(PartitionBlocksDoFn):
     """Sends each row to a group, and there to a shard, by draws that look at nothing."""
 

@@ -17,6 +17,7 @@ from mechanisms.wire.report import Form, Records, Reports
 from mechanisms.wire.screening import UNKNOWN_KEY, Expected
 from mechanisms.wire.sealing import KeyRing
 from transforms.blocks import Generator, GroupOnce, PartitionDoFn
+from transforms.pieces import Piece
 from transforms.progress import WITHHELD, tally
 from transforms.reports import kept
 
@@ -86,7 +87,7 @@ def _sizes(reports: Reports) -> Iterator[tuple[int, int]]:
 
 
 @typehints.with_input_types(Reports)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class DrawSealedDoFn(PartitionDoFn):
     """Sends each report to a random bucket; reports of many blocks leave together."""
 

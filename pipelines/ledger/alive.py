@@ -14,6 +14,9 @@ EVERY = 300.0  # seconds between two signs
 # Without one for so long, a run is taken for lost. If it is not, it has worked in vain: neither
 # ledger nor folder takes anything from an attempt that was overtaken.
 SILENCE = timedelta(seconds=3 * EVERY)
+THREAD = "signs of life"
+
+_giving = threading.Lock()  # a sign
 
 
 @contextmanager
@@ -24,15 +27,25 @@ def alive(sign: Callable[[], object]) -> Iterator[None]:
     def beat() -> None:
         while not ended.wait(EVERY):
             # A ledger out of reach now may be there in time for the next sign.
-            with contextlib.suppress(RequestError, FailedError):
+            with _giving, contextlib.suppress(RequestError, FailedError):
                 sign()
 
-    thread = threading.Thread(target=beat, name="signs of life", daemon=True)
+    thread = threading.Thread(target=beat, name=THREAD, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
+
+
+@contextmanager
+def at_rest() -> Iterator[None]:
+    """Give no sign meanwhile: the thread that would holds no lock but its own, and may be copied.
+
+    A copy of a process has none of its threads, and all the locks that they held.
+    """
+    with _giving:
+        yield
 
 
 def is_silent(since: str) -> bool:

@@ -205,27 +205,36 @@ def test_a_killed_job_leaves_no_release(
     assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4
 
 
-# In a worker alone, which says so in its environment: it reaches the page, and stops for good.
+# A worker that comes to the page stops for good. Each says that it is there.
 STALLED_WORKER = """
-import os
-if "WORKER_ID" in os.environ:
-    import pathlib, threading
-    from pipelines.metrics.histogram import view
+import os, pathlib, threading
+from pipelines.metrics.histogram import view
 
-    def stall(*_):
-        pathlib.Path("reached").write_text(str(os.getpid()))
-        threading.Event().wait()
+def stall(*_):
+    pathlib.Path("reached").write_text(str(os.getpid()))
+    threading.Event().wait()
 
-    view.page = stall
+def there():
     (pathlib.Path("workers") / str(os.getpid())).touch()
+
+view.page = stall
+if "WORKER_ID" in os.environ:
+    there()
+os.register_at_fork(after_in_child=there)
 """
+# With a thread of a stranger's, which a copy would miss, a command has its workers started anew.
+STRANGER = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
 
 
-@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
-def test_a_worker_that_is_killed_ends_the_job(busy: bool, run, log, domain, workspace) -> None:
+@pytest.mark.parametrize(
+    ("busy", "more"), [(True, ""), (False, ""), (True, STRANGER)], ids=["busy", "idle", "new"]
+)
+def test_a_worker_that_is_killed_ends_the_job(
+    busy: bool, more: str, run, log, domain, workspace
+) -> None:
     (workspace / "workers").mkdir()
     (workspace / "site").mkdir()
-    (workspace / "site" / "sitecustomize.py").write_text(STALLED_WORKER)
+    (workspace / "site" / "sitecustomize.py").write_text(STALLED_WORKER + more)
     words = [*request(log, domain), "--ledger=ledger.db", "--population=all"]
     begun("ledger.db", "all")
     mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
@@ -256,6 +265,38 @@ def test_a_worker_that_is_killed_ends_the_job(busy: bool, run, log, domain, work
     assert not list(workspace.glob("*out*"))
     assert "returned" in run(["ledger", "show", "--ledger=ledger.db"]).out
     assert run(words).code == 0
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_workers_end_with_their_command(stop: int, log, domain, workspace) -> None:
+    for folder in ("workers", "site"):
+        (workspace / folder).mkdir()
+    (workspace / "site" / "sitecustomize.py").write_text(STALLED_WORKER)
+    mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *request(log, domain), *mode],
+        cwd=workspace,
+        env=os.environ | {"PYTHONPATH": f"{workspace / 'site'}:{ROOT}"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until((workspace / "reached").exists, job)
+        workers = {int(path.name) for path in (workspace / "workers").iterdir()}
+        if stop == signal.SIGKILL:
+            job.kill()
+        else:  # as a terminal does it, or who stops a service: all that belong to the command
+            os.killpg(job.pid, stop)
+        said = job.communicate(timeout=HANGS)[1]
+    finally:
+        job.kill()
+    assert len(workers) == 2
+    until(lambda: not any(map(_lives, workers)))
+    assert not (workspace / "out").exists()
+    if stop != signal.SIGKILL:
+        assert job.returncode == 3
+        assert said.startswith("hushbeam: interrupted; there is a release only if ")
 
 
 def _lives(process: int) -> bool:
