@@ -17,6 +17,7 @@ from pipelines.paying import PREFIX, add_options
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
+Here all cores take part in a large job; --direct_num_workers 1 leaves it to one.
 exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 3 the run failed{failed}.
 """

@@ -69,6 +69,7 @@ def carry_out(
     for_beam: PipelineOptions,
     screen: console.Screen,
     times: int = 1,
+    alone: bool = False,
 ) -> bool:
     """Run a pipeline that ends in a release.
 
@@ -78,6 +79,7 @@ def carry_out(
         for_beam: Beam's options.
         screen: where progress is shown.
         times: how often each row is encoded.
+        alone: whether one core does it, however much there is to do, if nobody says more.
 
     Returns:
         Whether there is a release now; False if the run was handed over to a service.
@@ -87,13 +89,15 @@ def carry_out(
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
-    from pipelines.run import run_beam
+    from pipelines.run import USERS_COST, run_beam
 
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
-    rows = None if job.options.hides_presence else job.telemetry.rows * times
+    encoded = job.telemetry.rows * times
+    rows = None if job.options.hides_presence else encoded
+    work = 0 if alone else encoded * (1 if job.options.unit == "row" else USERS_COST)
     try:
-        counted = run_beam(pipeline, for_beam, screen, rows)
+        counted = run_beam(pipeline, for_beam, screen, rows, work)
     except Exception as error:
         require_nothing_lost()
         why = _failed(job, error)

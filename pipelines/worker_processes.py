@@ -48,6 +48,11 @@ _PR_SET_PDEATHSIG = 1  # of prctl.h
 _THE_COMMANDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+# Workers of one job at most, for the command groups what all of them send; and the memory of this
+# machine that each should have, several times what one was seen to take (0.3 to 0.6 GB).
+_MOST, _EACH = 8, 2 << 30
+
+
 class _Worker(Protocol):
     """What Beam, and we, ask of a process that was started."""
 
@@ -72,6 +77,14 @@ def may_fork() -> bool:
         return False
     names = {(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
     return names <= {Path("/proc/self/comm").read_text().strip(), _MINDFUL}
+
+
+def cores() -> int:
+    """How many workers may run at once: one for each core that this process may use."""
+    if sys.platform != "linux":
+        return 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(len(os.sched_getaffinity(0)), _MOST, memory // _EACH))
 
 
 @contextlib.contextmanager

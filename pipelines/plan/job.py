@@ -37,6 +37,7 @@ class Destination:
 
     output: str
     hides_presence: bool
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class PlanJob:
 
     @property
     def options(self) -> Destination:
-        """Where the release goes, and whether a metric hides how many take part."""
+        """Where the release goes, and whether a metric hides how many take part of which unit."""
         hidden = any(metric.options.hides_presence for metric in self.metrics)
-        return Destination(output_of(self.plan, self.window), hidden)
+        return Destination(output_of(self.plan, self.window), hidden, self.plan.unit)
 
     @property
     def min_reports(self) -> int:

@@ -54,7 +54,9 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
         if right.published:
             say_where(right.output, screen)
             return DONE
-        published = carry_out(job, PublishModel(job, right.stamp, right.ledger), for_beam, screen)
+        # Hundreds of short stages, at whose ends all workers would wait for each other.
+        publish = PublishModel(job, right.stamp, right.ledger)
+        published = carry_out(job, publish, for_beam, screen, alone=True)
         right.conclude(published)
     if published:
         show(screen, json.loads(release.read(options.output, release.STATEMENT)))

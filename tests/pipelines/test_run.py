@@ -16,7 +16,7 @@ from pipelines.claims import TAKEN
 from pipelines.errors import RequestError
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.requests import request
-from pipelines.run import beam_options, run_beam
+from pipelines.run import _workers, beam_options, run_beam
 from transforms.progress import LOST, live, tally
 
 ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
@@ -226,3 +226,41 @@ def test_what_an_earlier_run_counted_explains_nothing(name: str) -> None:
     with pytest.raises(RequestError, match="Unexpected pipeline runner: Walker"):
         run_beam(beam.Create([1]), beam_options(["--runner", "Walker"]), Console(), 1)
     assert live() == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "work", "number"),
+    [
+        ("", 10**9, 3),
+        ("", 10**6, None),
+        ("--direct_num_workers=1", 10**9, None),
+        ("--direct_running_mode=in_memory", 10**9, None),
+        ("--direct_num_workers=2", 0, 2),
+        ("--direct_running_mode multi_processing --direct_num_workers 0", 0, 3),
+        ("--runner=DirectRunner", 10**9, None),
+    ],
+)
+def test_more_than_one_core_takes_part_where_it_pays(
+    words: str, work: int, number: int | None, monkeypatch
+) -> None:
+    monkeypatch.setattr("pipelines.run.may_fork", lambda: True)
+    monkeypatch.setattr("pipelines.run.cores", lambda: 3)
+    monkeypatch.setattr("pipelines.run.worker_processes", lambda number: number)
+    options = beam_options(words.split())
+    for _ in range(2):  # what a job comes to says nothing of the next one's
+        pipeline = beam.Pipeline(options=options)
+        workers = _workers(pipeline, work)
+        assert (workers if isinstance(workers, int) else None) == number
+        direct = pipeline.options.view_as(DirectOptions)
+        if number is not None:
+            assert direct.direct_running_mode == "multi_processing"
+        assert (direct.direct_num_workers or 3) == (number or direct.direct_num_workers or 3)
+
+
+@pytest.mark.parametrize(("able", "most"), [(False, 3), (True, 1)], ids=["threads", "one core"])
+def test_one_process_does_it_where_no_other_can_help(able: bool, most: int, monkeypatch) -> None:
+    monkeypatch.setattr("pipelines.run.may_fork", lambda: able)
+    monkeypatch.setattr("pipelines.run.cores", lambda: most)
+    pipeline = beam.Pipeline(options=beam_options([]))
+    with _workers(pipeline, 10**12) as run:
+        assert run(lambda: "here") == "here"
