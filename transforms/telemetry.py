@@ -9,15 +9,23 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.parquetio import ReadAllFromParquetBatched, WriteToParquetBatched
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.parquetio import WriteToParquetBatched
 
 from transforms.block_coders import TableCoder, weighed
+from transforms.files.format import opener
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import PARQUET, UnreadableError, format_of, tables
 from transforms.progress import UNREADABLE, tally
 
 _MESSAGES = pa.schema([("message", pa.uint64())])
+
+# Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
+# much to do, and no more, for each part reads its file's footer anew.
+_PARTS, _PART = 32, 1 << 26
+_ALL = 1 << 31  # row groups
 
 weighed(pa.Table, TableCoder)
 
@@ -37,7 +45,8 @@ class ReadTelemetry(beam.PTransform):
     reading: Reading = PLAIN
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        read = ReadFiles(self.columns, self.reading, split=splits(self.files, self.columns))
+        split = splits(self.files, self.columns)
+        read = ReadFiles(self.columns, self.reading, split=split, number=len(self.files))
         # Who reads them deals them out.
         files = beam.Create(self.files, reshuffle=False)
         return begin | "Files" >> files | "Read row groups" >> read
@@ -57,22 +66,70 @@ class ReadFiles(beam.PTransform):
         columns: what to read.
         reading: of text.
         named: whether each table comes with its file's name.
-        split: whether several workers may share a file: Beam's own reader, which hands out a table
-            for each row group. A file of any other format is read by one worker.
+        split: whether several workers may share a file: Parquet that holds the columns itself, of
+            which a table is made for each row group. Any other file is read by one worker.
+        number: of files, if it is known: fewer are cut to more parts each.
     """
 
     columns: tuple[str, ...]
     reading: Reading = PLAIN
     named: bool = False
     split: bool = True
+    number: int = _PARTS
 
     def expand(self, paths: beam.PCollection) -> beam.PCollection:
-        if self.split:
-            read = ReadAllFromParquetBatched(columns=[*self.columns], with_filename=self.named)
-            return paths | (read if self.named else read.with_output_types(pa.Table))
-        step = beam.ParDo(ReadFileDoFn(self.columns, self.reading, self.named))
         kind = tuple[str, pa.Table] if self.named else pa.Table
+        if self.split:
+            paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
+            step = beam.ParDo(ReadPartDoFn(self.columns, self.named))
+        else:
+            step = beam.ParDo(ReadFileDoFn(self.columns, self.reading, self.named))
         return paths | "Deal out" >> beam.Reshuffle() | "Rows" >> step.with_output_types(kind)
+
+
+Part = tuple[str, int, int]  # of a file: its row groups from one on, and before another
+
+
+@beam.typehints.with_output_types(Part)
+class CutDoFn(beam.DoFn):
+    """Paths of Parquet files, or patterns, to parts of alike many row groups.
+
+    Beam's own reader cuts files every 64 MiB. Row groups of 128 MiB, which Spark writes, begin in
+    every second part alone, and its local runner deals parts to two workers in turn.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+
+    def process(self, path: str) -> Iterator[Part]:
+        [found] = FileSystems.match([path])
+        for file in found.metadata_list:
+            parts = max(self._parts, -(-file.size_in_bytes // _PART))
+            if parts == 1:
+                yield file.path, 0, _ALL
+                continue
+            with opener(file.path, None)() as stream:
+                groups = pq.ParquetFile(stream).num_row_groups
+            # Alike large, and so rather more of them: were every fourth the larger, one worker in
+            # two would get all of those.
+            step = max(1, groups // parts)
+            for start in range(0, groups, step):
+                yield file.path, start, start + step
+
+
+class ReadPartDoFn(beam.DoFn):
+    """The row groups of a part."""
+
+    def __init__(self, columns: tuple[str, ...], named: bool) -> None:
+        self._columns, self._named = [*columns], named
+
+    def process(self, part: Part) -> Iterator[Any]:
+        path, start, stop = part
+        with opener(path, None)() as stream:
+            file = pq.ParquetFile(stream)
+            for group in range(start, min(stop, file.num_row_groups)):
+                table = file.read_row_group(group, self._columns)
+                yield (path, table) if self._named else table
 
 
 class ReadFileDoFn(beam.DoFn):

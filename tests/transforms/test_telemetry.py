@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.oracles.transforms import run, source
-from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
+from transforms.telemetry import CutDoFn, ReadMessages, ReadTelemetry, WriteMessages
 
 N = 4000
 
@@ -82,3 +82,30 @@ def test_no_messages_make_an_empty_file(tmp_path):
     assert sum(pq.read_metadata(path).num_rows for path in tmp_path.iterdir()) == 0
     out = run(lambda p: p | ReadMessages(str(tmp_path / "none*"))).elements
     assert sum(len(block) for block in out) == 0
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, 16, 33, 40, 63, 64, 200])
+@pytest.mark.parametrize("files", [1, 3, 8])
+def test_a_log_is_cut_so_that_workers_have_alike_much_to_do(tmp_path, groups, files):
+    """The local runner deals what was cut to its workers in turn."""
+    path = str(tmp_path / "log.parquet")
+    pq.write_table(pa.table({"value": range(groups)}), path, row_group_size=1)
+    cut = CutDoFn(-(-32 // files))
+    parts = [part for _ in range(files) for part in cut.process(path)]
+    mine = [part[1:] for part in parts[: len(parts) // files]]
+    assert [group for start, stop in mine for group in range(start, stop)][:groups] == [
+        *range(groups)
+    ]
+    sizes = [min(stop, groups) - start for _, start, stop in parts]
+    assert all(size > 0 for size in sizes)
+    for workers in (2, 8):
+        most = max(sum(sizes[k::workers]) for k in range(workers))
+        assert most <= sum(sizes) / workers + files * max(sizes)
+
+
+def test_many_small_files_are_not_looked_into_to_be_cut(log):
+    (log / "0.parquet").write_bytes(b"no footer")
+    path = str(log / "0.parquet")
+    [(name, start, stop)] = CutDoFn(1).process(path)
+    assert name == path
+    assert (start, stop > 10**9) == (0, True)
