@@ -14,6 +14,8 @@ NAMES = (
     "startup",
     "installed",
     "job",
+    "cores",
+    "conserved",
     "vectors",
     "learning",
     "sealing",

@@ -47,9 +47,6 @@ VARIANTS = {
 }  # fmt: skip
 
 
-CORES, FILES = 2, 10  # of the last figure: as many names of one log, read as one
-
-
 def write_log(path: Path, rows: int) -> None:
     """A log of Zipf values; a user has three rows on average."""
     rng = np.random.default_rng(1)
@@ -80,7 +77,7 @@ def plain(log: str) -> None:
 
 def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
-    started, began = time.process_time(), time.perf_counter()
+    started = time.process_time()
     import apache_beam  # noqa: F401
 
     from pipelines.cli import main as hushbeam
@@ -98,7 +95,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     ended = time.process_time()
     cost = {
         "job": ended - imported, "process": ended, "import": imported - started,
-        "peak": peak_memory(), "wall": time.perf_counter() - began,
+        "peak": peak_memory(),
     }  # fmt: skip
     print(json.dumps(cost), flush=True)
     os._exit(0)  # as the command itself ends; see pipelines.cli.entry
@@ -136,27 +133,11 @@ def main() -> None:
             write_log(smaller, rows)
             peak = _run(smaller, Path(folder, f"growth{rows}"), _GRR)["peak"]
             print(f"grr, shuffled, {rows:>10,} rows: peak {peak:.0f} MB")
-        names = [Path(folder, f"copy{i}.parquet") for i in range(FILES)]
-        for copy in names:
-            os.link(log, copy)
-        fused, copies = VARIANTS["grr, fused"], str(Path(folder, "copy*.parquet"))
-        walls = [
-            min(
-                _run(copies, Path(folder, f"cores{cores}.{i}"), fused, cores)["wall"]
-                for i in range(REPEATS)
-            )
-            for cores in (1, CORES)
-        ]
-        ratio = walls[0] / walls[1]
-        print(f"grr, fused, {FILES * ROWS:,} rows: {CORES} cores {ratio:.2f} x one (wall, best)")
 
 
-def _run(
-    log: Path | str, output: Path, arguments: list[str], cores: int | None = None
-) -> dict[str, float]:
-    """One run in a process of its own, on so many cores if that is said."""
-    before = [] if cores is None else ["taskset", "--cpu-list", f"0-{cores - 1}"]
-    return run_apart("benchmarks.job", log, output, arguments, before)
+def _run(log: Path, output: Path, arguments: list[str]) -> dict[str, float]:
+    """One run in a process of its own."""
+    return run_apart("benchmarks.job", log, output, arguments)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def installed(folder: Path) -> dict[str, str]:
 
 
 def run_apart(
-    module: str, log: Path | str, output: Path, arguments: Sequence[str], before: Sequence[str] = ()
+    module: str, log: Path | str, output: Path, arguments: Sequence[str]
 ) -> dict[str, float]:
     """What a benchmark's own run says last, as JSON, in a process of its own.
 
@@ -69,9 +69,8 @@ def run_apart(
         log: what it reads.
         output: what it writes.
         arguments: more words.
-        before: words in front of Python, such as `taskset`.
     """
-    command = [*before, sys.executable, "-m", module, str(log), str(output), *arguments]
+    command = [sys.executable, "-m", module, str(log), str(output), *arguments]
     environment = installed(output.parent)
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
