@@ -1,11 +1,9 @@
 """Answers that tests ask for again and again, worked out once in each process.
 
-Most of a small run was spent on what had been known since the run before: Beam asks for the
-signature of every method of every DoFn some ten times a pipeline (a quarter of a small release),
-and the least noise that meets a target is searched for wherever a plan is read (nine tenths of the
-refusals of a client whose devices draw dummies). Both are functions of what they are asked. What
-tests of planners and accountants themselves ask is not kept: they see them as they are. The caches
-that the planner and the ledger have hold a plan; tests come in any order, and read hundreds.
+Beam asks for the signature of every method of every DoFn some ten times a pipeline, a quarter of a
+small release. The caches that the planner and the ledger have hold a plan; tests come in any order,
+and read hundreds. What tests of planners and accountants themselves ask is not kept: they see them
+as they are.
 """
 
 from __future__ import annotations
@@ -23,15 +21,10 @@ def remember() -> None:
     from mechanisms.heavy_hitters import crowds
     from mechanisms.planner import search
     from pipelines.ledger import accounting
-    from pipelines.metrics.counting import design
-    from pipelines.metrics.counting.metric import Counting
 
     core.get_function_args_defaults = _kept(core.get_function_args_defaults, _function)
     core._check_fn_use_yield_and_return = _kept(core._check_fn_use_yield_and_return, _function)
     userstate.get_dofn_specs = _kept(userstate.get_dofn_specs, _class)
-    design.least_error = _by_arguments(design.least_error)
-    profile = lru_cache(maxsize=256)(lambda counters: counters.profile())
-    Counting.profile = property(lambda metric: profile(metric.design))
     for module, name in (
         (search, "_search"), (accounting, "_joint"), (crowds, "_least_threshold"),
     ):  # fmt: skip
@@ -61,19 +54,5 @@ def _kept(of: Callable[..., Any], key: Callable[[Any], Any]) -> Callable[..., An
             known[place] = of(asked)
         found = known[place]
         return tuple(part.copy() for part in found) if isinstance(found, tuple) else found
-
-    return remembered
-
-
-def _by_arguments(of: Callable[..., Any]) -> Callable[..., Any]:
-    """What a function said of the same arguments, lists among them; a refusal is not kept."""
-    kept = lru_cache(maxsize=256, typed=True)(of)
-
-    def fixed(value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-    @wraps(of)
-    def remembered(*args: Any, **named: Any) -> Any:
-        return kept(*map(fixed, args), **{name: fixed(value) for name, value in named.items()})
 
     return remembered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mechanisms.channel import Neighbours
@@ -142,6 +143,10 @@ def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
     return options.neighbours, options.epsilon, options.delta or DELTA
 
 
+# It is searched for wherever a plan is looked at: by the shuffler, the collector and every client.
+_least_error = lru_cache(maxsize=64)(least_error)
+
+
 def meeting(
     options: Any,
     levels: Sequence[Level],
@@ -162,7 +167,7 @@ def meeting(
         RequestError: the target is out of reach.
     """
     require_drawn(options)
-    target = (levels, *target_of(options))
+    target = (tuple(levels), *target_of(options))
     # A kind that sends one randomised report may have a limit of its own for that.
     named = "max_messages" in options.model_fields_set
     most = (options.max_messages if named else None) or math.inf
@@ -170,9 +175,9 @@ def meeting(
     if sealed and options.dummies == "devices":
         limits = {"most_messages": min(MOST_SLOTS, most), "slotted": True}
     devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
-    asked: Any = {"drawers": [options.dummies], "beside": beside, **limits, **devices, **more}
+    rest: Any = {"drawers": (options.dummies,), "beside": tuple(beside), **limits, **devices}
     try:
-        return least_error(*target, **asked)
+        return _least_error(*target, **rest, **more)
     except ValueError as error:
         known = "--enrolled, " * (options.dummies == "devices") + "--max-messages, " * named
         raise RequestError(f"{known}--epsilon, --delta: {error}") from None

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -132,7 +132,7 @@ class Counting(Metric):
 
     @property
     def profile(self) -> PrivacyLoss:
-        return self.design.profile()
+        return _profile(self.design)
 
     @property
     def unit_error(self) -> float:
@@ -498,6 +498,11 @@ class Counting(Metric):
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, f"{self.kind}.parquet")
         view.show(screen, table, self.options.confidence)
+
+
+@lru_cache(maxsize=64)  # a ledger asks for it again with every window
+def _profile(design: NoisyCounters) -> PrivacyLoss:
+    return design.profile()
 
 
 def _sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
