@@ -21,6 +21,8 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.heavy_hitters.scores import Chance, Row
 
+_BLOCK = 1 << 14  # candidates looked at together: what is known of them stays in the cache
+
 
 class Prefixes(NamedTuple):
     """What is followed.
@@ -60,6 +62,7 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
         (the strings; how many candidates for a string there were).
     """
     followed = Prefixes(np.zeros((1, 0), np.uint16), np.zeros(1, np.int64))
+    later = _later(protocol, rows)
     by_level: list[Strings] = []
     tested = 0
     for level in range(len(protocol.schedule.steps)):
@@ -67,7 +70,7 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
             break
         here = _Level(protocol, rows, search, level)
         ways = {state: here.extensions(state) for state in np.unique(followed.states).tolist()}
-        strings, candidates = here.completed(followed, ways)
+        strings, candidates = here.completed(followed, ways, later[level])
         if not protocol.schedule.last(level):
             followed = here.followed(followed, ways)
         by_level.append(strings)
@@ -78,8 +81,18 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
     return Strings(codes[kept], levels[kept], expected[kept]), tested
 
 
+def _later(protocol: Protocol, rows: list[Row]) -> list[Chance]:
+    """(levels,) the chance of the groups of each level and of all later ones."""
+    chance, found, end = Chance(), [], len(rows)
+    for width in reversed(protocol.schedule.rows):
+        for scored in rows[end - width : end]:
+            chance = chance.plus(scored)
+        end -= width
+        found.append(chance)
+    return found[::-1]
+
+
 Ways = dict[int, Extensions]
-Hits = list[tuple[int, NDArray[np.intp], NDArray[np.int32]]]
 
 
 @dataclass(frozen=True)
@@ -105,55 +118,63 @@ class _Level:
         """The best extensions that go on, judged by the groups of this level."""
         groups = self.protocol.groups(self.level)[: self.protocol.schedule.rows[self.level]]
         chance = Chance.of(self.rows[group] for group in groups)
-        added = {state: way.open for state, way in ways.items()}
-        candidates = sum(len(added[state]) for state in parents.states.tolist())
+        added = {state: Prefixes(way.open, way.states) for state, way in ways.items()}
+        candidates = _candidates(parents, added)
         threshold = chance.threshold(self.search.followed(candidates))
-        hits = self._hits(parents, added, groups, threshold)
-        states = [ways[int(parents.states[parent])].states[which] for parent, which, _ in hits]
-        sums = np.concatenate([sums for _, _, sums in hits])
+        hits, sums = self._hits(parents, added, groups, threshold)
         # The beam bounds the work of the next level, whatever the counts say.
         best = np.argsort(-sums, kind="stable")[: self.search.beam]
-        return Prefixes(self._joined(parents, added, hits)[best], np.concatenate(states)[best])
+        return Prefixes(hits.codes[best], hits.states[best])
 
-    def completed(self, parents: Prefixes, ways: Ways) -> tuple[Strings, int]:
+    def completed(self, parents: Prefixes, ways: Ways, chance: Chance) -> tuple[Strings, int]:
         """The strings that end at this level, judged by its groups and all later ones."""
-        groups = self.protocol.groups(self.level)
-        chance = Chance.of(self.rows[group] for group in groups)
-        added = {state: way.complete for state, way in ways.items()}
-        candidates = sum(len(added[state]) for state in parents.states.tolist())
+        added = {
+            state: Prefixes(way.complete, np.zeros(len(way.complete), np.int64))
+            for state, way in ways.items()
+        }
+        candidates = _candidates(parents, added)
         # Bonferroni over the candidates: what nobody holds stands out by chance only so often in
         # all.
         threshold = chance.threshold(self.search.false_strings / max(candidates, 1))
-        hits = self._hits(parents, added, groups, threshold)
-        codes = self._joined(parents, added, hits)
+        groups = self.protocol.groups(self.level)
+        (codes, _), sums = self._hits(parents, added, groups, threshold)
         padding = self.protocol.code.positions - codes.shape[1]
         codes = np.pad(codes, ((0, 0), (0, padding)))  # END is 0
-        sums = np.concatenate([sums for _, _, sums in hits])
         levels = np.full(sums.size, self.level)
         return Strings(codes, levels, chance.exceeding(sums)), candidates
 
     def _hits(
-        self, parents: Prefixes, added: dict[int, Codes], groups: NDArray[np.int64], threshold: int
-    ) -> Hits:
-        """Which extensions of each parent reach a sum of scores, and the sums."""
+        self,
+        parents: Prefixes,
+        added: dict[int, Prefixes],
+        groups: NDArray[np.int64],
+        threshold: int,
+    ) -> tuple[Prefixes, NDArray[np.int32]]:
+        """The extensions that reach a sum of scores, parent by parent, and the sums."""
         hashed, end = self.protocol.hash, self.protocol.lengths[self.level]
-        ending = hashed.ending(groups, end)[:, None]
-        parts = {state: hashed.part(way, groups, self.start) for state, way in added.items()}
-        begun = hashed.part(parents.codes, groups, 0) ^ ending
+        begun = hashed.part(parents.codes, groups, 0)
+        begun ^= hashed.ending(groups, end)[:, None]
         scores = [self.rows[group].scores for group in groups]
-        hits: Hits = []
-        for parent, state in enumerate(parents.states.tolist()):
-            sums = np.zeros(parts[state].shape[1], np.int32)
-            for score, part, start in zip(scores, parts[state], begun[:, parent], strict=True):
-                # Hashes of a prefix and of what follows are joined by XOR, so a candidate costs one
-                # look-up.
-                sums += score[part ^ start]
-            which = np.flatnonzero(sums >= threshold)
-            hits.append((parent, which, sums[which]))
-        return hits
+        found = []
+        for state, (codes, states) in added.items():
+            alike = np.flatnonzero(parents.states == state)
+            parts = hashed.part(codes, groups, self.start)
+            # Blocks of parents: by one at a time, most of the time went into calls of numpy.
+            size = max(1, _BLOCK // max(1, len(codes)))
+            for block in (alike[start : start + size] for start in range(0, alike.size, size)):
+                sums = np.zeros((block.size, len(codes)), np.int32)
+                for score, part, start in zip(scores, parts, begun[:, block], strict=True):
+                    # Hashes of a prefix and of what follows are joined by XOR, so a candidate costs
+                    # one look-up.
+                    sums += score[part ^ start[:, None]]
+                row, which = np.nonzero(sums >= threshold)
+                joined = np.concatenate([parents.codes[block[row]], codes[which]], axis=1)
+                found.append((block[row], joined, states[which], sums[row, which]))
+        parent, *hits = map(np.concatenate, zip(*found, strict=True))
+        codes, states, sums = (hit[np.argsort(parent, kind="stable")] for hit in hits)
+        return Prefixes(codes, states), sums
 
-    def _joined(self, parents: Prefixes, added: dict[int, Codes], hits: Hits) -> Codes:
-        """(k, symbols) the codes of all hits, in their order."""
-        tails = [added[int(parents.states[parent])][which] for parent, which, _ in hits]
-        heads = np.repeat(parents.codes, [len(tail) for tail in tails], axis=0)
-        return np.concatenate([heads, np.concatenate(tails)], axis=1)
+
+def _candidates(parents: Prefixes, added: dict[int, Prefixes]) -> int:
+    """How many extensions all parents have together."""
+    return sum(len(added[state].codes) for state in parents.states.tolist())

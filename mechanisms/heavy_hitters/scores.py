@@ -8,22 +8,22 @@ noise and no assumption on the population is needed to say how often chance goes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft, special
+from scipy import special
 
 from mechanisms.channel import Counts, Floats
 
 Scores = NDArray[np.int32]
 
 _STEPS = 256  # of a score per standard deviation of the largest group
-_ROUNDING = 1e-13  # more than what Fourier transforms of probabilities are off by, when summed
-_FAR = 6.0  # standard deviations: where the tail is held most exactly
+_NEGLIGIBLE = 1e-60  # of a law of sums, at either end: most of its places, and no threshold's
+_FEW = 512  # scores: of so many on, products of the library's are faster than shifted sums
 
 
 class Row(NamedTuple):
@@ -52,7 +52,12 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
         n: how many users it has.
         largest: how many users the largest group has.
     """
-    _, place, ties = np.unique(estimates, return_inverse=True, return_counts=True)
+    # Among the few values that counts take, a look-up costs a tenth of the order of all buckets,
+    # which `np.unique` makes for its inverse.
+    ascending = np.sort(estimates)
+    starts = np.flatnonzero(np.diff(ascending, prepend=np.nan) != 0)
+    place = np.searchsorted(ascending[starts], estimates)
+    ties = np.diff(starts, append=estimates.size)
     # The mean of the normal law between two of its quantiles is the difference of the densities
     # there, over the probability between them.
     ends = np.concatenate([[0.0], np.cumsum(ties) / estimates.size])
@@ -66,56 +71,65 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
 class Chance:
     """The law of the sum of the scores that several groups give a prefix nobody holds.
 
+    It is exact for a hash that is an ideal random function, but for rounding. Only probabilities
+    are multiplied and added, so that rounding is relative and the farthest tail keeps its digits:
+    Fourier transforms, whose errors are those of the bulk, had to be taken under several tilts.
+
     Attributes:
-        least: the least possible sum.
-        tail: (sums,) P(sum >= least + i), rounded up; by convolution, so exact for a hash that is
-            an ideal random function.
+        least: the least sum that is looked at.
+        law: (sums,) P(sum = least + i); of no group by default.
+        outside: a bound on the probability of all other sums.
+        roundings: how many a probability has gone through, at most.
     """
 
-    least: int
-    tail: Floats
+    least: int = 0
+    law: Floats = field(default_factory=lambda: np.ones(1))
+    outside: float = _NEGLIGIBLE  # also more than what may underflow
+    roundings: int = 0
 
     @staticmethod
     def of(rows: Iterable[Row]) -> Chance:
         """The law of a sum over these groups, whose hashes are independent."""
-        scores = [scored.scores for scored in rows]
-        least = sum(int(score.min()) for score in scores)
-        spread = math.sqrt(sum(float(np.var(score)) for score in scores))
-        # Rounding is relative to the bulk of a law, so the far tail is looked at tilted.
-        tilts = (0.0, _FAR / spread) if spread else (0.0,)
-        return Chance(least, np.min([_tail(scores, tilt) for tilt in tilts], axis=0))
+        chance = Chance()
+        for scored in rows:
+            chance = chance.plus(scored)
+        return chance
+
+    def plus(self, scored: Row) -> Chance:
+        """The law of the sum with one more group."""
+        low = int(scored.scores.min())
+        buckets = np.bincount(scored.scores - low)
+        places = np.flatnonzero(buckets)
+        if places.size < _FEW:
+            law = np.zeros(self.law.size + buckets.size - 1)
+            for place in places.tolist():
+                law[place : place + self.law.size] += buckets[place] / scored.scores.size * self.law
+        else:
+            law = np.convolve(self.law, buckets / scored.scores.size)
+        first = int(np.searchsorted(law.cumsum(), _NEGLIGIBLE))
+        behind = int(np.searchsorted(law[::-1].cumsum(), _NEGLIGIBLE))
+        return Chance(
+            self.least + low + first,
+            law[first : law.size - behind],
+            self.outside + 2 * _NEGLIGIBLE,
+            self.roundings + places.size + 2,
+        )
+
+    @cached_property
+    def tail(self) -> Floats:
+        """(sums,) P(sum >= least + i), rounded up."""
+        error = 2 * np.finfo(np.float64).eps * (self.roundings + self.law.size)
+        return np.minimum(self.law[::-1].cumsum()[::-1] * (1 + error) + self.outside, 1)
 
     def exceeding(self, sums: ArrayLike) -> Floats:
         """P(a sum at least as large), for each of some sums."""
         place = np.asarray(sums) - self.least
         inside = np.clip(place, 0, self.tail.size - 1)
-        return np.where(place < self.tail.size, self.tail[inside], 0.0)
+        return np.where(place < self.tail.size, self.tail[inside], self.outside)
 
     def threshold(self, probability: float) -> int:
         """The least sum that chance reaches with at most this probability."""
         return self.least + int(np.searchsorted(-self.tail, -probability))
-
-
-def _tail(scores: list[Scores], tilt: float) -> Floats:
-    """P(sum >= least + i) for uniform, independent buckets, rounded up.
-
-    Args:
-        scores: of each group, (width,).
-        tilt: theta of the weight e^(theta sum) under which the sums are convolved.
-    """
-    least = sum(int(score.min()) for score in scores)
-    sums = least + np.arange(sum(int(np.ptp(score)) for score in scores) + 1)
-    padded = fft.next_fast_len(sums.size, real=True)
-    transform, log_mass = np.ones(padded // 2 + 1, np.complex128), 0.0
-    for score in scores:
-        law = np.bincount(score - score.min()) / score.size
-        law *= np.exp(tilt * (score.min() + np.arange(law.size)))
-        log_mass += math.log(law.sum())
-        transform *= fft.rfft(law / law.sum(), padded)
-    tilted = np.maximum(fft.irfft(transform, padded)[: sums.size], 0)
-    weight = np.exp(log_mass - tilt * sums)
-    tail: Floats = (weight * tilted)[::-1].cumsum()[::-1] + _ROUNDING * weight
-    return np.minimum(tail, 1)
 
 
 def rows_of(estimates: Iterable[Floats], users: Counts) -> list[Row]:

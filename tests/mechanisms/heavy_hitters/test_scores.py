@@ -71,16 +71,39 @@ def test_the_tails_of_many_rows_are_those_of_a_normal_law() -> None:
 
 
 def test_far_tails_keep_their_digits() -> None:
-    """Against a convolution without rounding, far below what an untilted transform resolves."""
+    """Against a convolution without rounding, down to the rarest sum."""
     rows = [row(np.arange(64.0), 100, 100) for _ in range(6)]
-    chance = Chance.of(rows)
     law = np.array([1], object)
     shifted = rows[0].scores - rows[0].scores.min()
     for _ in rows:
         law = np.convolve(law, np.bincount(shifted).astype(object))
     exact = np.array([float(x) for x in law[::-1].cumsum()[::-1] / 64**6])
-    assert (chance.tail >= exact * (1 - 1e-9)).all()
-    for probability in (1e-3, 1e-6, 1e-9):
-        place = int(np.searchsorted(-exact, -probability))
-        assert chance.tail[place] == pytest.approx(exact[place], rel=1e-3)
-    assert (np.diff(chance.tail) <= 0).all()
+    tail = Chance.of(rows).tail
+    assert (tail >= exact).all()
+    np.testing.assert_allclose(tail, exact, rtol=1e-9)
+    assert (np.diff(tail) <= 0).all()
+
+
+def test_many_different_scores_are_summed_as_few_are() -> None:
+    rows = [row(uniform(k, 1 << 11), 900, 900) for k in (1, 2)]
+    assert np.unique(rows[0].scores).size > 512
+    sums = np.add.outer(*(r.scores for r in rows)).ravel()
+    chance = Chance.of(rows)
+    exact = np.bincount(sums - sums.min())[::-1].cumsum()[::-1] / sums.size
+    assert chance.least == sums.min()
+    assert (chance.tail >= exact).all()
+    np.testing.assert_allclose(chance.tail, exact, rtol=1e-9)
+
+
+def test_sums_too_rare_to_be_looked_at_are_still_bounded() -> None:
+    """Of 60 groups in which one bucket of 64 stands out: how many of them stand out is binomial."""
+    rows = [row(np.arange(64) == 63, 100, 100) for _ in range(60)]
+    low, high = (int(rows[0].scores[place]) for place in (0, 63))
+    chance = Chance.of(rows)
+    assert chance.law.size < 60 * (high - low)  # 64^-60 is out of sight
+    found = chance.exceeding(60 * low + np.arange(62) * (high - low))
+    exact = stats.binom.sf(np.arange(62) - 1, 60, 1 / 64)
+    assert (found >= exact * (1 - 1e-11)).all()  # scipy's own error
+    np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-57)
+    assert chance.exceeding(-(10**6)) == 1
+    assert exact[1 + (chance.threshold(1e-40) - 60 * low - 1) // (high - low)] <= 1e-40
