@@ -103,10 +103,13 @@ class Schedule:
         tails = [search.followed(growing) for growing, _ in sizes]
         tails[-1] = min(1.0, search.false_strings / sum(complete for _, complete in sizes))
         everybody = sum(self.group_shares)
-        return sum(
-            lost(oracle, frequency, n * share / everybody, rows, tail)
-            for rows, share, tail in zip(self.rows, self.shares, tails, strict=True)
-        )
+        levels = list(zip(self.rows, self.shares, tails, strict=True))
+        # Most levels of a long string are alike, and each takes a search for a quantile.
+        losses = {
+            (rows, share, tail): lost(oracle, frequency, n * share / everybody, rows, tail)
+            for rows, share, tail in set(levels)
+        }
+        return sum(losses[level] for level in levels)
 
     def detection_limit(
         self, code: PrefixCode, oracle: FrequencyOracle, n: int, search: Search
