@@ -71,8 +71,7 @@ def discover(
     """
     levels = protocol.levels
     users = levels.divided(counts).sum(axis=1)
-    estimates = levels.estimate(counts).reshape(levels.groups, -1)
-    rows = rows_of(estimates, users)
+    rows = rows_of(levels.estimates(counts), users)
     strings, candidates = descend(protocol, rows, search)
     estimate, error = _frequencies(protocol, rows, _with_none(protocol, strings))
     unusable = np.array([estimate[-1], error[-1]])

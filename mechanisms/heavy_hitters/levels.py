@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -184,11 +184,12 @@ class Levels(Mechanism):
         Returns:
             (inputs,) float64; 0 for a group nobody is in.
         """
-        rows = [
-            self.oracle.estimate(row) if row.any() else np.zeros(self.oracle.inputs)
-            for row in self.divided(counts)
-        ]
-        return np.concatenate(rows)
+        return np.concatenate(list(self.estimates(counts)))
+
+    def estimates(self, counts: Counts) -> Iterator[Floats]:
+        """As `estimate`, of one group after the other: all of them are larger than a cache."""
+        for row in self.divided(counts):
+            yield self.oracle.estimate(row) if row.any() else np.zeros(self.oracle.inputs)
 
 
 @register_trial("levels")

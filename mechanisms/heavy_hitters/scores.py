@@ -19,7 +19,7 @@ from scipy import special
 
 from mechanisms.channel import Counts, Floats
 
-Scores = NDArray[np.int32]
+Scores = NDArray[np.int16]  # of the largest of 2^64 buckets some 2,300
 
 _STEPS = 256  # of a score per standard deviation of the largest group
 _NEGLIGIBLE = 1e-60  # of a law of sums, at either end: most of its places, and no threshold's
@@ -64,7 +64,7 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
     density = np.exp(-(special.ndtri(ends) ** 2) / 2) / np.sqrt(2 * np.pi)
     mean = -np.diff(density) * estimates.size / ties
     scale = _STEPS * np.sqrt(n / max(largest, 1))
-    return Row(n, estimates, np.rint(scale * mean)[place].astype(np.int32))
+    return Row(n, estimates, np.rint(scale * mean).astype(np.int16)[place])
 
 
 @dataclass(frozen=True)
