@@ -171,15 +171,10 @@ class PrefixCode(Public):
             (ways after which the string goes on; ways after which it is complete). No prefix has
             more of either.
         """
-        ways = [int(state == _OPEN) for state in range(len(self.transitions))]
-        for _ in range(steps):
-            ways = [sum(map(operator.mul, ways, into)) for into in self._ways_into]
-        if last:
-            return 0, sum(ways) + ways[_OPEN]
-        return sum(ways) - ways[_ENDED], ways[_ENDED]
+        return _growth(self, steps, last)
 
     @cached_property
-    def _ways_into(self) -> list[list[int]]:
+    def ways_into(self) -> list[list[int]]:
         """For each state, how many symbols lead to it from each state."""
         states = range(len(self.transitions))
         return [
@@ -196,6 +191,17 @@ class PrefixCode(Public):
             last: whether the symbol that tells if the string was cut comes next, and is added.
         """
         return _extensions(self, state, steps, last)
+
+
+@lru_cache(maxsize=1 << 10)  # who looks for a schedule asks some ten thousand times
+def _growth(code: PrefixCode, steps: int, last: bool) -> tuple[int, int]:
+    """`PrefixCode.growth`, remembered."""
+    ways = [int(state == _OPEN) for state in range(len(code.transitions))]
+    for _ in range(steps):
+        ways = [sum(map(operator.mul, ways, into)) for into in code.ways_into]
+    if last:
+        return 0, sum(ways) + ways[_OPEN]
+    return sum(ways) - ways[_ENDED], ways[_ENDED]
 
 
 @lru_cache(maxsize=8)
