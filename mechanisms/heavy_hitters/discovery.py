@@ -117,7 +117,7 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     buckets = np.stack(
         [protocol.hash.buckets(strings.codes, np.full(size, group)) for group in groups]
     )
-    seen = np.stack([row.estimates[bucket] for row, bucket in zip(rows, buckets, strict=True)])
+    seen = np.stack([r.values[r.places[held]] for r, held in zip(rows, buckets, strict=True)])
     weights = np.where(_alone(protocol, strings, buckets), users[:, None], 0)
     total = np.maximum(weights.sum(axis=0), 1)  # also of nobody, who holds nothing
     # A bucket also holds a share 1/width of everybody else, on average over the hash.

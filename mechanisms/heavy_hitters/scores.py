@@ -31,13 +31,21 @@ class Row(NamedTuple):
 
     Attributes:
         n: how many users reported.
-        estimates: (width,) unbiased shares of the buckets among them.
-        scores: (width,) the same as normal scores, in whole steps.
+        values: (distinct,) unbiased shares of the buckets among them, ascending.
+        places: (width,) which of them is each bucket's: a byte for most, where a share takes eight.
+        scores: (width,) the shares as normal scores, in whole steps.
     """
 
     n: int
-    estimates: Floats
+    values: Floats
+    places: NDArray[np.unsignedinteger]
     scores: Scores
+
+    @property
+    def estimates(self) -> Floats:
+        """(width,) unbiased shares of the buckets."""
+        shares: Floats = self.values[self.places]
+        return shares
 
 
 def row(estimates: Floats, n: int, largest: int) -> Row:
@@ -56,7 +64,8 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
     # which `np.unique` makes for its inverse.
     ascending = np.sort(estimates)
     starts = np.flatnonzero(np.diff(ascending, prepend=np.nan) != 0)
-    place = np.searchsorted(ascending[starts], estimates)
+    values = ascending[starts]
+    places = np.searchsorted(values, estimates).astype(np.min_scalar_type(values.size))
     ties = np.diff(starts, append=estimates.size)
     # The mean of the normal law between two of its quantiles is the difference of the densities
     # there, over the probability between them.
@@ -64,7 +73,7 @@ def row(estimates: Floats, n: int, largest: int) -> Row:
     density = np.exp(-(special.ndtri(ends) ** 2) / 2) / np.sqrt(2 * np.pi)
     mean = -np.diff(density) * estimates.size / ties
     scale = _STEPS * np.sqrt(n / max(largest, 1))
-    return Row(n, estimates, np.rint(scale * mean).astype(np.int16)[place])
+    return Row(n, values, places, np.rint(scale * mean).astype(np.int16)[places])
 
 
 @dataclass(frozen=True)
