@@ -219,7 +219,7 @@ def test_a_batch_that_is_killed_before_it_is_whole_leaves_no_layers(monkeypatch)
 
 
 def asking_files() -> SimpleNamespace:
-    return SimpleNamespace(files=(), size=0, mark="")
+    return SimpleNamespace(about=lambda form: 0, mark="")
 
 
 DAY = Guarantee("shuffle", epsilon=1.0, delta=1e-6, unit="user", how="enumeration")
