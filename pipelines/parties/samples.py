@@ -6,8 +6,9 @@ shuffler's: who knew it could choose ids of least hashes, put nine of them into 
 have a whole window refused; or fill a sample with 256 of them, and hide that all else came twice.
 
 Source: bottom-k sketches, Cohen, "Size-estimation framework with applications to transitive closure
-and reachability", JCSS 1997. The hash is AES, a pseudo-random permutation of ids, of which 64 bits
-are kept.
+and reachability", JCSS 1997. The hash is AES, a pseudo-random permutation, of the first 8 bytes of
+an id: all that a Parquet file has of it, and another shuffler may have read the same report from a
+binary one.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ def key_name(secret: bytes) -> str:
 
 
 def hashed(ids: NDArray[np.uint64], secret: bytes) -> Sample:
-    """(n,) words that stand for (n, 2) report ids, under a shuffler's secret.
+    """(n,) words that stand for (n, 2) report ids under a shuffler's secret, by their first words.
 
     >>> hashed(np.array([[1, 2]], np.uint64), bytes(32)).shape
     (1,)
     """
-    packed = np.ascontiguousarray(ids, "<u8")
+    packed = np.zeros(ids.shape, "<u8")
+    packed[:, 0] = ids[:, 0]
     key = hmac.digest(secret, _PURPOSE, hashlib.sha256)
     cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     mixed = np.frombuffer(cipher.update(packed.tobytes()), "<u8").reshape(-1, 2)

@@ -112,8 +112,9 @@ def sampler() -> SampleIds:
     return combine
 
 
-def test_a_hash_is_of_the_whole_id_under_the_shufflers_secret() -> None:
-    ids = np.array([[1, 2], [2, 1], [1, 3], [1, 2]], np.uint64)
+def test_a_hash_is_of_what_every_carrier_has_of_an_id_under_the_shufflers_secret() -> None:
+    """One shuffler reads a report from a binary file, and another one from a Parquet file."""
+    ids = np.array([[1, 2], [2, 1], [3, 2], [1, 0]], np.uint64)
     words = hashed(ids, SECRET)
     assert words[0] == words[3]
     assert len({*words.tolist()}) == 3
