@@ -509,9 +509,10 @@ def test_cells_travel_as_narrow_as_those_of_their_bundle_and_come_back_wide():
         assert widths == [1, 2, 4]
     distinct = ChooseDoFn(CellBlock, SecureRandom, distinct=2)
     distinct.setup()
-    chosen, *_ = distinct.process((0, pieces))
-    assert chosen.cells.dtype == np.uint32
-    assert sorted(chosen.cells.tolist()) == sorted(np.ravel(cells).tolist())
+    for some in (pieces[:1], pieces):  # of one width, and of all
+        chosen, *_ = distinct.process((0, some))
+        assert chosen.cells.dtype == np.uint32
+        assert sorted(chosen.cells.tolist()) == sorted(np.ravel(cells[: len(some)]).tolist())
 
 
 @pytest.mark.parametrize("buckets", [7, 256])

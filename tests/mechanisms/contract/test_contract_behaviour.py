@@ -50,6 +50,7 @@ NO_CELLS = {
     "float": np.array([0.5]),
     "text": np.array(["a"]),
     "matrix": np.array([[SECRET]]),
+    "cube": np.array([[[0]]]),
     "nan": np.array([math.nan]),
 }
 

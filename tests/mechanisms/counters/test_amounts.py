@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -70,6 +71,28 @@ def test_contributions_are_bounded_and_drawn_evenly() -> None:
     nobody = pairs([], [], 3, 2, SeededRandom(1)).placed(2).at_most(1)
     assert (nobody.groups == -1).all()
     assert not nobody.cut.any()
+
+
+@pytest.mark.parametrize(
+    ("n", "size"),
+    [(1, 255), (1, 256), (16, 16), (257, 1), (256, 256), (257, 255), (1 << 20, 1 << 12)],
+)
+def test_users_and_groups_are_told_apart_in_words_of_any_width(n: int, size: int) -> None:
+    """Their pairs are as many as a word of 8, 16 or 32 bits holds, and one more or less."""
+    rng = np.random.default_rng(1)
+    users, groups = (np.r_[rng.integers(most, size=200), 0, most - 1] for most in (n, size))
+    numbers = np.arange(202.0)
+    owned = [*zip(users.tolist(), groups.tolist(), strict=True)]
+    rows, expected = Counter(owned), dict.fromkeys(owned, 0.0)
+    for pair, number in zip(owned, numbers.tolist(), strict=True):
+        expected[pair] += number
+    for given_ in (None, numbers):
+        made = pairs(users, groups, n, 202, SeededRandom(1), given_)
+        found = [*zip(made.users.tolist(), made.groups.tolist(), strict=True)]
+        assert found == sorted(rows)
+        assert made.rows.tolist() == [rows[pair] for pair in found]
+        sums = [rows[pair] if given_ is None else expected[pair] for pair in found]
+        assert made.amounts.tolist() == sums
 
 
 def test_averages_are_of_the_rows_of_each_group() -> None:
