@@ -104,6 +104,10 @@ def test_the_first_half_of_an_id_tells_it_from_others():
     assert one_of_each(rows_of(reports)).size == 400
     again = Reports(PLAN, FORM, reports.records.copy())
     again.records["report_id"][:, 1] = 0
+    # Wherever it comes from: in one bundle they would be told apart before they are in buckets.
+    first, second = (SeededRandom(1).words(2) | np.uint64(1)).tolist()
+    buckets = PartitionIdsDoFn(64, (first, second)).assign
+    assert np.array_equal(buckets(rows_of(reports)), buckets(rows_of(again)))
     outcome = run(
         lambda p: (p | source([reports, again], Reports) | DropDuplicates(PLAN, FORM)).reports
     )
