@@ -133,9 +133,10 @@ class BoundContributions(beam.PTransform):
         pieces = blocks | "Partition by user" >> step
         if self.buckets <= _FEW_BUCKETS:
             return self._chosen(pieces)
-        # Beam takes what passes a filter for anything at all, which engines would pickle.
+        # Beam takes what passes a filter for anything at all, which engines would pickle, and
+        # workers would not share.
         parts = [
-            pieces | f"Part {i}" >> beam.Filter(_in_part, i).with_output_types(tuple[int, bytes])
+            pieces | f"Part {i}" >> beam.Filter(_in_part, i).with_output_types(tuple[int, Piece])
             for i in range(_PARTS)
         ]
         bounded = [self._chosen(part, f" of part {i}") for i, part in enumerate(parts)]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mechanisms.wire.report import Form, Records, Reports
 from transforms.blocks import GroupOnce, PartitionDoFn, bucket_of
 from transforms.encoders.block import taken
+from transforms.pieces import Piece
 
 
 def in_order(records: Records) -> Records:
@@ -52,7 +53,7 @@ class ByIds(beam.PTransform):
 
 
 @typehints.with_input_types(Reports)
-@typehints.with_output_types(tuple[int, bytes])
+@typehints.with_output_types(tuple[int, Piece])
 class ByIdDoFn(PartitionDoFn):
     """Sends each report to the bucket of its id's range."""
 

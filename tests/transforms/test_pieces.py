@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 
+import apache_beam as beam
 import pytest
 from apache_beam import coders
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.typehints import KV
 
+from mechanisms.wire.report import Form, Reports
+from tests.oracles.wire import PLAN
+from transforms.contributions import BoundContributions
+from transforms.encoders.block import CellBlock
+from transforms.ordered import ByIds
 from transforms.pieces import Piece, SharedCoder, be_worker, shared
 
 LARGE = bytes(range(256)) * 100
@@ -61,3 +68,28 @@ def test_memory_is_given_back() -> None:
 
 def test_two_equal_pieces_are_no_equal_keys() -> None:
     assert not SharedCoder().is_deterministic()
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "groups"),
+    [
+        (CellBlock, BoundContributions(buckets=7), 1),
+        (CellBlock, BoundContributions(buckets=128), 4),
+        (CellBlock, BoundContributions(buckets=128, distinct=2), 4),
+        (Reports, ByIds(PLAN, Form(), 4), 1),
+    ],
+    ids=["bounded", "in parts", "several", "by id"],
+)
+def test_much_is_grouped_as_pieces(kind: type, step: beam.PTransform, groups: int) -> None:
+    """What passes a filter on its way there, too: workers do not share what is plain bytes."""
+    pipeline, types = beam.Pipeline(), []
+
+    class Grouped(PipelineVisitor):
+        def visit_transform(self, node: beam.pipeline.AppliedPTransform) -> None:
+            if isinstance(node.transform, beam.GroupByKey):
+                types.extend(one.element_type for one in node.inputs)
+
+    read = beam.Map(lambda block: block).with_output_types(kind)
+    _ = pipeline | beam.Impulse() | read | step
+    pipeline.visit(Grouped())
+    assert types == [KV[int, Piece]] * groups
