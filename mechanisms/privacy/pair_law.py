@@ -307,20 +307,20 @@ def covering(laws: Iterable[PairLaw]) -> tuple[PairLaw, ...]:
         laws: of upper bounds, the last kind of each being silent.
 
     Returns:
-        Laws of which some one reveals at least as much as each of those. Where several kinds, or
-        laws, become one, it takes the largest ratio of `first` to the blanket, the least of
-        `second`, and the least blanket: what is left of that is silent.
+        Laws of which some one reveals at least as much as each of those. Where several kinds become
+        one, it takes the largest ratio of `first` to the blanket and the least of `second`. Where
+        several laws do, it takes the largest `first`, the least `second` and the least blanket, of
+        which what is left is silent: that only spreads a loss, and its mean stays.
     """
     alike: dict[bytes, list[Floats]] = {}
     for law in laws:
-        ratios, blanket = _kinds(law)
-        key = np.append(_rounded(ratios), _rounded(blanket)).tobytes()
-        alike.setdefault(key, []).append(np.vstack([ratios, blanket]))
+        key, kinds = _kinds(law)
+        alike.setdefault(key, []).append(kinds)
     return tuple(map(_covering, alike.values()))
 
 
-def _kinds(law: PairLaw) -> tuple[Floats, Floats]:
-    """(2, kinds) ratios that differ, largest or least of those alike, and (kinds,) the blanket."""
+def _kinds(law: PairLaw) -> tuple[bytes, Floats]:
+    """What laws that are alike share, and (3, kinds) probabilities where kinds differ."""
     blanket = law.others[:-1]
     # What the blanket never sends keeps its probabilities for ratios.
     ratios = np.stack([law.first, law.second])[:, :-1] / np.where(blanket > 0, blanket, 1.0)
@@ -330,21 +330,21 @@ def _kinds(law: PairLaw) -> tuple[Floats, Floats]:
     new = np.any(np.diff(keys[:, order], axis=1, prepend=-1.0) != 0, axis=0) | (blanket == 0)
     starts = np.flatnonzero(new)
     first, second = ratios
-    ends = np.maximum.reduceat(first, starts), np.minimum.reduceat(second, starts)
-    return np.stack(ends), np.add.reduceat(blanket, starts)
+    blanket = np.add.reduceat(blanket, starts)
+    ratios = np.stack([np.maximum.reduceat(first, starts), np.minimum.reduceat(second, starts)])
+    kinds = np.vstack([ratios * np.where(blanket > 0, blanket, 1.0), blanket])
+    return _rounded(np.vstack([ratios, blanket])).tobytes(), kinds
 
 
-def _covering(kinds: list[Floats]) -> PairLaw:
+def _covering(laws: list[Floats]) -> PairLaw:
     """One law for several of the same kinds."""
-    table = np.stack(kinds)
-    first, second = table[:, 0].max(axis=0), table[:, 1].min(axis=0)
-    blanket = table[:, 2].min(axis=0)
-    weight = np.where(blanket > 0, blanket, 1.0)
-    silent = max(0.0, 1.0 - math.fsum(blanket)) + SLACK
+    first, second, blanket = np.stack(laws, axis=1)
+    least = blanket.min(axis=0)
+    silent = max(0.0, 1.0 - math.fsum(least)) + SLACK
     return PairLaw(
-        np.append(first * weight, 0.0),
-        np.append(second * weight, 0.0),
-        np.append(blanket, silent),
+        np.append(first.max(axis=0), 0.0),
+        np.append(second.min(axis=0), 0.0),
+        np.append(least, silent),
     )
 
 

@@ -102,6 +102,16 @@ def test_a_law_that_covers_others_takes_what_reveals_most_of_each() -> None:
     assert len(covering([one, apart])) == 2
 
 
+def test_where_a_blanket_is_less_a_report_alone_reveals_as_much() -> None:
+    one = PairLaw(np.array([0.6, 0.4, 0]), np.array([0.2, 0.8, 0]), np.array([0.2, 0.4, 0.4]))
+    moved = 2.0**-46 * np.array([-1, 1, 0])  # with equal ratios, in one place less of all
+    other = PairLaw(one.first + 0.6 * moved, one.second + 0.2 * moved, one.others + 0.2 * moved)
+    for pair in ([one, other], [other, one]):
+        (law,) = covering(pair)
+        assert law.first[0] == 0.6
+        assert law.local_delta(0.5) >= max(one.local_delta(0.5), other.local_delta(0.5))
+
+
 def test_one_report_is_what_it_is() -> None:
     for mechanism in (WINDOW, LOPSIDED, k_ary(2.0, 5)):
         lower, upper = shuffled_delta(mechanism, 1, 0.4)
