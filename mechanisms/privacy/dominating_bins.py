@@ -118,13 +118,13 @@ def dominating(mixtures: Sequence[Mixture], missing: float = 0.0) -> BinLaw:
         np.sum([share * one.at(odds) for share, one in mixture], axis=0) for mixture in mixtures
     ]
     worst = np.max(mixed, axis=0)
+    worst[odds >= 1] = np.minimum.accumulate(worst[odds >= 1])  # what holds at smaller odds holds
     level = np.floor(_LEVELS * np.log(np.maximum(worst, math.ulp(0.0))))
     kept = (np.diff(level, prepend=math.nan) != 0) | (odds == 1)
-    odds, worst = np.append(0.0, odds[kept]), np.append(0.0, worst[kept])
+    odds, worst = _convex(np.append(0.0, odds[kept]), np.append(0.0, worst[kept]))
     # How steep a chord is says what is free beyond it, seen from 1: less and less.
     steep, one = np.abs(np.diff(worst) / np.diff(odds)), int(np.searchsorted(odds, 1.0))
-    below = np.maximum.accumulate(steep[:one])
-    above = np.maximum.accumulate(np.append(steep[one:], 0.0)[::-1])[::-1]
+    below, above = steep[:one], np.append(steep[one:], 0.0)
     between = max(0.0, 1 - float(below[-1] + above[0]))
     free = np.concatenate([np.diff(below, prepend=0.0), [between], -np.diff(above)])
     return BinLaw(
@@ -134,3 +134,23 @@ def dominating(mixtures: Sequence[Mixture], missing: float = 0.0) -> BinLaw:
         8 * _UNIT * odds.size,
         max(profile.distance for profile in profiles),
     )
+
+
+def _convex(odds: Floats, excess: Floats) -> tuple[Floats, Floats]:
+    """Without knots that rounding put above the chord of their neighbours, which is a bound, too.
+
+    To make every chord as steep as the next would lift all of them where two knots are so close
+    that rounding says how steep theirs is.
+    """
+    while True:
+        one = int(np.searchsorted(odds, 1.0))
+        convex = np.diff(np.diff(excess) / np.diff(odds)) >= 0
+        kept = np.concatenate([[True], convex | (odds[1:-1] == 1), [True]])
+        # At 1, where the excess turns into the divergence itself, a knot is always needed.
+        left, right = 1 - odds[one - 1], odds[one + 1] - 1 if one + 1 < odds.size else math.inf
+        start, end = excess[one - 1] + left, excess[min(one + 1, odds.size - 1)]
+        chord = start + left / (left + right) * (end - start)
+        if kept.all() and excess[one] <= chord:
+            return odds, excess
+        excess[one] = min(excess[one], chord)
+        odds, excess = odds[kept], excess[kept]

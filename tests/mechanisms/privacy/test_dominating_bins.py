@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.channel import Floats
+from mechanisms.privacy.bernoulli_bins import Bin
 from mechanisms.privacy.dominating_bins import Profile, dominating
 from mechanisms.privacy.dummy_laws import DummyLaw, binomial, poisson
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
@@ -60,6 +61,22 @@ def test_one_law_dominates_itself_closely(dummies: DummyLaw, deviations: float) 
     lower, upper = two_bins_delta(bin_law, bin_law, epsilon)
     ours = dominating([[(1.0, Profile.of_law(bin_law))]])
     assert lower <= two_bins_delta(ours, ours, epsilon)[1] <= upper * (1 + 2e-3)
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [
+        (39, 1 - 3.516e-8, 9.297e-9),
+        (39, 1 - 1e-9, 1e-3),
+        (999, 0.24478328358306858, 0.24478328323120246),
+        (50, 0.7, 0.3),
+    ],
+)
+def test_odds_that_all_but_coincide_make_no_chord_steep(bits: tuple[int, float, float]) -> None:
+    """Where gains of several holders differ by 10^-9, rounding lies between them."""
+    (ours,) = Bin(*bits).dominating(1e-12)
+    assert ours.occupied.sum() == pytest.approx(1, abs=1e-14)
+    assert ours.free.sum() == pytest.approx(1, abs=1e-14)
 
 
 def test_what_is_missing_is_handed_on() -> None:
