@@ -261,7 +261,8 @@ class _Target:
             # Variances go with the square of the slope, or fall faster.
             equal = low * math.sqrt(first / beaten)
             while err(equal) < beaten:
-                equal = low + 0.9 * (equal - low)
+                # An ulp at the least, as errors that rounding alone sets apart may ask for.
+                equal = min(low + 0.9 * (equal - low), math.nextafter(equal, low))
             if not self._delta(scaled(equal)) <= self.delta:
                 return None
         met = self._delta(scaled(low)) <= self.delta

@@ -10,10 +10,10 @@ from mechanisms.counters.amounts import Amounts, SignedDigits, digit_weights
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Correlated
 from mechanisms.counters.levels import Level
-from mechanisms.counters.masks import coarsening
+from mechanisms.counters.masks import HALF, coarsening
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Price
-from mechanisms.counters.solve import _Target, least_noise
+from mechanisms.counters.solve import _SLACKS, _Target, least_noise
 from mechanisms.privacy.loss_sums import CELLS
 from mechanisms.privacy.search import gaussian_mu
 
@@ -125,6 +125,16 @@ def test_levels_share_by_their_rules() -> None:
     slots = least_noise([Level(10, 20, 1), Level(40, 80, 1)], "replace", 1.0, DELTA)
     few, many = slots.laws  # type: ignore[attr-defined]
     assert many.variance / few.variance == pytest.approx(2, rel=1e-3)
+
+
+def test_a_search_ends_where_rounding_alone_tells_errors_apart() -> None:
+    target = _Target((Level(2, 2),), "add or remove", 2.0, DELTA)
+    gentle = target._slopes((1 - _SLACKS[-1]) * 2.0, HALF * DELTA)
+    assert gentle is not None
+    beaten = target.error(gentle, releases=1)
+    for _ in range(5):
+        assert target.steep_laplace(beaten) is not None
+        beaten = math.nextafter(beaten, 0)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 4.0, 12.0])
