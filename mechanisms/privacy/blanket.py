@@ -162,6 +162,8 @@ def lower_delta(laws: ShuffleLaws, n: int, epsilon: float, cells: int = FINE) ->
     """Some neighbouring shuffled batches differ by this much: the best of the attained laws."""
     require_batch(n)
     require_loss(epsilon)
+    if epsilon >= laws.epsilon:  # as above; of losses far beyond, e^epsilon is no double
+        return 0.0
     if bits := laws.exactly:
         return bits.delta(n, epsilon, cells)[0]
     return max((attained_delta(law, n, epsilon, cells) for law in laws.attained), default=0.0)

@@ -120,6 +120,12 @@ def test_one_report_is_what_it_is() -> None:
         assert shuffled_epsilon(mechanism, 1, 1e-12)[1] <= tight_epsilon(mechanism)
 
 
+@pytest.mark.parametrize("n", [1, 10, 10**7])
+def test_far_beyond_what_one_report_loses_nothing_is_lost(n: int) -> None:
+    for symbols in (2, 3):
+        assert shuffled_delta(k_ary(20.0, symbols), n, 1000.0) == (0.0, 0.0)
+
+
 def test_a_channel_too_large_to_tabulate_gets_the_clones_bound() -> None:
     cells = 40  # 1560 ordered pairs
     odd = Tabulated(tuple(tuple(2 + (i == j) for j in range(cells)) for i in range(cells)))
