@@ -179,7 +179,10 @@ def _workers(pipeline: beam.Pipeline, work: int) -> contextlib.AbstractContextMa
     if direct.direct_num_workers is None and work >= _WORTH and may_fork() and cores() > 1:
         direct.direct_running_mode, direct.direct_num_workers = _PROCESSES, cores()
     if direct.direct_running_mode == _PROCESSES:
-        return worker_processes(direct.direct_num_workers or cores())
+        # For 0 Beam starts one for each core of the machine: of more than were forked, some could
+        # not read what others have put where those share it.
+        direct.direct_num_workers = direct.direct_num_workers or cores()
+        return worker_processes(direct.direct_num_workers)
     return contextlib.nullcontext(lambda run: run())
 
 
