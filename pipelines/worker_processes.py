@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe, current_process, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,8 @@ _ENDING = ("run_worker", "hushbeam_count")  # Beam's name of such threads, and o
 _MINDFUL = "jemalloc_bg_thd"
 
 _PR_SET_PDEATHSIG = 1  # of prctl.h
+
+_GROUPS = Path("/sys/fs/cgroup")  # of this process, where it is a container's
 
 # Whoever stops a command may stop its whole group: the command says why, and ends its workers.
 _THE_COMMANDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -70,21 +73,39 @@ def may_fork() -> bool:
     """Whether a copy of this process can go on alone: on Linux, with no thread that it would miss.
 
     A lock that a thread holds while the process is copied stays locked in the copy for ever. gRPC,
-    once it was started, and notebooks have such threads. Libraries of other systems forbid it.
+    once it was started, and notebooks have such threads. Libraries of other systems forbid it, and
+    so does `multiprocessing` to the workers of a pool.
     """
     ours = {threading.main_thread().name, alive.THREAD}
-    if sys.platform != "linux" or not {thread.name for thread in threading.enumerate()} <= ours:
+    if sys.platform != "linux" or current_process().daemon:
+        return False
+    if not {thread.name for thread in threading.enumerate()} <= ours:
         return False
     names = {(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
     return names <= {Path("/proc/self/comm").read_text().strip(), _MINDFUL}
 
 
 def cores() -> int:
-    """How many workers may run at once: one for each core that this process may use."""
+    """How many workers may run at once: one for each core that this process may use.
+
+    A container's share of a machine counts, and not the machine.
+    """
     if sys.platform != "linux":
         return 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(len(os.sched_getaffinity(0)), _MOST, memory // _EACH))
+    share = min([memory, *_limits("memory.max", "memory/memory.limit_in_bytes")]) / _EACH
+    quota = _limits("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+    return max(1, int(min([len(os.sched_getaffinity(0)), _MOST, share, *quota])))
+
+
+def _limits(second: str, *first: str) -> Iterator[float]:
+    """What control groups allow, under either version's names: an amount, or one in a period."""
+    for names in ([second], [*first]):
+        with contextlib.suppress(OSError, ValueError):
+            words = " ".join((_GROUPS / name).read_text() for name in names).split()
+            amount, period = [*map(int, words), 1][:2]  # "max" is no number
+            if amount > 0:  # -1: none
+                yield amount / period
 
 
 @contextlib.contextmanager
@@ -100,30 +121,44 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
     """
     with contextlib.ExitStack() as stack:
         stack.callback(_join)
-        forked: list[_Forked] = []
         with alive.at_rest():
-            if may_fork():
-                stack.enter_context(shared(number))
-                for place in range(number):
-                    forked.append(_Forked(place))
-                    stack.callback(_end, forked[-1])
-        started: list[_Worker] = []
+            forked = stack.enter_context(_copies(number)) if may_fork() else []
+        waiting = iter(forked)
+        workers: list[_Worker] = [*forked]
 
         def start(command: str, env: Mapping[str, str], **_: object) -> _Worker:
-            worker: _Worker
-            if len(started) < len(forked):
-                worker = forked[len(started)]
-                worker.begin(env)
-            else:
-                worker = _new(command, env)
-                stack.callback(_end, worker)
-            started.append(worker)
-            return worker
+            copy = next(waiting, None)
+            if copy is not None:
+                copy.begin(env)
+                return copy
+            workers.append(_new(command, env))
+            stack.callback(_end, workers[-1])
+            return workers[-1]
 
         stack.callback(setattr, local_job_service, "subprocess", local_job_service.subprocess)
         # Beam keeps its processes to itself; this is where it starts them.
         local_job_service.subprocess = SimpleNamespace(Popen=start)
-        yield lambda run: _watched(run, started)
+        yield lambda run: _watched(run, workers)
+
+
+@contextlib.contextmanager
+def _copies(number: int) -> Iterator[list[_Forked]]:
+    """Forked workers that share memory; none if the system refuses one of them."""
+    with contextlib.ExitStack() as stack:
+        forked: list[_Forked] = []
+        # In a copy garbage stays: to end a temporary folder or a connection is up to whose it was.
+        gc.freeze()
+        try:
+            stack.enter_context(shared(number))
+            for place in range(number):
+                forked.append(_Forked(place))
+                stack.callback(_end, forked[-1])
+        except OSError:  # processes, memory or files are used up
+            stack.close()
+            forked = []
+        finally:
+            gc.unfreeze()
+        yield forked
 
 
 def _join() -> None:
@@ -133,8 +168,8 @@ def _join() -> None:
             thread.join(_PATIENCE)
 
 
-def _watched(run: Callable[[], Result], workers: list[_Worker]) -> Result:
-    """What a run returns or raises, while all workers live."""
+def _watched(run: Callable[[], Result], workers: Sequence[_Worker]) -> Result:
+    """What a run returns or raises, while all workers live, those that still wait among them."""
     result: Future[Result] = Future()
 
     def work() -> None:

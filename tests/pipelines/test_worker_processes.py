@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam import coders
 
+from pipelines import worker_processes
 from tests.fakes.forked_draws import ELEMENTS, LARGE, WORKERS
+from transforms.pieces import Piece
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,16 +81,111 @@ def test_who_watches_sees_what_workers_count(job: Path) -> None:
         ("", True),
         ("from tests.fakes.forked_draws import use_arrow; use_arrow()", True),
         ("from pipelines.ledger.alive import alive; c = alive(print); c.__enter__()", True),
+        ("import multiprocessing as m; m.current_process().daemon = True", False),
         ("import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()", False),
         ("import grpc; c = grpc.insecure_channel('localhost:1'); c.subscribe(id, True)", False),
     ],
-    ids=["alone", "arrow", "signs of life", "thread", "grpc"],
+    ids=["alone", "arrow", "signs of life", "pool", "thread", "grpc"],
 )
 def test_a_process_with_strange_threads_is_not_copied(before: str, may: bool) -> None:
     # It ends at once: gRPC waits for a server that is not there.
     asked = "import os; from pipelines.worker_processes import may_fork; print(may_fork())"
     program = f"{before}\n{asked}; print(end='', flush=True); os._exit(0)"
-    done = subprocess.run(
+    assert _said(program) == f"{may}\n"
+
+
+def _said(program: str) -> str:
+    """What a program prints, in a process that has no threads yet."""
+    return subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"{may}\n"
+    ).stdout
+
+
+DIES = """
+import multiprocessing, threading
+from pipelines.errors import FailedError
+from pipelines.worker_processes import worker_processes
+with worker_processes(2) as run:
+    multiprocessing.active_children()[0].kill()
+    try:
+        run(threading.Event().wait)  # as Beam does for who was to begin
+    except FailedError:
+        print("failed")
+print(multiprocessing.active_children())
+"""
+
+
+def test_a_worker_that_dies_before_it_begins_ends_the_job() -> None:
+    assert _said(DIES) == "failed\n[]\n"
+
+
+GARBAGE = """
+import gc, os
+from pipelines import worker_processes
+
+class Left:
+    def __init__(self):
+        self.itself, self.whose = self, os.getpid()
+    def __del__(self):
+        os.write(1, b"mine\\n" if self.whose == os.getpid() else b"another's\\n")
+
+worker_processes._work = lambda *_: gc.collect()
+gc.disable()
+Left()
+with worker_processes._copies(2) as copies:
+    for copy in copies:
+        copy.wait()
+gc.collect()
+"""
+
+
+def test_a_copy_ends_nothing_that_its_command_left() -> None:
+    assert _said(GARBAGE) == "mine\n"
+
+
+def test_workers_are_started_anew_where_the_system_refuses_a_copy(monkeypatch) -> None:
+    ended: list[int] = []
+
+    class Refused:
+        def __init__(self, place: int) -> None:
+            if place:
+                raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        def kill(self) -> None:
+            ended.append(1)
+
+        wait = kill
+
+    monkeypatch.setattr(worker_processes, "_Forked", Refused)
+    with worker_processes._copies(2) as copies:
+        assert copies == []
+        assert ended == [1, 1]
+        assert isinstance(coders.registry.get_coder(Piece), coders.BytesCoder)  # none is shared
+
+
+@pytest.mark.parametrize(
+    ("limits", "number"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000", "memory.max": "max"}, 8),
+        ({"cpu.max": "100000 100000", "memory.max": "max"}, 1),
+        ({"cpu.max": "350000 100000", "memory.max": "max"}, 3),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000", "memory.max": f"{5 << 30}"}, 2),
+        ({"memory.max": f"{1 << 30}"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2),
+        ({"memory/memory.limit_in_bytes": f"{7 << 30}"}, 3),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712"}, 8),
+    ],
+)
+def test_a_container_has_its_share_of_a_machine(
+    limits: dict[str, str], number: int, tmp_path: Path, monkeypatch
+) -> None:
+    for name, text in limits.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr(worker_processes, "_GROUPS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    monkeypatch.setattr(os, "sysconf", lambda name: 1 << (12 if "SIZE" in name else 26))
+    assert worker_processes.cores() == number
