@@ -190,6 +190,10 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
         LostError: the numbers at the two ends of a step differ.
     """
     usable = _usable(tallies)
+    # A shuffler withholds a batch of which nobody says how large it is; not that, but the saying of
+    # it was lost.
+    if usable and not {SENT, PASSED} & flow.keys():
+        raise LostError
     # What is not known to have come is not held against what went: a stream keeps messages alone.
     perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
     sent = int(np.sum(flow.get(SENT, 0)))

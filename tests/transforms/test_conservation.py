@@ -64,8 +64,16 @@ def test_what_is_whole_goes_on(flow: Flow, shuffled: Shuffled, arrived: int) -> 
         (rows([60, 30, 0, 0]), GROUPS, 59),
         (rows([90]), ONE, 0),
         ({SENT: np.array([90])}, ONE, 80),
+        ({}, ONE, 0),  # withheld, for nobody said how many they are
+        ({PERTURBED: 90}, ONE, 0),
+        ({BOUNDED: 90, CHOSEN: 60}, ONE, 0),
     ],
 )
 def test_what_is_lost_is_not_published(flow: Flow, shuffled: Shuffled, arrived: int) -> None:
     with pytest.raises(LostError):
         require_whole(READ, flow, shuffled, arrived)
+
+
+@pytest.mark.parametrize("read", [{}, {ROWS: 10, "null value": 8, "outside the domain": 2}])
+def test_nobody_is_missed_where_no_row_could_be_used(read: dict[str, int]) -> None:
+    require_whole(read, {}, ONE, 0)
