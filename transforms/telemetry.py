@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +96,8 @@ Part = tuple[str, int, int]  # of a file: its row groups from one on, and before
 class CutDoFn(beam.DoFn):
     """Paths of Parquet files, or patterns, to parts of alike many row groups.
 
+    A file that is gone since it was looked for is an error: nobody counts a stream's rows before.
+
     Beam's own reader cuts files every 64 MiB. Row groups of 128 MiB, which Spark writes, begin in
     every second part alone, and its local runner deals parts to two workers in turn.
     """
@@ -103,6 +107,8 @@ class CutDoFn(beam.DoFn):
 
     def process(self, path: str) -> Iterator[Part]:
         [found] = FileSystems.match([path])
+        if not found.metadata_list:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         for file in found.metadata_list:
             parts = max(self._parts, -(-file.size_in_bytes // _PART))
             if parts == 1:

@@ -109,3 +109,20 @@ def test_many_small_files_are_not_looked_into_to_be_cut(log):
     [(name, start, stop)] = CutDoFn(1).process(path)
     assert name == path
     assert (start, stop > 10**9) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["gone.parquet", "gone*.parquet"])
+def test_files_that_are_not_there_are_not_read_as_empty(log, name):
+    with pytest.raises(Exception, match="No such file or directory"):
+        read("value", files=[log / "0.parquet", log / name])
+
+
+def test_a_file_without_rows_has_none_and_no_row_group_is_missed(tmp_path):
+    schema = pa.schema([("value", pa.int64())])
+    sizes = {"none": [], "some": [3, 0, 4]}
+    for name, groups in sizes.items():
+        with pq.ParquetWriter(tmp_path / f"{name}.parquet", schema) as writer:
+            for size in groups:
+                writer.write_table(pa.table([range(size)], schema=schema))
+    tables = read("value", files=[tmp_path / f"{name}.parquet" for name in sizes])
+    assert sorted(table.num_rows for table in tables) == [0, 3, 4]
