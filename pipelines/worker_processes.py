@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from multiprocessing import Pipe, current_process, get_context
@@ -150,9 +151,13 @@ def _copies(number: int) -> Iterator[list[_Forked]]:
         gc.freeze()
         try:
             stack.enter_context(shared(number))
-            for place in range(number):
-                forked.append(_Forked(place))
-                stack.callback(_end, forked[-1])
+            with warnings.catch_warnings():
+                # From 3.12 on Python warns of threads, mindful or not, once the copy is made: who
+                # has warnings raised would have an error, and a copy that nobody ends.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                for place in range(number):
+                    forked.append(_Forked(place))
+                    stack.callback(_end, forked[-1])
         except OSError:  # processes, memory or files are used up
             stack.close()
             forked = []

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ def test_workers_are_started_anew_where_the_system_refuses_a_copy(monkeypatch) -
         assert copies == []
         assert ended == [1, 1]
         assert isinstance(coders.registry.get_coder(Piece), coders.BytesCoder)  # none is shared
+
+
+def test_python_may_warn_of_a_copy(monkeypatch) -> None:
+    monkeypatch.setattr(worker_processes, "_end", lambda _: None)
+    monkeypatch.setattr(
+        worker_processes, "_Forked", lambda _: warnings.warn("threads", DeprecationWarning, 1)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with worker_processes._copies(2) as copies:
+            assert len(copies) == 2
 
 
 @pytest.mark.parametrize(
