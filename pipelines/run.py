@@ -43,6 +43,8 @@ _LOSING_MODE = "multi_threading"
 
 _PROCESSES = "multi_processing"
 
+_MOST_WORKERS = 256
+
 _MODE, _WORKERS = "--direct_running_mode", "--direct_num_workers"
 
 # Rows, each once for every metric that reads it, from which on a second worker pays: it is forked
@@ -103,6 +105,9 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
             f"{_MODE}: {_LOSING_MODE} loses whole blocks of rows in Beam {beam.__version__}, "
             f"and says nothing; take {_PROCESSES}, or leave it out"
         )
+    # A process each, which hold the machine up long before they are of use.
+    if not 0 <= (direct.direct_num_workers or 0) <= _MOST_WORKERS:
+        raise RequestError(f"{_WORKERS}: 0, for one a core, to {_MOST_WORKERS:,}")
     typed = {word.partition("=")[0] for word in arguments}
     if name == _LOCAL_RUNNER and _MODE not in typed:
         if _WORKERS not in typed:

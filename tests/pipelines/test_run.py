@@ -74,6 +74,12 @@ def test_a_mode_that_loses_rows_is_refused() -> None:
         beam_options(["--direct_running_mode=multi_threading"])
 
 
+@pytest.mark.parametrize("number", [-1, 1000])
+def test_workers_that_no_machine_could_start_are_refused(number: int) -> None:
+    with pytest.raises(RequestError, match=r"^--direct_num_workers: 0, for one a core, to 256$"):
+        beam_options([f"--direct_num_workers={number}"])
+
+
 def test_what_beam_cannot_read_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RequestError, match=r"^argument --direct_num_workers: invalid int value"):
         beam_options(["--direct_num_workers", "two"])
