@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -110,9 +109,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Streamed:
 
 def reports(plan: Streamed, size: int, seed: int, fingerprint: bytes | None = None) -> WireReports:
     """What `size` clients send."""
-    job: Any = plan.metrics[0].job
     values = np.arange(size, dtype=np.uint32) % 3
-    words = job.design.mechanism.perturb(values, SeededRandom(seed))
+    words = plan.metrics[0].mechanism.perturb(values, SeededRandom(seed))
     own = plan.fingerprint
     return WireReports.submitted(fingerprint or own, 0, words, SeededRandom(seed + 1000))
 
