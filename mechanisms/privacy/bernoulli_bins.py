@@ -106,10 +106,14 @@ class Bin:
 
     def _cells(self, edges: Edges) -> BinLaw:
         """Counts put together: whoever sees cells sees less."""
-        passing = -np.diff(edges.below)  # more of others' bits that one bit puts into than out of
-        occupied, free = (edges.cell[:-1] + bit * passing for bit in (self.keep, self.other))
-        missing = edges.missing + float(edges.cell[-1] + edges.below[0])
-        return BinLaw(occupied, free, missing, 4 * edges.relative)
+        below, cell = edges.below, edges.cell[:-1]
+        # More of others' bits that one bit puts into the cell than out of it.
+        occupied, free = (cell - bit * np.diff(below) for bit in (self.keep, self.other))
+        terms = cell + self.keep * (below[1:] + below[:-1])  # which are rounded, each by as much
+        rounded = float((terms / np.minimum(occupied, free)).max())
+        relative = edges.relative
+        missing = edges.missing + float(edges.cell[-1] + below[-1]) * (1 + relative)
+        return BinLaw(occupied, free, missing, 1.01 * relative * rounded + 8 * _UNIT)
 
     def dominating(self, tail: float) -> list[BinLaw]:
         """For each number of holders its law, or for all one that any of theirs refines.

@@ -80,19 +80,31 @@ class Profile(NamedTuple):
     def of_edges(cls, edges: Edges, keep: float, other: float) -> Profile:
         """Of other users' bits and the user's, which is 1 with a chance of keep or, less, of other.
 
-        Exact where a test that begins at an edge is the best: at the gain of the edge's count. The
-        law of the others' bits is log-concave, so that gains rise with the count.
+        The law of the others' bits is log-concave, so that gains rise with the count: a test that
+        begins at an edge is the best at the gain of the edge's count. Of that gain we know between
+        which two numbers it lies. D falls with the odds and D - (1 - odds) rises, so what holds at
+        the gain holds at all odds that are further from 1: the value of the test is taken at the
+        end nearer to 1, where it is larger, and is said of the other end. Neither needs to be the
+        gain, and no test needs to be the best there.
         """
         contrast = keep - other
-        free = other * edges.below + (1 - other) * edges.at
-        odds = 1 + contrast * (edges.below - edges.at) / free
-        cells, bit = edges.cell.cumsum(), other * edges.below
+        # As many roundings as cells in a sum, 16 of all else.
+        slack = edges.relative + _UNIT * (edges.cell.size + 16)
+        bit = other * edges.below
         after = edges.cell[::-1].cumsum()[::-1] + bit  # of a bin without the user
-        before = np.maximum(cells - edges.cell - bit, 0.0)
-        # That the gain is rounded makes the test that begins here as much less than the best.
-        slack = 1 + 4 * edges.relative
-        shown, far = contrast * edges.below * slack, np.abs(odds - 1) / slack
-        return cls.of(odds, shown - far * before, shown - far * after, edges.missing, 0.0)
+        before = np.append(0.0, edges.cell[:-1].cumsum()) * (1 - slack) - bit * (1 + slack)
+        side = np.sign(edges.drop)
+        near, far = (
+            contrast * drop / (1 + other * drop)
+            for drop in (edges.drop - side * edges.drop_error, edges.drop + side * edges.drop_error)
+        )
+        odds = 1 + (far * (1 + 8 * _UNIT) + side * 2 * _UNIT)
+        shown, least = contrast * edges.below * (1 + slack), np.abs(near) * (1 - slack)
+        below, above = shown - least * np.maximum(before, 0.0), shown - least * after
+        # A gain that may lie on either side of 1 is left out.
+        order = np.argsort(odds, kind="stable")
+        order = order[(near * side > 0)[order]]
+        return cls.of(odds[order], below[order], above[order], edges.missing, 0.0)
 
     def at(self, odds: Floats) -> Floats:
         """At least the excess at other odds, by chords."""

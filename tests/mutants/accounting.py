@@ -15,6 +15,15 @@ MUTANTS = (
         known_by="no_odds",
     ),
     Mutant(
+        "gain-of-an-edge-taken-as-exact",
+        "A large batch's divergence is that of tests which need not be the best at these odds.",
+        "mechanisms/privacy/dominating_bins.py",
+        "edges.drop - side * edges.drop_error",
+        "edges.drop",
+        ("tests/mechanisms/privacy/test_dominating_bins.py",),
+        known_by="off_by",
+    ),
+    Mutant(
         "accountant-n-plus-one",
         "A shuffled batch of n reports is accounted as one of n + 1.",
         "mechanisms/privacy/blanket.py",

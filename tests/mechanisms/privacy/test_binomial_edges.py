@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from mechanisms.channel import Floats
-from mechanisms.privacy.binomial_edges import LEAST_VARIANCE, Edges, binomial_edges
+from mechanisms.privacy import binomial_edges as binomial_edges_module
+from mechanisms.privacy.binomial_edges import LEAST_VARIANCE, binomial_edges
 from mechanisms.privacy.dummy_laws import binomial
+from tests.oracles.binomial import ONE, binomial_chance, gain_of_one, relative_run
 
 PARTS = [
     ((1 << 14, 0.5),),
@@ -43,31 +46,53 @@ def test_each_edge_keeps_its_digits(parts: tuple[tuple[int, float], ...]) -> Non
     assert at[0] > 0
     cells = np.add.reduceat(total, np.append(at, at[-1] + edges.step))[:-1]
     for ours, truth in ((edges.at, total[at]), (edges.below, total[at - 1]), (edges.cell, cells)):
-        np.testing.assert_allclose(ours, truth, rtol=min(edges.relative, 1e-11))
+        np.testing.assert_allclose(ours, truth, rtol=edges.relative)
+    drop = total[at - 1] / total[at] - 1
+    np.testing.assert_allclose(edges.drop, drop, rtol=0, atol=edges.drop_error)
     outside = total[: at[0]].sum() + total[at[-1] + edges.step :].sum()
     assert outside <= edges.missing < 1e-40
 
 
-def likelihood(edges: Edges, n: int, chance: float) -> Floats:
-    """P(count) / P(count - 1) at the edges, as a binomial law has it."""
-    count = edges.first + edges.step * np.arange(edges.at.size)
-    return (n - count + 1) / count * (chance / (1 - chance))
-
-
-@pytest.mark.parametrize(("n", "chance"), [(10**10, 0.27), (1 << 40, 0.5), (10**12, 1e-6)])
-def test_more_counts_than_can_be_listed(n: int, chance: float) -> None:
+@pytest.mark.parametrize(
+    ("n", "chance"),
+    [
+        (20_000, 0.5),
+        (50_000, 0.11),
+        (4 * 10**7, 0.5),
+        (10**10, 0.27),
+        (1 << 40, 0.5),
+        (10**13, 0.1),
+        (10**16, 0.01),
+    ],
+)
+def test_no_digit_is_lost_that_is_promised(n: int, chance: float) -> None:
+    """Of variances from 5 10^3 to 10^14; drops at every edge, they say what a user's bit shows."""
     edges = binomial_edges((n, chance))
-    assert edges.at.size < 4000
-    np.testing.assert_allclose(edges.at / edges.below, likelihood(edges, n, chance), rtol=1e-11)
-    assert edges.cell.sum() == pytest.approx(1, abs=1e-12)
     deviation = math.sqrt(n * chance * (1 - chance))
-    count = edges.first + edges.step * np.arange(edges.at.size)
-    middle = np.abs(count - n * chance) < deviation
-    normal = norm.pdf((count - n * chance) / deviation) / deviation
-    np.testing.assert_allclose(edges.at[middle], normal[middle], rtol=2 / deviation)
+    counts = range(edges.first, edges.first + edges.step * edges.at.size, edges.step)
+    assert len(counts) < 5000
+    gaps = [
+        float(gain_of_one(n, chance, count) - 1 - Fraction(drop))
+        for count, drop in zip(counts, edges.drop, strict=True)
+    ]
+    assert max(map(abs, gaps)) <= edges.drop_error < 1e-8 / deviation
+    assert edges.relative < (2e-11 if deviation > 1000 else 1e-9)
+    for i in range(0, len(counts), 500):
+        at, below = (binomial_chance(n, chance, counts[i] - j) for j in (0, 1))
+        cell = at * sum(relative_run(n, chance, counts[i], edges.step)) / ONE
+        for ours, truth in ((edges.at, at), (edges.below, below), (edges.cell, cell)):
+            assert abs(Decimal(ours[i]) / truth - 1) <= edges.relative
 
 
-@pytest.mark.parametrize("parts", [((LEAST_VARIANCE, 0.5),), (), ((10**6, math.nan),)])
-def test_few_coins_are_refused(parts: tuple[tuple[int, float], ...]) -> None:
+def test_rounding_that_hides_the_law_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binomial_edges_module, "_UNIT", 2.0**-24)
+    with pytest.raises(ValueError, match="rounding hides"):
+        binomial_edges((10**6, 0.5))
+
+
+@pytest.mark.parametrize(
+    "parts", [((LEAST_VARIANCE, 0.5),), ((1 << 70, 0.5),), (), ((10**6, math.nan),)]
+)
+def test_too_few_and_too_many_coins_are_refused(parts: tuple[tuple[int, float], ...]) -> None:
     with pytest.raises(ValueError, match="variance must be"):
         binomial_edges(*parts)

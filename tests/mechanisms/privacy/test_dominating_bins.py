@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import accumulate, product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +12,11 @@ from hypothesis import strategies as st
 
 from mechanisms.channel import Floats
 from mechanisms.privacy.bernoulli_bins import Bin
+from mechanisms.privacy.binomial_edges import Edges, binomial_edges
 from mechanisms.privacy.dominating_bins import Profile, dominating
 from mechanisms.privacy.dummy_laws import DummyLaw, binomial, poisson
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
+from tests.oracles.binomial import ONE, binomial_chance, relative_run
 
 weights = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any)
 ODDS = np.concatenate([np.linspace(0, 3, 61), [10.0, 1e3]])
@@ -77,6 +82,77 @@ def test_odds_that_all_but_coincide_make_no_chord_steep(bits: tuple[int, float, 
     (ours,) = Bin(*bits).dominating(1e-12)
     assert ours.occupied.sum() == pytest.approx(1, abs=1e-14)
     assert ours.free.sum() == pytest.approx(1, abs=1e-14)
+
+
+class ExactBit:
+    """A user's bit among n others', each 1 with the chance of `other`, by every count.
+
+    The law is cut off beyond some 20 deviations, and its sums are rounded once.
+    """
+
+    def __init__(self, n: int, keep: float, other: float) -> None:
+        self.keep, self.other = keep, other
+        deviation = math.sqrt(n * other * (1 - other))
+        self.first = max(0, int(n * other - 20 * deviation))
+        run = relative_run(n, other, self.first, math.ceil(40 * deviation))
+        scale = float(binomial_chance(n, other, self.first)) / ONE
+        self.pmf = np.array([float(weight) for weight in run]) * scale
+        self.tail, self.head = (
+            np.array([float(total) for total in accumulate(way)]) * scale
+            for way in (reversed(run), run)
+        )
+        self.tail = self.tail[::-1]
+
+    def excess(self, odds: float) -> float:
+        """D(odds) - max(0, 1 - odds): of all tests that begin at some count the best."""
+        bit = self.other * self.pmf[:-1]
+        seldom = self.tail[1:] + bit if odds > 1 else self.head[:-1] - bit
+        return float(((self.keep - self.other) * self.pmf[:-1] - abs(odds - 1) * seldom).max())
+
+    def edges(self, step: int) -> Edges:
+        """Without an error."""
+        at = np.arange(1, self.pmf.size - step, step)
+        cell = self.tail[at] - self.tail[at + step]
+        near = self.head[at + step - 1] - self.head[at - 1]
+        cell = np.where(self.tail[at] < 0.5, cell, near)
+        below, here = self.pmf[at - 1], self.pmf[at]
+        return Edges(self.first + 1, step, below, here, cell, below / here - 1, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "keep", "other"),
+    [(20_000, 0.75, 0.5), (50_000, 0.9, 0.11), (1 << 15, 0.51, 0.5), (1 << 24, 0.73, 0.27)],
+)
+def test_edges_show_what_all_counts_show(n: int, keep: float, other: float) -> None:
+    exact, edges = ExactBit(n, keep, other), binomial_edges((n, other))
+    profile = Profile.of_edges(edges, keep, other)
+    truth = np.array([exact.excess(one) for one in profile.odds[:: profile.odds.size // 97]])
+    ours = profile.excess[:: profile.odds.size // 97]
+    assert np.all(ours >= truth * (1 - 1e-13))
+    shown = truth > 1e-25
+    np.testing.assert_allclose(ours[shown], truth[shown], rtol=1e-5)
+
+
+@pytest.mark.parametrize("drop_error", [1e-5, 5e-3])
+@pytest.mark.parametrize(("n", "other"), [(10_000, 0.1), (4_000, 0.5), (3_000_000, 0.999)])
+def test_edges_that_are_off_by_what_they_say(n: int, other: float, drop_error: float) -> None:
+    """All four columns too small or too large; the second error is of some counts."""
+    exact = ExactBit(n, other + (1 - other) / 2, other)
+    truth, relative = exact.edges(step=1), 1e-3
+    odds = 1 + np.linspace(-1, 1, 201) * 0.1 * (exact.keep - exact.other)
+    excess = np.array([exact.excess(one) for one in odds])
+    rng = np.random.default_rng(18)
+    ways = [*product((-1, 1), repeat=4), *(rng.choice((-1, 1), (4, truth.at.size)) for _ in "abc")]
+    for way in ways:
+        off = [
+            law * (1 + relative * side)
+            for law, side in zip((truth.below, truth.at, truth.cell), way, strict=False)
+        ]
+        drop = truth.drop + drop_error * way[3]
+        # The bounds are of what is true, which a little more than that of what is seen covers.
+        edges = Edges(truth.first, truth.step, *off, drop, 0.0, relative * 1.002, drop_error)
+        profile = Profile.of_edges(edges, exact.keep, exact.other)
+        assert np.all(profile.at(odds) >= excess * (1 - 1e-12))
 
 
 def test_what_is_missing_is_handed_on() -> None:
