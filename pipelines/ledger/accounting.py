@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from mechanisms.channel import Guarantee
-from mechanisms.privacy.accountant import compose, composed_delta
+from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.roots import brentq
@@ -127,7 +127,11 @@ def fits(losses: Iterable[Loss], budget: Budget, chosen: bool = False) -> bool:
     # A composition never takes less than the part of delta that no epsilon covers.
     if budget.delta == 0 or _unbounded(kinds) > budget.delta:
         return False
-    return composed_delta(_merged(kinds), budget.epsilon) <= budget.delta
+    # One decision here and in `total`, from two figures: the whole profile decides if it is close.
+    lower, upper = profile_delta(_merged(kinds), budget.epsilon)
+    if lower <= budget.delta < upper:
+        return _composed(kinds).epsilon(budget.delta) <= budget.epsilon
+    return upper <= budget.delta
 
 
 def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget) -> float:

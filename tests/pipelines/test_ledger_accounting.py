@@ -99,6 +99,20 @@ def test_a_budget_is_filled_by_the_accountant_to_a_billionth_and_no_further(
     assert total(spent, 1e-6).epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+@pytest.mark.parametrize(
+    "spent",
+    [[loss(1.0, 0.0)] * 3 + [loss(0.37, 0.0)] * 2, [loss(0.1, 0.0)] * 100, [loss(0.5, 1e-13)] * 4],
+    ids=["few", "many", "with deltas"],
+)
+def test_what_is_shown_as_kept_is_not_refused(spent: list[Loss], delta: float) -> None:
+    """Close to all epsilons added up the grid of losses is coarse, and the profile has a chord."""
+    epsilon = total(spent, delta).epsilon
+    for near in (1 - 1e-3, 1 - 1e-9, 1.0, 1 + 1e-9, 1 + 1e-3):
+        kept = total(spent, delta).epsilon <= near * epsilon
+        assert fits(spent, Budget(epsilon=near * epsilon, delta=delta)) == kept
+
+
 def test_prices_that_were_chosen_after_answers_fit_by_their_sum_alone() -> None:
     spent, budget = [loss(0.1, 1e-8)] * 20, Budget(epsilon=1.8, delta=1e-6)
     assert fits(spent, budget)

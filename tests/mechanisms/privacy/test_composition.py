@@ -14,7 +14,7 @@ from scipy import stats
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.hashed_responses import k_ary, optimal_local
-from mechanisms.privacy.accountant import compose, composed_delta
+from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
 from mechanisms.privacy.composition import (
     advanced,
     compose_releases,
@@ -169,6 +169,10 @@ def test_different_releases_compose_exactly():
         at_once = composed_delta(releases, x)
         assert exact * (1 - 1e-9) <= at_once <= found.delta(x) * (1 + 1e-9)
         assert exact * (1 - 1e-9) <= found.delta(x) <= exact * (1 + 1e-3)
+    for x in np.linspace(0.0, 6.3, 40):
+        lower, upper = profile_delta(releases, x)
+        assert lower * (1 - 1e-9) <= found.delta(x) <= upper * (1 + 1e-9)
+        assert upper <= lower * 1.011 or x > 5
     assert composed_delta(releases, 6.0) == 0.0
     with pytest.raises(ValueError, match="epsilon must be at least 0"):
         composed_delta(releases, math.nan)
