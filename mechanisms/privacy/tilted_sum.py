@@ -32,7 +32,7 @@ class TiltedSum:
 
     Attributes:
         tilt: theta, in 1 / nats.
-        places: of the window, ascending, in steps.
+        places: of the window, ascending, in steps; of one loss those that it takes, alone.
         loss: the same, in nats.
         mass: the tilted probabilities.
         error: a bound of each one's absolute error, besides what wraps around.
@@ -50,24 +50,21 @@ class TiltedSum:
         self._laws, self._slope, self.tilt, self._small = laws, tilt * step, tilt, small
         self._least, self._most = (sum(int(x.places[i]) * t for x, t in laws) for i in (0, -1))
         self._log, mean, self._variance = _moments(laws, self._slope)
-        self.places = self._window(mean) if places is None else places
+        count = sum(times for _, times in laws)
+        # Steep noise has five losses that are 10^6 steps apart: one alone needs no transform.
+        self._alone = laws[0][0] if count == 1 else None
+        if places is None:
+            places = self._window(mean) if self._alone is None else self._alone.places
+        self.places = places
         self.loss = self.places * step
         self.scale = np.exp(np.minimum(self._log - tilt * self.loss, STEEPEST))
-        size, count = self.places.size, sum(times for _, times in laws)
-        spectrum: Any = 1.0
-        steep = 0.0
-        for law, times in laws:
-            exponent = self._slope * law.places - law.moments(self._slope)[0]
-            mass = law.mass * np.exp(exponent)
-            steep = max(steep, float(mass @ np.abs(exponent)))
-            spectrum = spectrum * _power(
-                fft.rfft(np.bincount(law.places % size, mass, size)), times
-            )
-        # Negative numbers are rounding errors.
-        self.mass: Floats = np.maximum(fft.irfft(spectrum, size)[self.places % size], 0.0)
+        exponents = [self._slope * law.places - law.moments(self._slope)[0] for law, _ in laws]
+        tilted = [law.mass * np.exp(e) for (law, _), e in zip(laws, exponents, strict=True)]
+        steep = max(float(p @ np.abs(e)) for p, e in zip(tilted, exponents, strict=True))
+        self.mass: Floats = self._added(tilted)
         # A coefficient is at most 1; each of its factors is off by the transform's error (Higham,
         # "Accuracy and stability of numerical algorithms", 2002, Theorem 24.2) and the exponents'.
-        self.error = 8 * _UNIT * (math.log2(size) + steep + 4) * (count + 2)
+        self.error = 8 * _UNIT * (math.log2(places.size) + steep + 4) * (count + 2)
 
     @classmethod
     def around(cls, laws: Laws, step: float, loss: float, small: int = _SMALL) -> TiltedSum:
@@ -98,6 +95,22 @@ class TiltedSum:
     def wrapped(self) -> float:
         """A bound of the tilted probability outside the window, all of which wrapped into it."""
         return self._tail(1) + self._tail(-1)
+
+    def _added(self, tilted: Sequence[Floats]) -> Floats:
+        """The tilted law of the sum at the window's places, from the tilted masses of each loss."""
+        size = self.places.size
+        if self._alone is not None:
+            mass = np.zeros(size)
+            at = np.searchsorted(self.places, self._alone.places)
+            inside = self.places[np.minimum(at, size - 1)] == self._alone.places
+            mass[at[inside]] = tilted[0][inside]
+            return mass
+        spectrum: Any = 1.0
+        for (law, times), mass in zip(self._laws, tilted, strict=True):
+            folded = fft.rfft(np.bincount(law.places % size, mass, size))
+            spectrum = spectrum * _power(folded, times)
+        # Negative numbers are rounding errors.
+        return np.maximum(fft.irfft(spectrum, size)[self.places % size], 0.0)
 
     def _window(self, mean: float) -> NDArray[np.int64]:
         """Places around a mean, as many as the sum needs."""

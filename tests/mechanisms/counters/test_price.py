@@ -10,7 +10,7 @@ import pytest
 
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Charge, Neighbours, Price
-from mechanisms.privacy import loss_lattice
+from mechanisms.privacy import loss_lattice, tilted_sum
 from mechanisms.privacy.dummy_laws import DummyLaw, poisson
 from mechanisms.privacy.loss_lattice import dominating, losses, turned
 from mechanisms.privacy.loss_sums import LossSum, Part
@@ -224,3 +224,16 @@ def test_losses_far_apart_are_gathered_as_those_near_by_are(monkeypatch) -> None
     apart = dominating(law, 1.3 / 7)
     assert np.array_equal(wide.places, apart.places)
     assert np.array_equal(wide.mass, apart.mass)
+
+
+@pytest.mark.parametrize("sigma", [0.18, 0.25, 0.6, 3.0])
+@pytest.mark.parametrize("epsilon", [0.0, 5.0, 30.0])
+def test_one_loss_alone_is_not_transformed(sigma: float, epsilon: float, monkeypatch) -> None:
+    """Losses of steep noise lie some 10^6 steps apart: all of them were transformed for five."""
+    law = Gaussian.ending(sigma, 1e-12).seen()
+    truth = excess(law.occupied, law.free, epsilon)
+    monkeypatch.delattr(tilted_sum.fft, "rfft")
+    lower, upper = LossSum([Part(law, 1)]).delta(epsilon)
+    assert lower <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= upper <= truth * (1 + 1e-3) + 1e-11
+    assert lower >= truth * (1 - 1e-3) - 1e-11
