@@ -14,6 +14,8 @@ from scipy.stats import binom
 
 from mechanisms.privacy import bernoulli_bins
 from mechanisms.privacy.bernoulli_bins import _batch, unary_delta, unary_epsilon
+from mechanisms.privacy.binomial_edges import binomial_edges
+from mechanisms.privacy.dummy_laws import binomial
 from mechanisms.privacy.search import gaussian_epsilon
 from tests.oracles.dummies import exact_unary_delta
 
@@ -129,6 +131,21 @@ def test_edges_see_what_all_counts_show(
     _batch.cache_clear()
     assert unary_epsilon(n, *law, delta) == pytest.approx(at_edges, rel=1e-3)
     _batch.cache_clear()
+
+
+@pytest.mark.parametrize(("keep", "other"), [(0.9, 0.11), (0.999, 0.5), (0.501, 0.5)])
+def test_cells_are_as_near_as_they_say(keep: float, other: float) -> None:
+    users = 50_000
+    ones = bernoulli_bins.Bin(users, keep, other)
+    law, edges = ones.look(0, users)[0], binomial_edges((users, other))
+    others = binomial(users, other, tail=1e-60)
+    first = edges.first + edges.step * np.arange(edges.at.size) - others.first
+    for ours, bit in ((law.occupied, keep), (law.free, other)):
+        count = np.convolve(others.pmf, [1 - bit, bit])
+        cells = np.add.reduceat(count, first)[:-1]
+        np.testing.assert_allclose(ours, cells, rtol=law.relative)
+        assert count[: first[0]].sum() + count[first[-1] :].sum() <= law.missing
+    assert law.relative < 5 * edges.relative
 
 
 @settings(deadline=None, max_examples=30)
