@@ -67,34 +67,6 @@ def heads(coins: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST) -
     return (_counted if threshold <= RARE else _tossed)(coins, threshold, rng, sizes)
 
 
-def successes(
-    size: int, columns: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST
-) -> tuple[Indices, Indices]:
-    """The heads in a grid of coins.
-
-    Args:
-        size: how many rows.
-        columns: how many coins in each.
-        threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
-        rng: the generator of this process.
-        sizes: of the portions that are drawn together.
-
-    Returns:
-        ((heads,) rows, ascending; (heads,) columns, ascending within each row), int64.
-
-    Raises:
-        ValueError: an argument is out of range.
-
-    >>> from mechanisms.randomness import SeededRandom
-    >>> rows, columns = successes(1000, 10**6, 1 << 44, SeededRandom(1))  # one in a million
-    >>> 850 < rows.size < 1150
-    True
-    """
-    places = heads(size * columns, threshold, rng, sizes)
-    rows = places // max(columns, 1)
-    return rows, places - rows * columns
-
-
 def distinct(counts: Indices, columns: int, rng: RandomSource, sizes: Sizes = _FAST) -> Indices:
     """A uniform random set of columns for each row: samples without replacement.
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.sampling.sparse_bits import Sizes, distinct, heads, successes
+from mechanisms.sampling.sparse_bits import Sizes, distinct, heads
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64
@@ -34,7 +34,8 @@ def test_every_set_of_heads_in_a_row_has_its_probability(sizes, columns, chance)
     )  # fmt: skip
     wrong = tilted(law)
     n = sample_size(law, wrong)
-    rows, places = successes(n, columns, int(chance * WORD), SeededRandom(columns), sizes)
+    found = heads(n * columns, int(chance * WORD), SeededRandom(columns), sizes)
+    rows, places = np.divmod(found, columns)
     sets = np.bincount(rows, 2.0 ** (columns - 1 - places), minlength=n).astype(int)
     outcomes = np.bincount(sets, minlength=law.size)
     assert follows(outcomes, law)
@@ -45,7 +46,7 @@ def test_every_set_of_heads_in_a_row_has_its_probability(sizes, columns, chance)
 def test_the_heads_of_long_rows_are_binomial_and_uniform(chance):
     """Rows that begin anywhere in a stretch: a thousand coins against two to sixty thousand."""
     n, columns = 40_000, 1000
-    rows, places = successes(n, columns, int(chance * WORD), SeededRandom(4))
+    rows, places = np.divmod(heads(n * columns, int(chance * WORD), SeededRandom(4)), columns)
     sums = np.bincount(rows, minlength=n)
     low, high = stats.binom.interval(0.98, columns, chance)
     ends = stats.binom.cdf([*np.arange(low, high), np.inf], columns, chance)
@@ -68,9 +69,6 @@ def test_coins_without_chance_or_choice():
     assert heads(1000, 0, rng).size == 0
     assert heads(0, 1 << 50, rng).size == 0
     np.testing.assert_array_equal(heads(1000, WORD, rng), np.arange(1000))
-    rows, columns = successes(0, 10, 1 << 63, rng)
-    assert rows.size == columns.size == 0
-    assert successes(10, 0, 1 << 63, rng)[0].size == 0
     assert distinct(np.array([], int), 5, rng).size == 0
     assert distinct(np.array([0, 0]), 5, rng).size == 0
 
