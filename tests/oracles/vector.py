@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from fractions import Fraction
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from tests.oracles.mean import lumped
 from tests.oracles.statistics import follows, sample_size, tilted
@@ -88,3 +91,52 @@ def james_stein(row: np.ndarray, variance: float, target: np.ndarray, lost: int)
     """The positive-part estimator, from its formula."""
     apart = row - target
     return target + max(0.0, 1 - (len(row) - lost) * variance / (apart @ apart)) * apart
+
+
+class Cap(NamedTuple):
+    """A cap of the unit sphere, {v: <u, v> >= gamma}, as PrivUnit uses it.
+
+    Attributes:
+        gamma: its height.
+        chance: p, the probability of a report from the cap.
+        length: m, the mean of the report's component along u; reports are divided by it.
+    """
+
+    gamma: float
+    chance: float
+    length: float
+
+
+def best_cap(epsilon: float, sphere: int) -> Cap:
+    """PrivUnit's cap of largest length, in the continuum: what a finite code can come near to.
+
+    Args:
+        epsilon: privacy loss of one report, in nats.
+        sphere: D, the dimension of the space, at least 2.
+
+    Returns:
+        The cap. The variance of a report about a unit vector is 1 / length^2 - 1 in all.
+
+    Source: Bhowmick, Duchi, Freudiger, Kapoor, Rogers, "Protection against reconstruction and its
+        applications in private federated learning", 2018, Algorithm 1, with height and chance
+        chosen together for the least variance, as in Asi, Feldman, Talwar, "Optimal algorithms
+        for mean estimation under local differential privacy", ICML 2022.
+    """
+    top = min(1 - 1e-9, 14 / math.sqrt(sphere))
+    optimum = scipy.optimize.minimize_scalar(
+        lambda gamma: -_cap(gamma, epsilon, sphere).length,
+        bounds=(0.0, top),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    return _cap(float(optimum.x), epsilon, sphere)
+
+
+def _cap(gamma: float, epsilon: float, sphere: int) -> Cap:
+    """The cap of a given height."""
+    share = float(scipy.special.betainc((sphere - 1) / 2, 0.5, 1 - gamma * gamma)) / 2
+    odds = math.exp(epsilon)
+    chance = odds * share / (odds * share + 1 - share)
+    surface = math.exp(scipy.special.gammaln(sphere / 2) - scipy.special.gammaln((sphere - 1) / 2))
+    moment = surface / math.sqrt(math.pi) * (1 - gamma * gamma) ** ((sphere - 1) / 2) / (sphere - 1)
+    return Cap(gamma, chance, moment * (chance / share - (1 - chance) / (1 - share)))

@@ -15,7 +15,7 @@ from mechanisms.vector.cap_law import CapLaw
 from mechanisms.vector.directions import PublicDirections
 from mechanisms.vector.privunit import PrivUnit, privunit
 from mechanisms.vector.rows import shortened
-from mechanisms.vector.sphere import best_cap, largest_projections
+from mechanisms.vector.sphere import largest_projections
 from tests.oracles import mean as oracles_mean
 from tests.oracles import vector as oracle
 
@@ -29,7 +29,7 @@ Z = 6.5  # standard errors that nothing is off by
 def test_reference_constants(entry):
     """The continuous mechanism, and how near 64 directions come to it."""
     epsilon, sphere = entry["params"]["eps"], entry["params"]["d"]
-    cap = best_cap(epsilon, sphere)
+    cap = oracle.best_cap(epsilon, sphere)
     np.testing.assert_allclose(cap.length, entry["constants"]["m"], rtol=1e-9)
     # The optimum is flat: height and chance are determined to half as many digits.
     np.testing.assert_allclose(cap.gamma, entry["constants"]["gamma"], rtol=1e-6)
@@ -42,7 +42,7 @@ def test_reference_constants(entry):
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 6.0, 8.0])
 def test_more_lines_come_nearer_to_the_continuous_cap(epsilon):
-    limit = best_cap(epsilon, 101).length
+    limit = oracle.best_cap(epsilon, 101).length
     lengths = [PrivUnit(epsilon, 100, 1.0, lines=h, codebooks=1).length for h in (1, 8, 64, 512)]
     assert all(
         more > less * (1 - 1e-12) for less, more in pairwise(lengths)
