@@ -241,36 +241,6 @@ def _incidences(sizes: tuple[int, int, int], triple: int) -> list[tuple[int, tup
     ]
 
 
-def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> ShuffleLaws:
-    """Ideal randomised response, for any real collision probability: to check published numbers.
-
-    Args:
-        epsilon: the loss of one report, in (0, 700), in nats.
-        hash_range: k or g, the number of symbols, at least 2.
-        collision: P(two values share a symbol): 0 for k-ary response, 1/g for a pairwise
-            independent hash (whose triples are taken to be independent too).
-
-    Returns:
-        The laws, for a domain of at least 3 values where that is possible.
-
-    Raises:
-        ValueError: an argument is out of range, or not a number.
-    """
-    if not 0 < epsilon <= 700:
-        raise ValueError(f"epsilon_local must lie in (0, 700], not {epsilon}")
-    if not hash_range >= 2:
-        raise ValueError(f"hash_range must be at least 2, not {hash_range}")
-    if not (collision == 0 or 1 / 3 <= collision < 1 if hash_range == 2 else 0 <= collision <= 0.5):
-        raise ValueError(f"no hash over {hash_range} symbols collides with chance {collision}")
-    # Rationals, so that the five cases add up to 1 however small some of them are.
-    odds, pair = Fraction(math.exp(epsilon)), Fraction(collision)
-    miss = 1 / (odds + hash_range - 1)
-    # Of three values, two at least share one of two symbols.
-    triple = max((3 * pair - 1) / 2, Fraction(0)) if hash_range == 2 else pair**2
-    size = 2 if collision == 0 and hash_range == 2 else 3
-    return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, triple), size)
-
-
 def grouped(first: Floats, second: Floats, others: Floats, blanket: bool = False) -> PairLaw:
     """A pair law from probabilities per code: codes with the same probabilities are one kind.
 

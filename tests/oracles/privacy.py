@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
+from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 
 
@@ -142,3 +144,24 @@ def poisson_dummies_delta(mean: str, epsilon: str) -> Decimal:
             most = min(int((x + 1) / e), len(pmf) - 2)
             total += chance * (cdf[most + 1] - e * c * cdf[most] / (x + 1))
         return total
+
+
+def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> ShuffleLaws:
+    """Ideal randomised response, for any real collision probability: to check published numbers.
+
+    Args:
+        epsilon: the loss of one report, in (0, 700), in nats.
+        hash_range: k or g, the number of symbols, at least 2.
+        collision: P(two values share a symbol): 0 for k-ary response, 1/g for a pairwise
+            independent hash (whose triples are taken to be independent too).
+
+    Returns:
+        The laws, for a domain of at least 3 values where that is possible.
+    """
+    # Rationals, so that the five cases add up to 1 however small some of them are.
+    odds, pair = Fraction(math.exp(epsilon)), Fraction(collision)
+    miss = 1 / (odds + hash_range - 1)
+    # Of three values, two at least share one of two symbols.
+    triple = max((3 * pair - 1) / 2, Fraction(0)) if hash_range == 2 else pair**2
+    size = 2 if collision == 0 and hash_range == 2 else 3
+    return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, triple), size)
