@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-from mechanisms.privacy import blanket
-from mechanisms.privacy.divergence import require_loss
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 
 
@@ -41,35 +39,3 @@ def clone_laws(epsilon_local: float) -> ShuffleLaws:
         others=np.array([clone / 2, clone / 2, -math.expm1(-epsilon_local)]),
     )
     return ShuffleLaws((law,), (), epsilon_local)
-
-
-def clones_delta(epsilon_local: float, n: int, epsilon: float) -> float:
-    """delta of n shuffled reports of any epsilon_local-LDP randomiser, rounded up.
-
-    Args:
-        epsilon_local: of one report, in (0, 700].
-        n: how many reports, at least 1.
-        epsilon: at least 0.
-
-    Raises:
-        ValueError: an argument is out of range, or not a number.
-    """
-    require_loss(epsilon)
-    return blanket.upper_delta(clone_laws(epsilon_local), n, epsilon)
-
-
-def clones_epsilon(epsilon_local: float, n: int, delta: float) -> float:
-    """epsilon of n shuffled reports of any epsilon_local-LDP randomiser, on the private side.
-
-    Args:
-        epsilon_local: of one report, in (0, 700].
-        n: how many reports, at least 1.
-        delta: in (0, 1).
-
-    Returns:
-        An epsilon that holds; never above epsilon_local.
-
-    Raises:
-        ValueError: an argument is out of range, or not a number.
-    """
-    return blanket.epsilon_bounds(clone_laws(epsilon_local), n, delta)[1]

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
+from mechanisms.privacy.blanket import epsilon_bounds
+from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 
@@ -165,3 +167,8 @@ def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> Sh
     triple = max((3 * pair - 1) / 2, Fraction(0)) if hash_range == 2 else pair**2
     size = 2 if collision == 0 and hash_range == 2 else 3
     return linear_hash_laws(epsilon, odds * miss, miss, hash_range, (pair, triple), size)
+
+
+def clones_epsilon(epsilon_local: float, n: int, delta: float) -> float:
+    """The epsilon of n shuffled reports of any epsilon_local-LDP randomiser, an upper bound."""
+    return epsilon_bounds(clone_laws(epsilon_local), n, delta)[1]

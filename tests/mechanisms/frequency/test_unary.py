@@ -14,9 +14,9 @@ import pytest
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.frequency.unary import Unary, optimised, symmetric
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
-from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import renyi, tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
+from tests.oracles.privacy import clones_epsilon
 from tests.oracles.statistics import follows, population, sample_size, tilted, zipf
 
 MAKE = {"sue": symmetric, "oue": optimised, "subset": SubsetSelection}

@@ -17,11 +17,10 @@ from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import delta_bounds
-from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.rounding import exponential_bounds
-from tests.oracles.privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 from tests.oracles.statistics import follows, sample_size, tilted
 
 ORACLES = [

@@ -23,10 +23,9 @@ from mechanisms.privacy.amplification import (
     upper_laws,
 )
 from mechanisms.privacy.blanket import COARSE, dominated_delta, upper_delta
-from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.pair_law import PairLaw, covering, grouped
-from tests.oracles.privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 
 
 def as_table(mechanism: LinearHash) -> Tabulated:

@@ -20,9 +20,10 @@ from mechanisms.privacy.blanket import (
     dominated_delta,
     epsilon_bounds,
 )
-from mechanisms.privacy.clones import clone_laws, clones_delta, clones_epsilon
+from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 from tests.oracles.privacy import (
+    clones_epsilon,
     exact_pair_delta,
     exact_shuffled_delta,
     k_ary_blanket_delta,
@@ -179,7 +180,7 @@ def test_clones() -> None:
     assert 0.1675 <= clones_epsilon(4.0, 10**5, 1e-6) <= 0.1728
     assert clones_epsilon(8.0, 10**6, 1e-9) == pytest.approx(0.607, rel=2e-3)
     assert clones_epsilon(700.0, 10**6, 1e-6) == 700.0
-    assert clones_delta(2.0, 100, 2.0) == 0.0
+    assert blanket.upper_delta(clone_laws(2.0), 100, 2.0) == 0.0
     for mechanism in (k_ary(2.0, 5), LinearHash(2.0, 5, 3)):
         specific = epsilon_bounds(mechanism.shuffle_laws(), 1000, 1e-6)[1]
         assert clones_epsilon(2.0, 1000, 1e-6) > specific
@@ -203,7 +204,7 @@ def test_clones_by_plain_sums() -> None:
         batch[:, 1:] += counts[:, :-1] * report[1]
         batches.append(batch)
     plain = np.maximum(batches[0] - math.exp(epsilon) * batches[1], 0).sum()
-    found = clones_delta(local, n, epsilon)
+    found = blanket.upper_delta(clone_laws(local), n, epsilon)
     assert plain * (1 - 1e-10) <= found <= plain * (1 + 1e-5)
 
 

@@ -16,7 +16,6 @@ from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.two_point import duchi, ndm
 from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import dominated_delta, epsilon_bounds
-from mechanisms.privacy.clones import clones_epsilon
 from mechanisms.privacy.coordinate_laws import (
     Blanket,
     bounded_law,
@@ -29,7 +28,7 @@ from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.coordinates import excess, law_excess, least_slack, levels
-from tests.oracles.privacy import Tabulated, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 
 PURE = [n for n in catalog.of_task("mean") if not n.startswith("gaussian") and n not in ("ndm",)]
 LOSSES = (0.0, 0.05, 0.4, 1.0, 1.9, 2.5)
