@@ -2,7 +2,7 @@
 
 Replacing one user's value moves one message from one bin to another, so all that changes is the
 dummy counts of two bins: (X + 1, Y) against (X, Y + 1). Independent counts with any law are
-accounted exactly. (A fixed number of uniform dummies makes them dependent: `uniform_dummies`.)
+accounted exactly. (A fixed number of uniform dummies makes them dependent: `uniform_crowd`.)
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from mechanisms.privacy.dummies_accounting import (
     least_users,
     poisson,
 )
-from mechanisms.privacy.uniform_dummies import uniform_dummies_delta, uniform_dummies_epsilon
 from tests.oracles.privacy import poisson_dummies_delta
 
 # epsilon, delta, least mean. Two references were about 1e-4 off their own target; the 40-digit
@@ -105,41 +104,6 @@ def test_any_law_will_do() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("bins", "n", "each", "epsilon", "delta"),
-    [(50, 10000, 10, 0.1, 7.1635161084790044e-06), (100, 1000, 100, 0.1, 0.00020872515383569675)],
-)
-def test_uniform_dummies_references(
-    bins: int, n: int, each: int, epsilon: float, delta: float
-) -> None:
-    lower, upper = uniform_dummies_delta(bins, n * each, epsilon)
-    assert delta * (1 - 2e-4) <= lower <= delta * (1 + 1e-9)
-    assert delta * (1 - 1e-9) <= upper <= delta * (1 + 1e-4)
-    low, high = uniform_dummies_epsilon(bins, n * each, delta)
-    assert low <= high == pytest.approx(epsilon, rel=1e-4)
-
-
-def test_uniform_dummies_by_multinomial_sums() -> None:
-    bins, dummies, epsilon = 4, 12, 0.3
-    chance = np.zeros((dummies + 2, dummies + 2))
-    for x in range(dummies + 1):
-        for y in range(dummies + 1 - x):
-            ways = math.comb(dummies, x) * math.comb(dummies - x, y)
-            chance[x, y] = ways * (bins - 2) ** (dummies - x - y) / bins**dummies
-    one, other = np.roll(chance, 1, axis=0), np.roll(chance, 1, axis=1)
-    plain = np.maximum(one - math.exp(epsilon) * other, 0).sum()
-    lower, upper = uniform_dummies_delta(bins, dummies, epsilon)
-    assert lower * (1 - 1e-10) <= plain <= upper * (1 + 1e-10)
-    assert upper <= lower * 1.001
-
-
-def test_the_published_dump_bound_is_loose() -> None:
-    """At its nominal 0.5, delta 1e-6, pureDUMP reaches 0.188."""
-    bins = 915
-    dummies = round(14 * bins * math.log(2e6) / 0.25) + 1
-    assert uniform_dummies_epsilon(bins, dummies, 1e-6)[1] == pytest.approx(0.188, abs=1e-3)
-
-
 def test_aue_needs_136_where_its_paper_adds_12161() -> None:
     n = 10**6
     assert least_binomial_chance(0.5, 1e-6, n) * n == pytest.approx(136.1, rel=1e-3)
@@ -172,8 +136,6 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("delta must", lambda: least_poisson_mean(1.0, math.nan)),
     ("delta must", lambda: dummies_epsilon(poisson(1.0), 1.0)),
     ("too few", lambda: least_binomial_chance(0.1, 1e-9, 10)),
-    ("bins", lambda: uniform_dummies_delta(1, 10, 0.5)),
-    ("n must", lambda: uniform_dummies_delta(10, 0, 0.5)),
     ("pmf", lambda: DummyLaw(0, np.array([0.5, math.nan]))),
     ("pmf", lambda: DummyLaw(0, np.array([0.5, 0.4]))),
     ("missing", lambda: DummyLaw(0, np.array([1.0]), missing=math.nan)),

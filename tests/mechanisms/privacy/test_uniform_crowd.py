@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,6 @@ from mechanisms.privacy.published_dummies import (
     puredump_messages,
 )
 from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
-from mechanisms.privacy.uniform_dummies import uniform_dummies_delta
 from tests.oracles.dummies import crowd_delta
 
 
@@ -56,6 +56,40 @@ def test_two_bounds_meet_without_lies() -> None:
     assert lower < upper < lower * 1.01  # how many there are is known only roughly
 
 
+@pytest.mark.parametrize(
+    ("bins", "n", "each", "epsilon", "delta"),
+    [(50, 10000, 10, 0.1, 7.1635161084790044e-06), (100, 1000, 100, 0.1, 0.00020872515383569675)],
+)
+def test_uniform_dummies_references(
+    bins: int, n: int, each: int, epsilon: float, delta: float
+) -> None:
+    lower, upper = UniformCrowd(bins, n, each, 0.0).delta(epsilon)
+    assert delta * (1 - 2e-4) <= lower <= delta * (1 + 1e-9)
+    assert delta * (1 - 1e-9) <= upper <= delta * (1 + 1e-4)
+    assert UniformCrowd(bins, n, each, 0.0).upper_epsilon(delta) == pytest.approx(epsilon, rel=1e-4)
+
+
+def test_uniform_dummies_by_multinomial_sums() -> None:
+    bins, dummies, epsilon = 4, 12, 0.3
+    chance = np.zeros((dummies + 2, dummies + 2))
+    for x in range(dummies + 1):
+        for y in range(dummies + 1 - x):
+            ways = math.comb(dummies, x) * math.comb(dummies - x, y)
+            chance[x, y] = ways * (bins - 2) ** (dummies - x - y) / bins**dummies
+    one, other = np.roll(chance, 1, axis=0), np.roll(chance, 1, axis=1)
+    plain = np.maximum(one - math.exp(epsilon) * other, 0).sum()
+    lower, upper = UniformCrowd(bins, 1, dummies, 0.0).delta(epsilon)
+    assert lower * (1 - 1e-10) <= plain <= upper * (1 + 1e-10)
+    assert upper <= lower * 1.001
+
+
+def test_the_published_dump_bound_is_loose() -> None:
+    """At its nominal 0.5, delta 1e-6, pureDUMP reaches 0.188."""
+    bins = 915
+    dummies = round(14 * bins * math.log(2e6) / 0.25) + 1
+    assert UniformCrowd(bins, 1, dummies, 0.0).upper_epsilon(1e-6) == pytest.approx(0.188, abs=1e-3)
+
+
 @settings(deadline=None, max_examples=8)
 @given(st.integers(3, 60), st.integers(1, 300), st.floats(0, 0.99), st.floats(0, 2))
 def test_a_silent_message_is_no_message(
@@ -66,7 +100,7 @@ def test_a_silent_message_is_no_message(
     truth, n = (1 - chance) ** crowd.users, crowd.users
     for k in range(1, n + 1):
         likely = math.comb(n, k) * chance**k * (1 - chance) ** (n - k)
-        truth += likely * uniform_dummies_delta(bins, k, epsilon)[1]
+        truth += likely * UniformCrowd(bins, 1, k, 0.0).delta(epsilon)[1]
     lower, upper = crowd.delta(epsilon)
     assert lower <= truth * (1 + 1e-9)
     assert upper == pytest.approx(truth, rel=1e-3)
