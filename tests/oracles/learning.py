@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+
+from mechanisms.learning.local_steps import LocalSteps, Model
+from mechanisms.randomness import RandomSource
 
 # Reference constants; see `vectors.json`, whose form this has.
 GROUP_MEAN_VARIANCE = [
@@ -70,3 +75,30 @@ def linear_population(n: int, dimension: int, seed: int, noise: float = 0.1):
     weights *= 0.6 / np.abs(weights).sum()
     targets = np.clip(rows @ weights + rng.normal(0, noise, n), -1, 1)
     return rows.astype(np.float32), targets.astype(np.float32)
+
+
+def simulate(
+    steps: LocalSteps, rows: np.ndarray, targets: np.ndarray, rng: RandomSource
+) -> Iterator[Model]:
+    """A private run on rows that are at hand: one group after the other reports, the model moves.
+
+    Args:
+        steps: what is done.
+        rows: (n, inputs), at least as many as there are groups; two for each, with an opening.
+        targets: (n,).
+        rng: draws the groups, then all else.
+
+    Yields:
+        The model after 0, 1, .. steps; that after 0 has the opening's estimates, if there is one.
+    """
+    # A random partition: a group of neighbouring rows might be of one kind.
+    groups = np.array_split(rng.permutation(len(rows)).astype(np.int64), steps.groups)
+    model = steps.start(rng)
+    if steps.opening is not None:
+        messages = steps.opening.report(targets[groups.pop(0)], rng)
+        model = steps.open(model, steps.opening.mechanism.count(messages))
+    yield model
+    for group in groups:
+        messages = steps.report(model.weights, rows[group], targets[group], rng, model.scale)
+        model = steps.advance(model, steps.mechanism.count(messages))
+        yield model

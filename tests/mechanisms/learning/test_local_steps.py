@@ -16,7 +16,6 @@ from mechanisms.learning.objectives import Hinge, Logistic, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.predicted_noise import caution
 from mechanisms.learning.schedule import Schedule, plan, typical_variance
-from mechanisms.learning.simulated_run import simulate
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
@@ -24,6 +23,7 @@ from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles import learning as oracles_learning
+from tests.oracles.learning import simulate
 
 SURE = -NormalDist().inv_cdf(1e-10)  # of normal noise; for a few coordinates tested at once
 
@@ -227,8 +227,6 @@ def test_every_user_is_asked_once():
         pass
     assert sorted(seen) == (np.arange(103) / 103).tolist()
     assert seen != sorted(seen)
-    with pytest.raises(ValueError, match="9 users are too few for 10 steps"):
-        list(simulate(steps, rows[:9], np.zeros(9), SeededRandom(1)))
 
 
 def test_noise_that_drowns_the_gradient_is_foretold():

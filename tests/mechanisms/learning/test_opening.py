@@ -15,12 +15,12 @@ from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.opening import Opening, Seen, opens
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.schedule import SPREAD, Schedule, hurry
-from mechanisms.learning.simulated_run import simulate
 from mechanisms.learning.whole_run import plan_run
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
+from tests.oracles.learning import simulate
 
 SURE = -NormalDist().inv_cdf(1e-10)  # of normal noise; for a few numbers tested at once
 USUAL = SPREAD**2
@@ -229,5 +229,3 @@ def test_nobody_is_asked_twice():
     assert sorted(seen) == targets.tolist()
     assert [model.step for model in models] == list(range(11))
     assert all(model.seen == models[0].seen is not None for model in models)
-    with pytest.raises(ValueError, match="21 users are too few for 10 steps: 22 are needed"):
-        list(simulate(steps, np.ones((21, 1)), np.zeros(21), SeededRandom(1)))
