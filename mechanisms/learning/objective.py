@@ -139,27 +139,15 @@ class Objective(ABC):
         self, weights: Floats, rows: Numbers, targets: ArrayLike, factors: ArrayLike
     ) -> Floats:
         """(parameters,) the sum of the rows' gradients, each times its own of (n,) factors."""
-        return _summed(self.layers(weights, rows, targets), np.asarray(factors, rows.dtype))
+        each = np.asarray(factors, rows.dtype)[:, None]
+        parts = [
+            layer.inputs.T @ (layer.slopes * each) for layer in self.layers(weights, rows, targets)
+        ]
+        return np.concatenate([np.asarray(part, np.float64).reshape(-1) for part in parts])
 
     def mean_gradient(self, weights: Floats, rows: Numbers, targets: ArrayLike) -> Floats:
         """(parameters,) the mean of the gradients of one row or more, without the penalty."""
         return self.weighted_gradient(weights, rows, targets, np.full(len(rows), 1 / len(rows)))
-
-    def clipped_sum(
-        self, weights: Floats, rows: Numbers, targets: ArrayLike, clip: float
-    ) -> Floats:
-        """(parameters,) the sum of gradients, those longer than `clip` made as long as it.
-
-        In floating point the length may exceed `clip` by some rounding errors.
-
-        Source: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang, "Deep learning with
-            differential privacy", CCS 2016, Algorithm 1: g / max(1, |g| / C).
-        """
-        if not 0 < clip < math.inf:
-            raise ValueError(f"clip must be a positive, finite number, not {clip}")
-        layers = self.layers(weights, rows, targets)
-        # At most 1: short gradients are left as they are, not stretched.
-        return _summed(layers, clip / np.maximum(_norms(layers), clip))
 
     def penalty_gradient(self, weights: Floats) -> Floats:
         """(parameters,) the gradient of the penalty: it looks at nobody's row."""
@@ -227,26 +215,6 @@ class Objective(ABC):
 
         optimum, _, _ = optimize.fmin_l_bfgs_b(both, begin, factr=1e5, pgtol=1e-6, maxiter=500)
         return np.asarray(optimum)
-
-
-def _norms(layers: list[Layer]) -> Numbers:
-    """(n,) the norms of all layers' gradients together.
-
-    Source: Goodfellow, "Efficient per-example gradient computations", arXiv 2015: the norm of an
-        outer product is the product of the norms.
-    """
-    squares = [
-        np.einsum("ij,ij->i", layer.inputs, layer.inputs)
-        * np.einsum("ij,ij->i", layer.slopes, layer.slopes)
-        for layer in layers
-    ]
-    return np.asarray(np.sqrt(sum(squares[1:], squares[0])))
-
-
-def _summed(layers: list[Layer], factors: Numbers) -> Floats:
-    """(parameters,) the sum of the rows' gradients, each times its factor."""
-    parts = [layer.inputs.T @ (layer.slopes * factors[:, None]) for layer in layers]
-    return np.concatenate([np.asarray(part, np.float64).reshape(-1) for part in parts])
 
 
 def by_row(rows: Numbers, matrix: Numbers) -> Numbers:

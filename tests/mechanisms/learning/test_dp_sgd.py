@@ -16,6 +16,7 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.moments import SubsampledGaussian
 from mechanisms.privacy.sampled_gaussian import epsilon_of
 from mechanisms.randomness import SeededRandom
+from tests.oracles.learning import clipped_sum
 
 PLAIN = Momentum(rate=0.5, memory=0.0, averaging=0.0)
 
@@ -53,7 +54,7 @@ def test_a_step_without_noise_is_the_clipped_mean_gradient():
     weights = np.array([0.3, -0.2, 0.1])
     before = PLAIN.begin(weights)
     after = training.onward(before, training.total(weights, rows, targets), SeededRandom(1))
-    mean = objective.clipped_sum(weights, rows, targets, 0.7) / 40
+    mean = clipped_sum(objective.gradients(weights, rows, targets), 0.7) / 40
     expected = weights - 0.5 * (mean + objective.penalty_gradient(weights))
     np.testing.assert_allclose(after.weights, expected, atol=1e-3)
 

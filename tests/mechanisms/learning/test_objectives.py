@@ -64,13 +64,6 @@ def test_shortcuts_agree_with_gradients_laid_out(objective):
         np.take_along_axis(gradients, coordinates, axis=1),
         atol=1e-14,
     )
-    norms = np.linalg.norm(gradients, axis=1)
-    clip = float(np.median(norms)) + 1e-3  # some are cut, others are not
-    np.testing.assert_allclose(
-        objective.clipped_sum(weights, rows, targets, clip),
-        oracles_learning.clipped_sum(gradients, clip),
-        atol=1e-12,
-    )
     factors = np.linspace(0, 1, len(rows))
     np.testing.assert_allclose(
         objective.weighted_gradient(weights, rows, targets, factors),
@@ -158,7 +151,6 @@ def test_errors_are_squares_of_numbers_and_mistakes_of_classes():
         (lambda: SquaredError(2.5), "inputs must be an integer"),
         (lambda: Logistic(2, penalty=math.nan), "penalty must be a finite number"),
         (lambda: Softmax(2, classes=1).loss, "classes must be at least 2"),
-        (lambda: SquaredError(1).clipped_sum(np.ones(1), np.ones((1, 1)), [0.0], 0.0), "clip"),
         (lambda: Perceptron(3, (0,)), "hidden must be at least 1"),
         (lambda: Perceptron(3, (2,), classes=1), "classes must be at least 2"),
         (lambda: Perceptron(3, (2,), activation="step"), "activation must be"),
