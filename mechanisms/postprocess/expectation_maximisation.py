@@ -38,24 +38,6 @@ class Fit:
     converged: bool
 
 
-def maximise(
-    counts: ArrayLike,
-    channel: ArrayLike | ChannelProducts,
-    smooth: bool = False,
-    tolerance: float = 1e-3,
-    iterations: int = 10_000,
-    start: ArrayLike | None = None,
-    accelerate: bool = False,
-) -> Floats:
-    """The distribution of `fit`, which takes the same arguments.
-
-    >>> response = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> maximise([600, 400], response, tolerance=1e-9).round(3).tolist()
-    [0.7, 0.3]
-    """
-    return fit(counts, channel, smooth, tolerance, iterations, start, accelerate).distribution
-
-
 def fit(
     counts: ArrayLike,
     channel: ArrayLike | ChannelProducts,
@@ -94,6 +76,9 @@ def fit(
         numerical distributions under local differential privacy", SIGMOD 2020, Algorithm 1.
         Acceleration: Varadhan, Roland, "Simple and globally convergent methods for accelerating
         the convergence of any EM algorithm", Scandinavian J. of Statistics 2008, scheme S3.
+
+    >>> fit([600, 400], [[0.75, 0.25], [0.25, 0.75]], tolerance=1e-9).distribution.round(3).tolist()
+    [0.7, 0.3]
     """
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be at least 0, not {tolerance}")

@@ -18,7 +18,6 @@ from mechanisms.postprocess.expectation_maximisation import (
     bin_centres,
     bins_for,
     fit,
-    maximise,
     mean_of_bins,
     smoothed,
 )
@@ -142,7 +141,7 @@ def test_equals_the_loops(smooth):
     products = window(1.0, 15, 7)
     counts = drawn(products.apply(beta(16)), 5000, seed=3)
     for steps in (1, 2, 17):
-        ours = maximise(counts, products, smooth, tolerance=0, iterations=steps)
+        ours = fit(counts, products, smooth, tolerance=0, iterations=steps).distribution
         np.testing.assert_allclose(
             ours, slow_steps(counts, table(products), steps, smooth), rtol=1e-9
         )
@@ -190,7 +189,7 @@ def test_inside_the_simplex_it_is_the_unbiased_estimate():
         cells = drawn(truth / truth.sum(), 50_000, seed=4)
         messages = mechanism.perturb(np.repeat(np.arange(mechanism.inputs), cells), SeededRandom(8))
         counts = mechanism.count(messages)
-        ours = maximise(counts, Dense.of(mechanism), tolerance=1e-11, iterations=100_000)
+        ours = fit(counts, Dense.of(mechanism), tolerance=1e-11, iterations=100_000).distribution
         if mechanism.codes == mechanism.inputs:
             np.testing.assert_allclose(ours, mechanism.estimate(counts), atol=1e-5)
         sigma = np.sqrt(mechanism.variance(1.0, 50_000))
@@ -207,7 +206,7 @@ def test_smoothing_and_bin_centres_reach_the_corrected_error():
     data = beta(products.inputs)
     law, truth = products.apply(data), mean_of_bins(data)
     errors = [
-        mean_of_bins(maximise(drawn(law, 10_000, seed), products, smooth=True)) - truth
+        mean_of_bins(fit(drawn(law, 10_000, seed), products, smooth=True).distribution) - truth
         for seed in range(100)
     ]
     square = np.mean(np.square(errors))
@@ -243,17 +242,17 @@ def test_stops_by_its_rule_and_says_so():
 
 
 def test_one_input_or_one_report_is_enough():
-    assert maximise([3, 0], [[0.5], [0.5]], smooth=True).tolist() == [1.0]
-    spiked = maximise([0, 1], [[0.9, 0.1], [0.1, 0.9]], tolerance=0)
+    assert fit([3, 0], [[0.5], [0.5]], smooth=True).distribution.tolist() == [1.0]
+    spiked = fit([0, 1], [[0.9, 0.1], [0.1, 0.9]], tolerance=0).distribution
     np.testing.assert_allclose(spiked, [0, 1], atol=1e-9)
-    assert maximise([1, 0], np.eye(2), accelerate=True).tolist() == [1.0, 0.0]
+    assert fit([1, 0], np.eye(2), accelerate=True).distribution.tolist() == [1.0, 0.0]
 
 
 def test_what_start_rules_out_stays_ruled_out():
-    f = maximise([5, 9, 6], np.full((3, 3), 1 / 3), start=[0, 1, 1])
+    f = fit([5, 9, 6], np.full((3, 3), 1 / 3), start=[0, 1, 1]).distribution
     assert f[0] == 0
     with pytest.raises(ValueError, match="cannot come from"):
-        maximise([1, 1], np.eye(2), start=[0, 1])
+        fit([1, 1], np.eye(2), start=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_what_start_rules_out_stays_ruled_out():
 def test_what_makes_no_sense_is_refused(change, names):
     arguments = {"counts": [1, 2], "channel": [[0.6, 0.4], [0.4, 0.6]]} | change
     with pytest.raises(ValueError, match=names):
-        maximise(**arguments)
+        fit(**arguments)
 
 
 def test_channels_that_cannot_be_are_refused():
