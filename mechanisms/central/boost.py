@@ -158,22 +158,3 @@ def for_ranges(epsilon: float, domain_size: int) -> Boost:
     fanouts = {*range(2, 1 + min(_WIDEST, domain_size)), domain_size}
     others = (replace(tallest, fanout=fanout) for fanout in sorted(fanouts))
     return min(others, key=Boost.mean_range_variance)
-
-
-def range_sums(estimate: ArrayLike, starts: ArrayLike, stops: ArrayLike) -> Floats:
-    """Estimated counts of many ranges at once.
-
-    Args:
-        estimate: (d,) counts of single values.
-        starts: (r,) integers in 0 .. d.
-        stops: (r,) integers in 0 .. d, exclusive.
-
-    Returns:
-        (r,) sums over start .. stop - 1.
-
-    >>> range_sums([1.0, 2.0, 4.0], [0, 1], [3, 2]).tolist()
-    [7.0, 2.0]
-    """
-    prefixes = np.concatenate([[0.0], np.cumsum(estimate, dtype=np.float64)])
-    sums: Floats = prefixes[np.asarray(stops)] - prefixes[np.asarray(starts)]
-    return sums

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mechanisms.central.boost import Boost, for_ranges, range_sums
+from mechanisms.central.boost import Boost, for_ranges
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.randomness import SeededRandom
 from tests.oracles.central import exact_vector_delta
@@ -114,13 +114,6 @@ def test_a_wide_tree_is_the_plain_histogram_made_to_add_up():
     noisy = DiscreteLaplace(1.0, 2).perturb(counts, SeededRandom(4))
     expected = noisy - (noisy.sum() - 1000) / 50
     np.testing.assert_allclose(mechanism.release(counts, SeededRandom(4)), expected, atol=1e-9)
-
-
-def test_range_sums_are_sums():
-    estimate = np.random.default_rng(5).normal(size=40)
-    starts, stops = np.triu_indices(41)
-    expected = [estimate[a:b].sum() for a, b in zip(starts, stops, strict=True)]
-    np.testing.assert_allclose(range_sums(estimate, starts, stops), expected, atol=1e-12)
 
 
 def test_it_travels():
