@@ -161,23 +161,6 @@ class NoiseFirst:
             begins.append(previous[begins[-1] - 1])
         return np.array(begins[::-1])
 
-    def estimated_error(self, noisy: ArrayLike, starts: ArrayLike) -> float:
-        """How far merging by a given partition would end up from the true counts.
-
-        Args:
-            noisy: (domain_size,) finite numbers.
-            starts: (k,) ascending indices where the buckets begin, the first 0.
-
-        Returns:
-            The sum of squared errors: unbiased for a partition that was chosen without looking
-            at the noisy counts, too low for the one that `buckets` chooses.
-
-        Source: Xu et al. 2013, the estimate that NoiseFirst minimises.
-        """
-        values, cuts = self._checked(noisy), np.asarray(starts)
-        spread = float(((values - self._means(values, cuts)) ** 2).sum())
-        return spread - (values.size - 2 * cuts.size) * self.noise.variance()
-
     def _checked(self, noisy: ArrayLike) -> Floats:
         """The noisy counts as doubles, or a ValueError."""
         values = np.asarray(noisy, np.float64)
