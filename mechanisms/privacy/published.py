@@ -88,33 +88,6 @@ def theorem_1_hash_range(epsilon: float, n: int, delta: float) -> int:
     return max(2, round((theorem_1_budget(epsilon, n, delta) + 2) / 3))
 
 
-def puredump_epsilon(dummies: int, domain_size: int, delta: float) -> float:
-    """pureDUMP's bound: sqrt(14 d ln(2/delta) / (S - 1)) for S uniform dummy messages in all.
-
-    Args:
-        dummies: S, by all users together.
-        domain_size: d, the number of values.
-        delta: in (0, 0.2907], where the theorem's other condition follows.
-
-    Raises:
-        ValueError: the result is above 1, or delta out of range.
-
-    Source: Li, Liu, Ren et al., "Privacy enhancement via dummy points in the shuffle model", IEEE
-        TDSC 2023; the constant is quoted from later work, the original was not at hand.
-    """
-    if not 0 < delta <= 0.2907:
-        raise ValueError(f"delta must lie in (0, 0.2907] for pureDUMP's bound, not {delta}")
-    if not dummies >= 2:
-        raise ValueError(f"pureDUMP needs at least 2 dummies, not {dummies}")
-    epsilon = math.sqrt(14 * domain_size * math.log(2 / delta) / (dummies - 1))
-    if not epsilon <= 1:
-        raise ValueError(
-            f"pureDUMP's bound is proven for epsilon <= 1 and gives {epsilon:.3g}; "
-            f"{math.ceil(14 * domain_size * math.log(2 / delta)) + 1} dummies bring it into range"
-        )
-    return epsilon
-
-
 def aue_noise(epsilon: float, delta: float, n: int) -> float:
     """1 - p of AUE: how often a user leaves a bucket's extra message out, by the paper's bound.
 

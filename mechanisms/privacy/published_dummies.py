@@ -29,7 +29,9 @@ def puredump_messages(epsilon: float, delta: float, bins: int) -> int:
     Raises:
         ValueError: an argument is outside the range in which the bound is proven.
 
-    Source: as `published.puredump_epsilon`, solved for the dummies.
+    Source: Li, Liu, Ren et al., "Privacy enhancement via dummy points in the shuffle model", IEEE
+        TDSC 2023, solved for the dummies; the constant is quoted from later work, the original was
+        not at hand.
     """
     require_epsilon(epsilon)
     if not epsilon <= 1:
