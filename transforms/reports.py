@@ -9,10 +9,7 @@ from typing import BinaryIO
 
 import apache_beam as beam
 import numpy as np
-from apache_beam import typehints
 from apache_beam.io import fileio
-from apache_beam.io.filesystem import CompressionTypes, FileMetadata
-from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire import binary
 from mechanisms.wire import fingerprint as plans
@@ -21,7 +18,7 @@ from mechanisms.wire.screening import Expected, Screened
 from transforms import report_tables
 from transforms.block_coders import BlockCoder, decoded, encoded, weighed
 from transforms.ordered import in_order
-from transforms.progress import REPORTS, tally
+from transforms.progress import tally
 
 
 class ReportsCoder(BlockCoder):
@@ -45,44 +42,6 @@ weighed(Reports, ReportsCoder)
 # Bytes of records that are put in order at a time: 1.2 million plain ones. Twice as many would save
 # one bit of each.
 _GROUP = 1 << 25
-
-
-@dataclass
-class ReadReports(beam.PTransform):
-    """Blocks of reports from Parquet and binary files, told apart by their first bytes.
-
-    Attributes:
-        files: paths or patterns, local or gs://.
-        expected: what the plan accepts; the rest is counted by reason and dropped.
-    """
-
-    files: tuple[str, ...]
-    expected: Expected
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        return (
-            begin
-            | "Files" >> beam.Create(self.files)
-            | "Match" >> fileio.MatchAll()
-            | "Spread files" >> beam.Reshuffle()
-            | "Read reports" >> beam.ParDo(ReadReportsDoFn(self.expected))
-        )
-
-
-@typehints.with_input_types(FileMetadata)
-@typehints.with_output_types(Reports)
-class ReadReportsDoFn(beam.DoFn):
-    """The reports of one file."""
-
-    def __init__(self, expected: Expected) -> None:
-        self._expected = expected
-
-    def process(self, file: FileMetadata) -> Iterator[Reports]:
-        # As it is: to undo a compression that a name claims would raise what the bytes say.
-        with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-            for screened in read(stream, self._expected):
-                tally(REPORTS, len(screened.reports))
-                yield from kept(screened)
 
 
 def read(file: BinaryIO, expected: Expected) -> Iterator[Screened]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,8 +19,11 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import create_key, key_id, public_key, seal
 from pipelines.errors import RequestError
 from pipelines.parties import summary
-from pipelines.parties.report_files import ReadAllDoFn, find, require_new
+from pipelines.parties.report_files import ReadAll, ReadAllDoFn, find, require_new
+from tests.oracles.transforms import run
 from tests.oracles.wire import EXAMPLES, MECHANISMS, PLAN, expected
+from transforms import report_tables
+from transforms.progress import REPORTS
 
 FORM = Form()
 SAID = {
@@ -86,6 +91,30 @@ def test_a_summary_comes_back_as_it_was_written(tmp_path) -> None:
     summary.write(str(tmp_path), said)
     assert summary.read(str(tmp_path)) == said
     assert summary.read(str(tmp_path / "nothing*")) is None
+
+
+def test_a_folder_of_everything_gives_its_reports_and_counts_the_rest(tmp_path) -> None:
+    pq.write_table(report_tables.to_table(made(1000)), tmp_path / "a.parquet")
+    files = {
+        "b.reports": binary.encode(replace(made(1000), fingerprint=bytes(16))),
+        "c.parquet": b"PAR1 half",
+        "d.reports.gz": binary.encode(made(10))[:-1],  # not compressed, whatever it is called
+        "e.txt": b"secret 12345",
+        "f": b"",
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    found = find([str(tmp_path / "*")]).files
+    outcome = run(lambda p: (p | ReadAll(found, expected(FORM))).reports)
+    got = sorted(np.concatenate([block.records["message"] for block in outcome.elements]).tolist())
+    sent = [*made(1000).records["message"], *made(10).records["message"][:9]]
+    assert got == sorted(int(message) for message in sent)
+    assert outcome.counters == {
+        REPORTS: 1009,
+        screening.OTHER_PLAN: 1000,
+        screening.NOT_REPORTS: 3,
+        screening.TRUNCATED: 1,
+    }
 
 
 def test_reports_to_other_keys_are_dropped(tmp_path) -> None:

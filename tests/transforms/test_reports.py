@@ -21,8 +21,7 @@ from tests.oracles.transforms import run, source
 from tests.oracles.wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
 from transforms import report_tables, reports
 from transforms.ordered import in_order
-from transforms.progress import REPORTS
-from transforms.reports import BinarySink, MessagesOf, ParquetSink, ReadReports
+from transforms.reports import BinarySink, MessagesOf, ParquetSink
 
 # Of format version 2; and of version 3, which has the first 8 bytes of the same ids, in order.
 NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]
@@ -363,29 +362,6 @@ def test_reports_of_two_bytes_take_eight_in_a_file_of_many():
     assert len(data) < 63 * n
     assert pq.ParquetFile(io.BytesIO(data)).metadata.num_row_groups == 1
     assert len(read(data, SEALED)[0]) == n
-
-
-def test_a_folder_of_everything_gives_its_reports_and_counts_the_rest(tmp_path):
-    good = made(1000)
-    files = {
-        "a.parquet": parquet(report_tables.to_table(good)),
-        "b.reports": binary.encode(replace(good, fingerprint=bytes(16))),
-        "c.parquet": b"PAR1 half",
-        "d.reports.gz": binary.encode(made(10))[:-1],  # not compressed, whatever it is called
-        "e.txt": b"secret 12345",
-        "f": b"",
-    }
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    outcome = run(lambda p: p | ReadReports((str(tmp_path / "*"),), expected(PLAIN)))
-    got = sorted(row for block in outcome.elements for row in fields(block))
-    assert got == sorted(fields(packed(good)) + fields(made(10))[:9])
-    assert outcome.counters == {
-        REPORTS: 1009,
-        screening.OTHER_PLAN: 1000,
-        screening.NOT_REPORTS: 3,
-        screening.TRUNCATED: 1,
-    }
 
 
 def test_messages_of_one_metric_are_taken():
