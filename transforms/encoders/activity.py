@@ -16,7 +16,7 @@ from mechanisms.counters.levels import Layout, Level
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import CellBlock
 from transforms.encoders.columns import as_floats
-from transforms.encoders.encoder import BATCH, Rows
+from transforms.encoders.encoder import OneColumn, Rows
 from transforms.encoders.reports import Levelled
 
 _DAY = 86_400  # seconds
@@ -24,7 +24,7 @@ _WORDS = 1 << 18  # bitmaps encoded at a time
 
 
 @dataclass(frozen=True)
-class DayEncoder:
+class DayEncoder(OneColumn):
     """Each row to its age in days; those of no time, too old, or of a later day share one more.
 
     Attributes:
@@ -39,15 +39,8 @@ class DayEncoder:
     [1, 0, 7]
     """
 
-    column: str
     last: int
     days: int
-    kind: ClassVar = CellBlock
-    batch_size: ClassVar = BATCH
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset([self.column])
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         ages = self.last - np.floor(as_floats(batch.column(self.column)) / _DAY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +12,11 @@ from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import as_floats, decoded
-from transforms.encoders.encoder import BATCH, Rows
+from transforms.encoders.encoder import OneColumn, Rows
 
 
 @dataclass(frozen=True)
-class BinEncoder:
+class BinEncoder(OneColumn):
     """Each number to its bin; nothing is drawn, or left out.
 
     A bin holds its lower end, and the last one the upper bound as well. A number that is missing or
@@ -34,15 +33,8 @@ class BinEncoder:
     [0, 0, 1, 1, 2]
     """
 
-    column: str
     bounds: Bounds
     bins: int
-    kind: ClassVar = CellBlock
-    batch_size: ClassVar = BATCH
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset([self.column])
 
     @property
     def specification(self) -> specification.Bins:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.randomness import RandomSource
-from transforms.encoders.block import Block
+from transforms.encoders.block import Block, CellBlock
 from transforms.encoders.columns import null, plain
 from transforms.encoders.users import UserDigest
 
@@ -100,6 +101,23 @@ class Encoder(Protocol):
             rows: which of them are used; what cannot be is rejected there, under its reason.
             rng: draws what is random of the encoding.
         """
+
+
+@dataclass(frozen=True)
+class OneColumn:
+    """What takes each row to a cell, by one of its columns.
+
+    Attributes:
+        column: the name of the column.
+    """
+
+    column: str
+    kind: ClassVar = CellBlock
+    batch_size: ClassVar = BATCH
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset([self.column])
 
 
 class Encoded(NamedTuple):

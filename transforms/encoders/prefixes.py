@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import CellBlock
 from transforms.encoders.columns import as_texts, bytes_of, null
-from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
+from transforms.encoders.encoder import NULL_VALUE, OneColumn, Rows
 
 OUTSIDE_ALPHABET = "outside the alphabet"
 
@@ -30,7 +29,7 @@ def accepts(column: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True)
-class PrefixEncoder:
+class PrefixEncoder(OneColumn):
     """Each string to the bucket of the prefix that a group, drawn for it, looks at.
 
     The group is drawn without a look at the value; from here on a string is a bucket. That a
@@ -44,15 +43,8 @@ class PrefixEncoder:
             leave that out, and counted.
     """
 
-    column: str
     protocol: Protocol | CountedSearch
     instead: Codes | None = field(default=None, compare=False)
-    kind: ClassVar = CellBlock
-    batch_size: ClassVar = BATCH
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset([self.column])
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         texts = as_texts(batch.column(self.column))

@@ -13,11 +13,11 @@ from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.columns import plain
 from transforms.encoders.domain import Domain
-from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
+from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, OneColumn, Rows
 
 
 @dataclass(frozen=True)
-class ValueEncoder:
+class ValueEncoder(OneColumn):
     """Each value to its index in the domain; nothing is drawn.
 
     Attributes:
@@ -34,15 +34,9 @@ class ValueEncoder:
     {'null value': 1, 'outside the domain': 1}
     """
 
-    column: str
     domain: Domain
     instead: int | None = None
-    kind: ClassVar = CellBlock
     batch_size: ClassVar = 4 * BATCH  # little is made of a row on the way: a call costs more
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return frozenset([self.column])
 
     @property
     def specification(self) -> specification.Values:
