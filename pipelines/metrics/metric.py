@@ -367,9 +367,17 @@ class Metric(ABC):
 
     # The collector.
 
-    @abstractmethod
     def estimated(self, reports: Reports) -> beam.PCollection:
         """The collector's one element: what the batch says."""
+        return self.counts(reports)
+
+    def counts(self, reports: Reports) -> beam.PCollection:
+        """How often each message came."""
+        from transforms.collect_counts import CountMessages
+        from transforms.combine_all import CombineAll
+
+        count = CombineAll(CountMessages(self.mechanism))
+        return reports.messages | "Count" >> count
 
     def enough(self, estimate: Any) -> bool:
         """Whether the batch is large enough for a release."""

@@ -312,14 +312,6 @@ class Counting(Metric):
 
     # The collector.
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
-
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
-
-        count = CombineAll(CountMessages(self.mechanism))
-        return reports.messages | "Count" >> count
-
     def enough(self, estimate: Counted) -> bool:
         """Whether as many devices have sent as draw the noise; that tells nothing of their rows."""
         design = self.design

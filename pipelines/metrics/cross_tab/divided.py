@@ -20,14 +20,13 @@ from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.cross_tab.dimensions import named
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.cross_tab.tabulated import READING, Declared, Tabulated
-from pipelines.metrics.metric import FRESH, Coins, Reports
+from pipelines.metrics.metric import FRESH, Coins
 from pipelines.metrics.randomised import Randomised
 from pipelines.terms import best_design, drowned
 from pipelines.views.wording import covered
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
-    import apache_beam as beam
     from typing_extensions import Self
 
     from transforms.blocks import Generator
@@ -94,14 +93,6 @@ class DividedTab(Tabulated, Randomised):
     @property
     def fresh_only(self) -> str | None:
         return "the table is drawn anew for each report"
-
-    def estimated(self, reports: Reports) -> beam.PCollection:
-
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
-
-        count = CombineAll(CountMessages(self.mechanism))
-        return reports.messages | "Count" >> count
 
     def reported(self, estimate: Counted) -> tuple[int, int]:
         return estimate.messages, estimate.invalid

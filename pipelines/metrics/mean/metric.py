@@ -210,7 +210,7 @@ class Mean(Randomised):
     def estimated(self, reports: Reports) -> beam.PCollection:
         import apache_beam as beam
 
-        return self.counted(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
+        return self.counts(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
 
     @property
     def _declared(self) -> Chosen:
@@ -376,15 +376,6 @@ class Mean(Randomised):
             for row in map(result.moments, table.to_pylist()):
                 line = ", ".join(f"{name} {value}" for name, value in row.items())
                 screen.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def counted(self, reports: Reports) -> beam.PCollection:
-        """How often each message came."""
-
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
-
-        count = CountMessages(self.mechanism)
-        return reports.messages | "Count" >> CombineAll(count)
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:

@@ -91,7 +91,7 @@ class MeanInTwoRounds(Mean):
         rounds = reporting(scouts, "Sent first"), reporting(rest, "Sent second")
         flow = (entering(numbers), *rounds, *bounded)
         reports = self.shuffled(Reports(messages, None, tallies, flow))
-        both = self.counted(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
+        both = self.counts(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
         return self.contents(both, reports)
 
     def _choice(self) -> ChooseBounds:
