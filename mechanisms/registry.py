@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -228,14 +227,3 @@ def explain(name: str, why: str) -> None:
 def explained() -> Mapping[str, str]:
     """Name -> why it is no mechanism."""
     return dict(_explained)
-
-
-@contextmanager
-def scratch() -> Iterator[None]:
-    """Forget, at the end, what is registered within: for tests that register a fault."""
-    before = dict(_known)
-    try:
-        yield
-    finally:
-        _known.clear()
-        _known.update(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint
+from unittest.mock import patch
 
 import pytest
 
@@ -15,7 +16,7 @@ FACTS = {"task": "frequency", "source": "here", "small": {"epsilon": 1.0}}
 @pytest.fixture(autouse=True)
 def _forgotten():
     catalog.names()
-    with registry.scratch():
+    with patch.dict(registry._known):
         yield
 
 

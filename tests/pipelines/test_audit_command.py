@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import patch
 
 import pytest
 
@@ -29,7 +30,7 @@ def planted():
         "wide-window": lambda epsilon: Window(epsilon, excess=1),
         "loud": lambda epsilon, domain_size: LoudSampler(epsilon, domain_size, domain_size),
     }
-    with registry.scratch():
+    with patch.dict(registry._known):
         for name, fault in faults.items():
             registry.register(name, task="frequency", source="here", small={"epsilon": 1.0})(fault)
         yield
