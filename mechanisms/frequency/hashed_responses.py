@@ -88,12 +88,7 @@ def optimal_local(epsilon: float, domain_size: int, hash_range: int | None = Non
     Source: Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency
         estimation", USENIX Security 2017, section 4.4.
     """
-    require_epsilon(epsilon)
-    if hash_range is not None:
-        return _hashed(epsilon, domain_size, hash_range)
-    # e^40 is beyond every domain, so the cap only keeps the exponential from overflowing.
-    target = math.exp(min(epsilon, 40)) + 1
-    return _best(epsilon, domain_size, target)
+    return _best(epsilon, domain_size, hash_range, odds=1.0)
 
 
 @register(
@@ -115,11 +110,7 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of
         Software 2022, Algorithm 2 with eq. 7 (its step 3, read literally, is not epsilon-LDP).
     """
-    require_epsilon(epsilon)
-    if hash_range is not None:
-        return _hashed(epsilon, domain_size, hash_range)
-    target = math.exp(min(epsilon, 40)) / 2 + 1
-    return _best(epsilon, domain_size, target)
+    return _best(epsilon, domain_size, hash_range, odds=2.0)
 
 
 @register(
@@ -145,8 +136,13 @@ def _hashed(epsilon: float, domain_size: int, hash_range: int) -> LinearHash:
     return LinearHash(epsilon, domain_size, min(hash_range, domain_size))
 
 
-def _best(epsilon: float, domain_size: int, target: float) -> LinearHash:
-    """The better of the two fields around a target range."""
+def _best(epsilon: float, domain_size: int, hash_range: int | None, odds: float) -> LinearHash:
+    """That range, or the better of the two fields near which a true symbol has these odds."""
+    require_epsilon(epsilon)
+    if hash_range is not None:
+        return _hashed(epsilon, domain_size, hash_range)
+    # e^40 is beyond every domain, so the cap only keeps the exponential from overflowing.
+    target = math.exp(min(epsilon, 40)) / odds + 1
     if target >= domain_size:
         return k_ary(epsilon, domain_size)
     candidates = {nearest_order(math.floor(target), -1), nearest_order(math.ceil(target), 1)}
