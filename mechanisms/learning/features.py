@@ -8,7 +8,6 @@ every row, whose weight is the intercept, speaks for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,23 +135,10 @@ class Features:
         return table[:-1] * half, intercept * half + middle
 
     def as_dict(self) -> dict[str, Any]:
-        """For a JSON file; `from_dict` reads it."""
+        """For a JSON file."""
         return {
             "numbers": [
                 {"name": name, "low": low, "high": high} for name, low, high in self.numbers
             ],
             "categories": [{"name": name, "values": list(v)} for name, v in self.categories],
         }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Features:
-        """What `as_dict` wrote.
-
-        Raises:
-            ValueError: as the class does.
-            KeyError: a field is missing.
-        """
-        return cls(
-            tuple((x["name"], float(x["low"]), float(x["high"])) for x in fields["numbers"]),
-            tuple((x["name"], tuple(x["values"])) for x in fields["categories"]),
-        )
