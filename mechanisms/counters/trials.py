@@ -83,18 +83,17 @@ def _counted(layout: Layout, reports: NDArray[Any]) -> Counts:
     return layout.count(reports.ravel(), np.tile(layout.types, len(reports)))
 
 
-def slots_trial(design: SlottedDevices, pairs: Any, encode: _Encode = _USUAL) -> Trial:
+def slots_trial(design: SlottedDevices, pairs: Any) -> Trial:
     """Counts of the slots of all devices that are counted on; the others' are known.
 
     Args:
         design: of the encoder's levels.
         pairs: of users' rows; every other device has none.
-        encode: what they raise.
     """
     unused = Layout(design.levels)
 
     def draw(users: Any, times: int, rng: RandomSource) -> NDArray[Any]:
-        own = unused.reports(encode(users))
+        own = unused.reports(_USUAL(users))
         words = np.concatenate([own, unused.idle(design.honest - len(own))])
         sent = (design.filled(words, rng) for _ in range(times))
         return np.stack([_counted(design.layout, reports) for reports in sent])
