@@ -11,7 +11,7 @@ import numpy as np
 from mechanisms.channel import Floats
 from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
-from pipelines.views import pages
+from pipelines.views import facts, pages
 from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 200  # of the table of weights
@@ -37,12 +37,12 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
         n=used(statement),
         created=statement["created"],
         curve=_section(curve, statement),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        promises=facts.promises(statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
         heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
         weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
         shown=_shown(layers),
-        facts="".join(_fact(name, value) for name, value in _facts(statement)),
+        facts=facts.table(_facts(statement)),
     )
 
 
@@ -120,15 +120,14 @@ def _chart(curve: list[Point], measure: str, step_name: str) -> str:
 
 
 def _row(name: str, weights: Floats) -> str:
-    short = name if len(name) <= _WIDE else name[: _WIDE - 1] + "…"
     cells = "".join(f"<td>{weight:.4g}</td>" for weight in weights)
-    return f"<tr><th>{html.escape(short)}</th>{cells}</tr>\n"
+    return f"<tr><th>{html.escape(facts.shortened(name, _WIDE))}</th>{cells}</tr>\n"
 
 
-def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
     request, model = statement["asked"], statement["model"]
-    facts = [
+    return [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
         ("method", request.get("method", "sums of products among a shuffler's dummies")),
         *(
@@ -138,12 +137,11 @@ def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("rows used", used(statement)),
         *_counted(statement),
         ("neighbours", statement["neighbours"]),
-        ("made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())),
+        facts.made_with(statement),
     ]
-    return facts
 
 
-def _counted(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _counted(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What was read, and what could not be used, where that is published."""
     if "rows_read" not in statement:
         return []
@@ -161,7 +159,3 @@ def _written(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
