@@ -11,18 +11,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.planner.design import Design
 from mechanisms.privacy.amplification import BatchAccounted, upper_laws
 from mechanisms.privacy.blanket import upper_delta
 from mechanisms.privacy.divergence import Spectrum
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.privacy.search import gaussian_mu
+from mechanisms.privacy.search import around
 
-_BELOW = 16  # epsilons up to the one that is promised
-_BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # and above it, in standard deviations of the loss
 _CELLS = 1 << 11  # of the accountant's lattice: a thousandth dearer than the finest, and fast
 _PAIRS, _CODES = 8, 1 << 12  # of a channel that is enumerated in a moment
 _NEAR = 2.0  # times the last epsilon, within which one report's own is worth a point
@@ -74,20 +70,10 @@ def _computed(design: Design[Any], released: Guarantee) -> tuple[_Point, ...]:
     mechanism = design.mechanism
     if released.model == "central" or not 0 < released.epsilon <= _LARGEST:
         return ()
+    epsilons = tuple(e for e in around(released.epsilon, released.delta) if e <= _LARGEST)
     if released.model == "shuffle":
-        return _of_batch(mechanism, design.counted_on, _ladder(released))
-    return _of_channel(mechanism, _ladder(released))
-
-
-def _ladder(released: Guarantee) -> tuple[float, ...]:
-    """Where a profile is looked at: evenly up to what is promised, and some way beyond."""
-    below = released.epsilon * np.arange(_BELOW + 1) / _BELOW
-    if not 0 < released.delta < 1:
-        return tuple(below.tolist())
-    # Losses of large batches are nearly normal: in its deviations the curve has one shape.
-    sigma = gaussian_mu(released.epsilon, released.delta)
-    beyond = released.epsilon + sigma * np.array(_BEYOND)
-    return tuple(np.append(below, beyond[beyond <= _LARGEST]).tolist())
+        return _of_batch(mechanism, design.counted_on, epsilons)
+    return _of_channel(mechanism, epsilons)
 
 
 @lru_cache(maxsize=256)

@@ -20,11 +20,9 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.loss_lattice import turned
 from mechanisms.privacy.loss_sums import CELLS, COARSE, LossSum, Part
-from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu, private_end
+from mechanisms.privacy.search import around, gaussian_epsilon, private_end
 from mechanisms.privacy.two_bins import BinLaw
 
-_BELOW = 16  # epsilons of a profile up to the one that is asked for
-_BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # and above it, in standard deviations of the loss
 _LARGEST_EPSILON = 512.0  # a loss that is no guarantee any more
 _TOLERANCE = 1e-6
 
@@ -165,12 +163,9 @@ class Price:
             added: epsilon -> what else there is of delta.
         """
         own = self.upper(epsilon)
-        delta = min(max(own, 1e-300), 0.4)
-        steps = epsilon * np.arange(_BELOW + 1) / _BELOW
-        beyond = epsilon + gaussian_mu(epsilon, delta) * np.array(_BEYOND)
-        epsilons = np.concatenate([steps, beyond])
+        epsilons = around(epsilon, min(max(own, 1e-300), 0.4))
         coarse = replace(self, cells=COARSE)
-        deltas = [(own if e == epsilon else coarse.upper(e)) + added(e) for e in epsilons.tolist()]
+        deltas = [(own if e == epsilon else coarse.upper(e)) + added(e) for e in epsilons]
         return PrivacyLoss.from_profile(epsilons, deltas)
 
     @cached_property

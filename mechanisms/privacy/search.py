@@ -10,6 +10,7 @@ import scipy
 from mechanisms.roots import brentq
 
 TOLERANCE = 2e-5  # relative width of the bracket at which a search stops
+_BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # what is promised, in standard deviations of the loss
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -46,6 +47,16 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gap(high) < 0:
         high *= 2
     return float(brentq(gap, 1e-12, high))
+
+
+def around(epsilon: float, delta: float) -> list[float]:
+    """Where to look at the profile of what is promised: evenly up to it, and some way beyond.
+
+    Losses of large batches are nearly normal: in their deviations the curve has one shape.
+    """
+    below = [epsilon * k / 16 for k in range(17)]
+    mu = gaussian_mu(epsilon, delta) if 0 < delta < 1 else None
+    return below if mu is None else below + [epsilon + mu * far for far in _BEYOND]
 
 
 def _straight(delta: float) -> float:
