@@ -1,4 +1,4 @@
-"""Rows in, from files of any format, and messages out to Parquet, on any file system Beam knows."""
+"""Rows in, from files of any format, on any file system Beam knows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.parquetio import WriteToParquetBatched
 
 from transforms.block_coders import TableCoder, weighed
 from transforms.files.format import opener
@@ -21,8 +19,6 @@ from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import PARQUET, UnreadableError, format_of, tables
 from transforms.progress import UNREADABLE, tally
-
-_MESSAGES = pa.schema([("message", pa.uint64())])
 
 # Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
 # much to do, and no more, for each part reads its file's footer anew.
@@ -152,49 +148,3 @@ class ReadFileDoFn(beam.DoFn):
         except UnreadableError as error:
             tally(f"{UNREADABLE}{error}", 1)
             raise
-
-
-@dataclass
-class WriteMessages(beam.PTransform):
-    """Blocks of messages to Parquet files with the one column `message`.
-
-    Attributes:
-        prefix: path and start of the file names.
-    """
-
-    prefix: str
-
-    def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        return (
-            messages
-            | "To tables" >> beam.Map(_to_table).with_output_types(pa.Table)
-            | "Write" >> WriteToParquetBatched(self.prefix, _MESSAGES, file_name_suffix=".parquet")
-        )
-
-
-@dataclass
-class ReadMessages(beam.PTransform):
-    """What `WriteMessages` wrote, as blocks of messages.
-
-    Attributes:
-        pattern: path or pattern.
-    """
-
-    pattern: str
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        return (
-            begin
-            | ReadTelemetry((self.pattern,), ("message",))
-            | "To messages" >> beam.Map(_to_messages).with_output_types(np.ndarray)
-        )
-
-
-def _to_table(messages: np.ndarray) -> pa.Table:
-    """One block as a table."""
-    return pa.table([messages], schema=_MESSAGES)
-
-
-def _to_messages(table: pa.Table) -> np.ndarray:
-    """One table as a block."""
-    return table.column("message").to_numpy()

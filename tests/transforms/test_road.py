@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from mechanisms import catalog
 from mechanisms.randomness import SeededRandom
 from tests.oracles.encoders import encoded
-from tests.oracles.transforms import run, source
+from tests.oracles.transforms import run
 from transforms.collect import CollectFrequencies
 from transforms.contributions import EncodeContributions
 from transforms.encode import CellBlock
@@ -25,7 +25,7 @@ from transforms.encoders.values import ValueEncoder
 from transforms.perturb import Perturb
 from transforms.progress import REPORTS, ROWS
 from transforms.shuffle import Shuffle
-from transforms.telemetry import ReadMessages, ReadTelemetry, WriteMessages
+from transforms.telemetry import ReadTelemetry
 
 N, D = 5000, 40
 MECHANISM = catalog.build("olh", epsilon=2.0, domain_size=D)
@@ -33,13 +33,13 @@ MECHANISM = catalog.build("olh", epsilon=2.0, domain_size=D)
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory):
-    """Messages perturbed once and written by `WriteMessages`, two of them impossible."""
+    """Messages perturbed once and written, two of them impossible."""
     folder = tmp_path_factory.mktemp("messages")
     cells = np.arange(N, dtype=np.uint32) % D
     perturbed = MECHANISM.perturb(cells, SeededRandom(42))
     perturbed[[17, 170]] = MECHANISM.codes, 2**64 - 1
-    blocks = np.split(perturbed, range(700, N, 700))
-    run(lambda p: p | source(blocks) | WriteMessages(str(folder / "perturbed")))
+    table = pa.table({"message": perturbed})
+    pq.write_table(table, folder / "perturbed.parquet", row_group_size=700)
     return folder
 
 
@@ -52,9 +52,14 @@ def expected(messages):
     return (N - 2, 2, MECHANISM.estimate(MECHANISM.count(valid)).tobytes())
 
 
+def words_of(table: pa.Table) -> np.ndarray:
+    return table.column("message").to_numpy()
+
+
 def collected(pattern, *steps):
     def build(pipeline):
-        blocks = pipeline | ReadMessages(str(pattern))
+        tables = pipeline | ReadTelemetry((str(pattern),), ("message",))
+        blocks = tables | "Messages" >> beam.Map(words_of).with_output_types(np.ndarray)
         for step in steps:
             blocks |= step
         return blocks | CollectFrequencies(MECHANISM, "none")

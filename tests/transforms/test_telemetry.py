@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.oracles.transforms import run, source
-from transforms.telemetry import CutDoFn, ReadMessages, ReadTelemetry, WriteMessages
+from tests.oracles.transforms import run
+from transforms.telemetry import CutDoFn, ReadTelemetry
 
 N = 4000
 
@@ -57,31 +57,6 @@ def test_only_named_columns_are_read(log):
     tables = read("value", "user", files=[path])
     assert {tuple(table.column_names) for table in tables} == {("value", "user")}
     assert sorted(v for table in tables for v in table["value"].to_pylist()) == list(range(N))
-
-
-def test_messages_are_written_as_one_bare_column_and_read_back(tmp_path):
-    messages = [np.array([0, 1, 2**63, 2**64 - 1], np.uint64), np.arange(5, dtype=np.uint64)]
-    run(lambda p: p | source(messages) | WriteMessages(str(tmp_path / "shuffled")))
-    (path,) = tmp_path.iterdir()
-    schema = pq.read_schema(path)
-    assert schema.names == ["message"]
-    assert schema.field("message").type == pa.uint64()
-    assert schema.metadata is None
-    assert schema.field("message").metadata is None or set(schema.field("message").metadata) <= {
-        b"PARQUET:field_id"
-    }
-
-    out = run(lambda p: p | ReadMessages(str(tmp_path / "shuffled*"))).elements
-    assert all(block.dtype == np.uint64 for block in out)
-    everything = sorted(m for block in messages for m in block.tolist())
-    assert sorted(m for block in out for m in block.tolist()) == everything
-
-
-def test_no_messages_make_an_empty_file(tmp_path):
-    run(lambda p: p | source([]) | WriteMessages(str(tmp_path / "none")))
-    assert sum(pq.read_metadata(path).num_rows for path in tmp_path.iterdir()) == 0
-    out = run(lambda p: p | ReadMessages(str(tmp_path / "none*"))).elements
-    assert sum(len(block) for block in out) == 0
 
 
 @pytest.mark.parametrize("groups", [1, 2, 7, 16, 33, 40, 63, 64, 200])
