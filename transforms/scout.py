@@ -72,17 +72,7 @@ class Divide(beam.PTransform):
             | "Flip coins" >> beam.ParDo(DivideDoFn(self.share, self.open_rng))
             | "Keep how they fell" >> beam.Reshuffle()
         )
-        scouts = pairs | "Scouts" >> beam.Map(_first).with_output_types(CellBlock)
-        rest = pairs | "The rest" >> beam.Map(_second).with_output_types(CellBlock)
-        return scouts, rest
-
-
-def _first(pair: tuple[CellBlock, CellBlock]) -> CellBlock:
-    return pair[0]
-
-
-def _second(pair: tuple[CellBlock, CellBlock]) -> CellBlock:
-    return pair[1]
+        return pairs | "Scouts" >> beam.Keys(), pairs | "The rest" >> beam.Values()
 
 
 @typehints.with_input_types(CellBlock)

@@ -122,17 +122,8 @@ class _Heard(beam.PTransform):
             least = int(run.min_reports * mechanism.messages)
             messages |= Shuffle(least, mechanism.codes, run.buckets, run.open_rng, counted=True)
         # By a key, for that takes fewer stages than `CombineGlobally`, and there are many steps.
-        keyed = messages | beam.Map(_keyed).with_output_types(tuple[int, np.ndarray])
-        counted = keyed | "Count" >> beam.CombinePerKey(CountMessages(mechanism))
-        return counted | beam.Map(_value).with_output_types(Counted)
-
-
-def _keyed(messages: NDArray[np.uint64]) -> tuple[int, NDArray[np.uint64]]:
-    return 0, messages
-
-
-def _value(pair: tuple[int, Counted]) -> Counted:
-    return pair[1]
+        count = beam.CombinePerKey(CountMessages(mechanism))
+        return messages | beam.WithKeys(0) | "Count" >> count | beam.Values()
 
 
 @typehints.with_output_types(np.ndarray)

@@ -45,17 +45,9 @@ class TrainInOnePlace(beam.PTransform):
     public: beam.PCollection | None
 
     def expand(self, blocks: beam.PCollection) -> Flowing:
-        gathered = (
-            blocks
-            | "To one place" >> beam.Map(_keyed).with_output_types(tuple[int, RowBlock])
-            | "Gather" >> beam.GroupByKey()
-        )
+        gathered = blocks | "To one place" >> beam.WithKeys(0) | "Gather" >> beam.GroupByKey()
         public = [] if self.public is None else AsIter(self.public)
         return Flowing(gathered | "Train" >> beam.ParDo(TrainDoFn(self.job, self.plan), public))
-
-
-def _keyed(block: RowBlock) -> tuple[int, RowBlock]:
-    return 0, block
 
 
 class TrainDoFn(beam.DoFn):
