@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import nbinom
 
 from mechanisms.frequency.correlated_noise import CorrelatedNoise
 from mechanisms.frequency.dummies import PoissonDummies
@@ -19,17 +18,6 @@ from tests.oracles.statistics import follows
 TINY = CorrelatedNoise(4.0, 0.2, n=3, domain_size=2, honest_share=0.7)
 SMALL = CorrelatedNoise(3.0, 1e-3, n=20_000, domain_size=20_000)
 LARGE = CorrelatedNoise(0.5, 1e-6, n=600_000, domain_size=600)
-SIZE = 48  # counts that the tables of these tests look at
-
-
-def share_law(mechanism: CorrelatedNoise, users: int) -> np.ndarray:
-    """P(adding, taking messages in one bin from so many users), by the definition."""
-    noise, part, k = mechanism.noise, users / mechanism.honest(mechanism.n), np.arange(SIZE)
-    a = nbinom.pmf(k, part, 1 - noise.decay)
-    table = np.zeros((2 * SIZE, 2 * SIZE))
-    for z, chance in enumerate(nbinom.pmf(k, part * noise.shape, 1 - noise.ratio)):
-        table[z : z + SIZE, z : z + SIZE] += chance * np.outer(a, a)
-    return table[:SIZE, :SIZE]
 
 
 # ---- privacy -------------------------------------------------------------------------------------
