@@ -179,9 +179,6 @@ class Randomised(Metric):
         least = 0 if self.shuffler is None else self.min_reports
         return Shuffled(least, Batches(self.mechanism.codes, self.batches))
 
-    def shuffled(self, reports: Reports) -> Reports:
-        return self.mixed(reports)
-
     # The collector.
 
     def enough(self, estimate: Any) -> bool:
