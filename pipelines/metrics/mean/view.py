@@ -18,7 +18,6 @@ _ROWS = 500
 _SHOWN = 20  # on the screen
 _SCALE = 340  # width of the whole range between the bounds, in pixels
 _WIDE = 48  # characters of a group that are shown
-_COLUMNS = ("estimate", "standard_error", "lower", "upper")
 
 
 def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
