@@ -165,9 +165,9 @@ class _Level:
                 sums = np.zeros((block.size, len(codes)), np.int32)
                 for score, part, start in zip(scores, parts, begun[:, block], strict=True):
                     # Hashes of a prefix and of what follows are joined by XOR, so a candidate costs
-                    # one look-up.
-                    sums += score[part ^ start[:, None]]
-                row, which = np.nonzero(sums >= threshold)
+                    # one look-up; `[]` would check each place once more, at twice the price.
+                    sums += score.take(part ^ start[:, None], mode="wrap")
+                row, which = np.divmod(np.flatnonzero(sums >= threshold), len(codes))
                 joined = np.concatenate([parents.codes[block[row]], codes[which]], axis=1)
                 found.append((block[row], joined, states[which], sums[row, which]))
         parent, *hits = map(np.concatenate, zip(*found, strict=True))
