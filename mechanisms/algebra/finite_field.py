@@ -117,17 +117,39 @@ class FiniteField:
         return total
 
     @cached_property
-    def characters(self) -> NDArray[np.float64] | NDArray[np.complex128]:
-        """(q, q) exp(2 pi i trace(x y) / p): real, +1 or -1, for a power of two.
-
-        Row by row these are the q homomorphisms of addition into the unit circle: the matrix of
-        the field's Fourier transform.
-        """
-        traces = self.traces[self.products]
-        if self.characteristic == 2:
-            return np.array([1.0, -1.0])[traces]
+    def _characters(self) -> NDArray[np.complex128]:
+        """(p, p) exp(2 pi i x y / p), over a prime."""
         roots = np.exp(2j * np.pi / self.order * np.arange(self.order))
-        return np.asarray(roots[traces], np.complex128)
+        return np.asarray(roots[self.products], np.complex128)
+
+    @cached_property
+    def _duals(self) -> NDArray[np.intp]:
+        """(q,) over 2^k, the z of each x with trace(x y) = the parity of z & y for all y."""
+        powers = 1 << np.arange(self.degree)
+        return self.traces[self.products[:, powers]].astype(np.intp) @ powers
+
+    def transform(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The Fourier transform along the first axis.
+
+        Args:
+            values: (q, ...).
+
+        Returns:
+            (q, ...) for each x the sum over y of exp(2 pi i trace(x y) / p) values[y]. Over 2^k
+            that is 1 or -1, so sums are exact in the type of the values, which must hold them.
+        """
+        if self.characteristic > 2:
+            product: NDArray[Any] = (values.T @ self._characters).T
+            return product
+        # Walsh and Hadamard's: additions and subtractions, where a matrix has q products for each k
+        # of these.
+        half = self.order // 2
+        for _ in range(self.degree):  # the highest bit is transformed and becomes the lowest
+            pairs = np.empty((half, 2, *values.shape[1:]), values.dtype)
+            np.add(values[:half], values[half:], out=pairs[:, 0])
+            np.subtract(values[:half], values[half:], out=pairs[:, 1])
+            values = pairs.reshape(values.shape)
+        return values[self._duals]
 
 
 def is_order(number: int) -> bool:

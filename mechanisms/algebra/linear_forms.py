@@ -184,12 +184,12 @@ class LinearForms(Forms):
 
     @cached_property
     def _multiples(self) -> NDArray[np.intp]:
-        """(points, q - 1) the form w * a for each point a and w = 1 .. q - 1, as an integer."""
+        """(q - 1, points) the form w * a for w = 1 .. q - 1 and each point a, as an integer."""
         q = self.field.order
         rest, power = self.representatives.astype(np.intp), 1
-        multiples = np.zeros((self.points, q - 1), np.intp)
+        multiples = np.zeros((q - 1, self.points), np.intp)
         for _ in range(self.digits):
-            multiples += power * self.field.products[rest % q, 1:].astype(np.intp)
+            multiples += power * self.field.products[1:, rest % q].astype(np.intp)
             rest, power = rest // q, power * q
         return multiples
 
@@ -199,10 +199,12 @@ class LinearForms(Forms):
         # a count is off by (m + 1) (q + 3) n times a few units of 2^-53: here below 1/4.
         if not 16 * (self.digits + 1) * (q + 3) * n <= 1 << 53:
             raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
-        characters = self.field.characters
-        spectrum = np.zeros(self.vectors, characters.dtype)
-        spectrum[self._multiples] = (table @ characters.conj())[:, 1:]
+        if q * n < 1 << 31:  # which then bounds all sums over 2^k
+            table = table.astype(np.int32)
+        first = self.field.transform(table.T)[1:].conj()
+        spectrum = np.zeros(self.vectors, first.dtype)
+        spectrum[self._multiples] = first
         spectrum[0] = n
         for _ in range(self.digits):  # the highest digit is transformed and becomes the lowest
-            spectrum = (spectrum.reshape(q, -1).T @ characters).ravel()
+            spectrum = self.field.transform(spectrum.reshape(q, -1)).T.ravel()
         return np.rint(spectrum.real / q).astype(np.int64)

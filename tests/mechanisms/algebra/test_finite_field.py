@@ -110,9 +110,9 @@ def test_irreducible_is_no_product_and_the_least_such(degree):
 
 
 @pytest.mark.parametrize("q", SMALL + LARGE)
-def test_characters_are_a_fourier_transform(q):
+def test_what_is_transformed_is_multiplied_with_characters(q):
     field, elements = FiniteField(q), np.arange(q, dtype=np.uint16)
-    characters = field.characters
+    characters = field.transform(np.eye(q, dtype=np.int32))
     assert np.isrealobj(characters) == (q % 2 == 0)
     np.testing.assert_array_equal(characters, characters.T)
     np.testing.assert_allclose(characters @ characters.conj(), q * np.eye(q), atol=1e-10)
