@@ -139,7 +139,16 @@ class FrequencyOracle(Mechanism):
 
     def estimate(self, counts: Counts, n: int | None = None) -> Floats:
         n = reporters(counts, n)
-        return (self.support(counts) / n - self.other) / self.contrast
+        return self.shares(self.support(counts), n)
+
+    def shares(self, support: Counts, n: int | Counts) -> Floats:
+        """Unbiased shares of the users who hold each of some values.
+
+        Args:
+            support: how often reports support each, of any shape.
+            n: how many users there are, at least 1; of all, or of each.
+        """
+        return (support / n - self.other) / self.contrast
 
     def release(
         self, counts: Counts, rng: RandomSource, n: int | None = None

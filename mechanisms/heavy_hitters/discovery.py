@@ -71,7 +71,7 @@ def discover(
     """
     levels = protocol.levels
     users = levels.divided(counts).sum(axis=1)
-    rows = rows_of(levels.estimates(counts), users)
+    rows = rows_of(levels.supports(counts), users)
     strings, candidates = descend(protocol, rows, search)
     estimate, error = _frequencies(protocol, rows, _with_none(protocol, strings))
     unusable = np.array([estimate[-1], error[-1]])
@@ -117,7 +117,8 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     buckets = np.stack(
         [protocol.hash.buckets(strings.codes, np.full(size, group)) for group in groups]
     )
-    seen = np.stack([r.values[r.places[held]] for r, held in zip(rows, buckets, strict=True)])
+    support = np.stack([r.supports[r.places[held]] for r, held in zip(rows, buckets, strict=True)])
+    seen = protocol.oracle.shares(support, np.maximum(users, 1)[:, None])
     weights = np.where(_alone(protocol, strings, buckets), users[:, None], 0)
     total = np.maximum(weights.sum(axis=0), 1)  # also of nobody, who holds nothing
     # A bucket also holds a share 1/width of everybody else, on average over the hash.
@@ -147,5 +148,6 @@ def _collisions(protocol: Protocol, row: Row, buckets: NDArray[np.uint32]) -> fl
     if not row.n:
         return 0.0
     # Buckets without a string that was published show what sharing a bucket does to one.
-    strangers = np.delete(row.estimates, np.unique(buckets))
-    return max(float(np.var(strangers) - protocol.oracle.variance(0.0, row.n)), 0.0)
+    strangers = np.delete(row.places, np.unique(buckets))
+    shares = protocol.oracle.shares(row.supports, row.n)[strangers]
+    return max(float(np.var(shares) - protocol.oracle.variance(0.0, row.n)), 0.0)

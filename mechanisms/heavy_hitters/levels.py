@@ -184,12 +184,17 @@ class Levels(Mechanism):
         Returns:
             (inputs,) float64; 0 for a group nobody is in.
         """
-        return np.concatenate(list(self.estimates(counts)))
+        users = self.divided(counts).sum(axis=1).tolist()
+        groups = zip(self.supports(counts), users, strict=True)
+        shares = [self.oracle.shares(support, n) if n else 0.0 * support for support, n in groups]
+        return np.concatenate(shares)
 
-    def estimates(self, counts: Counts) -> Iterator[Floats]:
-        """As `estimate`, of one group after the other: all of them are larger than a cache."""
-        for row in self.divided(counts):
-            yield self.oracle.estimate(row) if row.any() else np.zeros(self.oracle.inputs)
+    def supports(self, counts: Counts) -> Iterator[Counts]:
+        """(oracle.inputs,) how many reports support each bucket, of one group after the other.
+
+        All groups' together are larger than a cache.
+        """
+        return map(self.oracle.support, self.divided(counts))
 
 
 @register_trial("levels")

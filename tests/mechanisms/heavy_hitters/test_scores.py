@@ -13,12 +13,12 @@ from mechanisms.randomness import SeededRandom
 
 
 def uniform(seed: int, size: int) -> np.ndarray:
-    return (SeededRandom(seed).words(size) >> np.uint64(11)) * 2.0**-53
+    return (SeededRandom(seed).words(size) >> np.uint64(40)).astype(np.int64)
 
 
 def test_scores_are_normal_quantiles_where_nothing_ties() -> None:
-    places = SeededRandom(1).permutation(1 << 16).astype(float)
-    found = row(places**3, 1000, 1000).scores / 256  # only the order counts
+    places = SeededRandom(1).permutation(1 << 16)
+    found = row(places**2 // 99 + places, 1000, 1000).scores / 256  # only the order counts
     expected = stats.norm.ppf((places + 0.5) / (1 << 16))
     np.testing.assert_allclose(found, expected, atol=0.08)
     assert found.std() == pytest.approx(1, abs=0.01)
@@ -26,20 +26,20 @@ def test_scores_are_normal_quantiles_where_nothing_ties() -> None:
 
 
 def test_ties_share_the_mean_of_their_places() -> None:
-    estimates = np.array([0.0] * 6 + [1.0] * 3 + [5.0])
-    found = row(estimates, 50, 50).scores / 256
+    support = np.array([2] * 6 + [3] * 3 + [7])
+    found = row(support, 50, 50).scores / 256
     places = stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)
-    for value, (start, end) in {0.0: (0, 0.6), 1.0: (0.6, 0.9), 5.0: (0.9, 1.0)}.items():
+    for value, (start, end) in {2: (0, 0.6), 3: (0.6, 0.9), 7: (0.9, 1.0)}.items():
         mean = places[int(start * 1e5) : int(end * 1e5)].mean()
-        np.testing.assert_allclose(found[estimates == value], mean, atol=1 / 256)
+        np.testing.assert_allclose(found[support == value], mean, atol=1 / 256)
 
 
 def test_smaller_groups_weigh_less() -> None:
-    estimates = uniform(2, 500)
-    large, small = rows_of([estimates, estimates], np.array([400, 100]))
+    support = uniform(2, 500)
+    large, small = rows_of([support, support], np.array([400, 100]))
     np.testing.assert_allclose(small.scores, large.scores / 2, atol=1)
     assert (large.n, small.n) == (400, 100)
-    nobody = rows_of([estimates * 0, estimates * 0], np.array([0, 0]))
+    nobody = rows_of([support * 0, support * 0], np.array([0, 0]))
     assert not any(each.scores.any() for each in nobody)
 
 
@@ -47,7 +47,7 @@ def test_chance_is_the_law_of_a_sum_over_uniform_buckets() -> None:
     """Against all combinations of buckets, ties and uneven groups included."""
     rows = [
         row(uniform(3, 16), 100, 100),
-        row(np.repeat([0.0, 1.0, 7.0], [10, 5, 1]), 60, 100),
+        row(np.repeat([0, 1, 7], [10, 5, 1]), 60, 100),
         row(uniform(4, 16), 30, 100),
     ]
     sums = np.array([sum(each) for each in itertools.product(*(r.scores.tolist() for r in rows))])
@@ -72,7 +72,7 @@ def test_the_tails_of_many_rows_are_those_of_a_normal_law() -> None:
 
 def test_far_tails_keep_their_digits() -> None:
     """Against a convolution without rounding, down to the rarest sum."""
-    rows = [row(np.arange(64.0), 100, 100) for _ in range(6)]
+    rows = [row(np.arange(64), 100, 100) for _ in range(6)]
     law = np.array([1], object)
     shifted = rows[0].scores - rows[0].scores.min()
     for _ in rows:
@@ -97,7 +97,7 @@ def test_many_different_scores_are_summed_as_few_are() -> None:
 
 def test_sums_too_rare_to_be_looked_at_are_still_bounded() -> None:
     """Of 60 groups in which one bucket of 64 stands out: how many of them stand out is binomial."""
-    rows = [row(np.arange(64) == 63, 100, 100) for _ in range(60)]
+    rows = [row(63 * (np.arange(64) == 63), 100, 100) for _ in range(60)]
     low, high = (int(rows[0].scores[place]) for place in (0, 63))
     chance = Chance.of(rows)
     assert chance.law.size < 60 * (high - low)  # 64^-60 is out of sight
