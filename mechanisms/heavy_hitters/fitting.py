@@ -126,10 +126,11 @@ def _oracles(target: Target[FrequencyTask], name: str) -> list[Design[FrequencyO
     """
     oracles: list[Design[FrequencyOracle]] = []
     refusal = ValueError("there is no oracle")
-    for width in _WIDTHS:
-        over = replace(target, task=replace(target.task, domain_size=width))
-        if name == AUTO:
-            oracles.append(Design(over, "projective", _compact_geometry(over)))
+    targets = [replace(target, task=replace(target.task, domain_size=width)) for width in _WIDTHS]
+    if name == AUTO:
+        spent = _spending(targets[0])  # goes by the field, whatever the width
+        oracles = [Design(over, "projective", _compact_geometry(over, spent)) for over in targets]
+    for over in targets:
         try:
             design = search(over, "grr" if name == AUTO else name)
             Levels(design.mechanism, (1,))  # refuses what cannot be run by levels
@@ -141,7 +142,10 @@ def _oracles(target: Target[FrequencyTask], name: str) -> list[Design[FrequencyO
     return oracles
 
 
-def _compact_geometry(target: Target[FrequencyTask]) -> ProjectiveGeometry:
+Spent = Callable[[int], float]
+
+
+def _compact_geometry(target: Target[FrequencyTask], spent: Spent) -> ProjectiveGeometry:
     """Projective geometry response over a field whose space has few points to spare.
 
     The error is flat in the order of the field, and the state of a collector is not: it has a
@@ -150,7 +154,6 @@ def _compact_geometry(target: Target[FrequencyTask]) -> ProjectiveGeometry:
     width = target.task.domain_size
     # The least field for each number of digits: its space has the fewest points to spare.
     fields = {ProjectiveSpace.holding(width, q).digits: q for q in reversed(orders(width))}
-    spent = _spending(target)
 
     def error(q: int) -> float:
         return float(ProjectiveGeometry(spent(q), width, q).variance(_TYPICAL, 1))
@@ -165,7 +168,7 @@ def _compact_geometry(target: Target[FrequencyTask]) -> ProjectiveGeometry:
     return family(largest_local_epsilon(*target.batch, family, best, target.cap))
 
 
-def _spending(target: Target[FrequencyTask]) -> Callable[[int], float]:
+def _spending(target: Target[FrequencyTask]) -> Spent:
     """About what a client may spend over each field."""
     if target.rule == "local":
         return lambda q: target.spent
