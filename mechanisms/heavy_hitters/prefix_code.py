@@ -22,6 +22,8 @@ Codes = NDArray[np.uint16]
 END, MORE = 0, 1  # the last symbol of a code: whether the string ends there, or was cut
 LONGEST = 256  # symbols
 
+_BLOCK = 1 << 12  # strings encoded at a time, in a core's cache
+
 _OPEN, _ENDED = 0, 1  # states: a character is over; the string is over
 _NEVER = -1
 
@@ -137,15 +139,20 @@ class PrefixCode(Public):
         """
         symbol = np.zeros(256, np.uint16)
         symbol[np.frombuffer(self._letters, np.uint8)] = np.arange(1, self.symbols)
-        starts, lengths = offsets[:-1], np.diff(offsets)
+        lengths, places = np.diff(offsets), np.arange(self.positions)
         codes = np.zeros((lengths.size, self.positions), np.uint16)
         usable = np.ones(lengths.size, np.bool_)
-        active = np.arange(lengths.size)
-        for position in range(min(self.max_length, int(lengths.max(initial=0)))):
-            active = active[lengths[active] > position]
-            read = symbol[data[starts[active] + position]]
-            codes[active, position] = read
-            usable[active[read == END]] = False
+        for first in range(0, lengths.size, _BLOCK):
+            ends = offsets[first : first + _BLOCK + 1]
+            kept = np.minimum(lengths[first : first + _BLOCK], self.max_length)
+            held, total = places < kept[:, None], int(kept.sum())
+            if total == ends[-1] - ends[0]:  # of most logs no string is cut
+                read = symbol[data[ends[0] : ends[-1]]]
+            else:
+                read = symbol[data[(ends[:-1, None] + places)[held]]]
+            codes[first : first + _BLOCK][held] = read
+            strange = np.searchsorted(np.cumsum(kept), np.flatnonzero(read == END), side="right")
+            usable[first + strange] = False
         # A cut string would otherwise be taken for a shorter one that somebody holds.
         codes[:, -1] = np.where(lengths > self.max_length, MORE, END)
         return codes, usable

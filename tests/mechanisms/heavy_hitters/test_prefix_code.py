@@ -83,6 +83,15 @@ def test_codes_are_read_from_the_middle_of_a_buffer() -> None:
     assert usable.all()
 
 
+def test_many_strings_are_encoded_as_each_alone_is() -> None:
+    """More than are encoded at a time; of some thousands in a row none is cut."""
+    texts = [*itertools.islice(itertools.cycle(["", "a", "cab", "abca"]), 9000), "abcab", "bx"]
+    codes, usable = LETTERS.encode(texts)
+    alone = {text: LETTERS.encode([text])[0][0] for text in set(texts)}
+    np.testing.assert_array_equal(codes, [alone[text] for text in texts])
+    assert np.flatnonzero(~usable).tolist() == [9001]
+
+
 def test_strings_of_full_length_are_told_from_longer_ones() -> None:
     codes, _ = LETTERS.encode(["abca", "abcab"])
     assert codes[:, -1].tolist() == [END, MORE]
