@@ -1,4 +1,4 @@
-"""Whole jobs of histograms, counts and sums on Beam's local runner: rows per CPU second, memory.
+"""Whole jobs on Beam's local runner: rows per CPU second, memory.
 
 Each run is a process of its own. Two figures are given: `job`, CPU time from the first step of
 the pipeline to its release, and `process`, which adds starting Python and importing Beam.
@@ -43,6 +43,7 @@ VARIANTS = {
         "cross-tab", "--columns", "category", "place", "--domains", f"category=0..{DOMAIN - 1}",
         f"place=0..{PLACES - 1}",
     ],
+    "heavy hitters among numbers": ["heavy-hitters", "--column", "place"],
     "sum, presence hidden": ["sum", "--column", "value", "--bounds", "0,3"],
 }  # fmt: skip
 
