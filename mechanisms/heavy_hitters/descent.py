@@ -9,6 +9,7 @@ are independent of how it came to be a candidate.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.heavy_hitters.prefix_code import Codes, Extensions
+from mechanisms.heavy_hitters.prefix_code import Codes, Extensions, States
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.heavy_hitters.scores import Chance, Row
 
+_PIECE = 1 << 16  # extensions whose hashes are held, of every group
 _BLOCK = 1 << 14  # candidates looked at together: what is known of them stays in the cache
 
 
@@ -33,7 +35,7 @@ class Prefixes(NamedTuple):
     """
 
     codes: Codes
-    states: NDArray[np.int64]
+    states: States
 
 
 class Strings(NamedTuple):
@@ -61,7 +63,7 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
     Returns:
         (the strings; how many candidates for a string there were).
     """
-    followed = Prefixes(np.zeros((1, 0), np.uint16), np.zeros(1, np.int64))
+    followed = Prefixes(np.zeros((1, 0), np.uint16), np.zeros(1, np.int8))
     later = _later(protocol, rows)
     by_level: list[Strings] = []
     tested = 0
@@ -129,7 +131,7 @@ class _Level:
     def completed(self, parents: Prefixes, ways: Ways, chance: Chance) -> tuple[Strings, int]:
         """The strings that end at this level, judged by its groups and all later ones."""
         added = {
-            state: Prefixes(way.complete, np.zeros(len(way.complete), np.int64))
+            state: Prefixes(way.complete, np.zeros(len(way.complete), np.int8))
             for state, way in ways.items()
         }
         candidates = _candidates(parents, added)
@@ -156,7 +158,7 @@ class _Level:
         begun ^= hashed.ending(groups, end)[:, None]
         scores = [self.rows[group].scores for group in groups]
         found = []
-        for state, (codes, states) in added.items():
+        for state, (codes, states) in _pieces(added):
             alike = np.flatnonzero(parents.states == state)
             parts = hashed.part(codes, groups, self.start)
             # Blocks of parents: by one at a time, most of the time went into calls of numpy.
@@ -173,6 +175,14 @@ class _Level:
         parent, *hits = map(np.concatenate, zip(*found, strict=True))
         codes, states, sums = (hit[np.argsort(parent, kind="stable")] for hit in hits)
         return Prefixes(codes, states), sums
+
+
+def _pieces(added: dict[int, Prefixes]) -> Iterator[tuple[int, Prefixes]]:
+    """The extensions of each state, at most so many at a time as leave room for their hashes."""
+    for state, (codes, states) in added.items():
+        for start in range(0, max(1, len(codes)), _PIECE):
+            piece = slice(start, start + _PIECE)
+            yield state, Prefixes(codes[piece], states[piece])
 
 
 def _candidates(parents: Prefixes, added: dict[int, Prefixes]) -> int:

@@ -18,6 +18,7 @@ from mechanisms.heavy_hitters.public import Public
 from mechanisms.nearest import nearest
 
 Codes = NDArray[np.uint16]
+States = NDArray[np.int8]
 
 END, MORE = 0, 1  # the last symbol of a code: whether the string ends there, or was cut
 LONGEST = 256  # symbols
@@ -46,7 +47,7 @@ class Extensions(NamedTuple):
     """
 
     open: Codes
-    states: NDArray[np.int64]
+    states: States
     complete: Codes
 
 
@@ -104,7 +105,7 @@ class PrefixCode(Public):
         return self.characters.encode() or bytes(range(256))
 
     @cached_property
-    def transitions(self) -> NDArray[np.int64]:
+    def transitions(self) -> States:
         """(states, symbols) the state after each symbol, -1 where it cannot come."""
         if self.characters:
             table = np.full((2, self.symbols), _NEVER)
@@ -114,7 +115,7 @@ class PrefixCode(Public):
             bytes_ = np.insert(utf8.transitions(), _ENDED, _NEVER, axis=0)
             table = np.insert(np.where(bytes_ >= _ENDED, bytes_ + 1, bytes_), 0, _NEVER, axis=1)
         table[_OPEN, END] = table[_ENDED, END] = _ENDED
-        return table
+        return table.astype(np.int8)
 
     # ---- strings to codes and back -----------------------------------------------------------
 
@@ -214,11 +215,17 @@ def _growth(code: PrefixCode, steps: int, last: bool) -> tuple[int, int]:
 @lru_cache(maxsize=8)
 def _extensions(code: PrefixCode, state: int, steps: int, last: bool) -> Extensions:
     """`PrefixCode.extensions`, remembered."""
-    codes, states = np.empty((1, 0), np.uint16), np.array([state])
+    codes, states = np.empty((1, 0), np.uint16), np.array([state], np.int8)
+    symbols = np.arange(code.symbols, dtype=np.uint16)
     for _ in range(steps):
-        row, symbol = np.nonzero(code.transitions[states] != _NEVER)
-        codes = np.concatenate([codes[row], symbol[:, None].astype(np.uint16)], axis=1)
-        states = code.transitions[states[row], symbol]
+        # By a mask: there are two million ways, and two places of each would take sixteen bytes.
+        follows = code.transitions[states]
+        allowed = follows != _NEVER
+        columns = [
+            np.repeat(codes, np.count_nonzero(allowed, axis=1), axis=0),
+            np.broadcast_to(symbols, allowed.shape)[allowed],
+        ]
+        codes, states = np.column_stack(columns), follows[allowed]
     if last:
         # A string that is over was not cut; inside a character it was; else it may be either.
         whole, cut = codes[states <= _ENDED], codes[states != _ENDED]

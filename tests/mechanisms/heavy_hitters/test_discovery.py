@@ -10,6 +10,7 @@ from scipy import stats
 
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
+from mechanisms.heavy_hitters import descent
 from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
@@ -56,6 +57,17 @@ def test_without_noise_all_strings_are_found_with_their_shares() -> None:
     for string, share in expected.items():
         assert shares[string] == pytest.approx(share, abs=0.02)
     assert found.n == 40_000
+
+
+def test_what_is_found_does_not_hang_on_how_many_are_looked_at_together(monkeypatch) -> None:
+    values = words(30, 5)
+    protocol = Protocol(SMALL, STEPS, NOISY, seed=6)
+    counts = report(protocol, values, np.arange(30, 0, -1) * 200, SeededRandom(7))
+    together = discover(protocol, counts, Search(beam=64))
+    monkeypatch.setattr(descent, "_PIECE", 7)
+    monkeypatch.setattr(descent, "_BLOCK", 21)
+    assert len(together.values) > 5
+    assert list(map(repr, discover(protocol, counts, Search(beam=64)))) == list(map(repr, together))
 
 
 def test_text_of_any_script_is_found() -> None:
