@@ -10,34 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache, reduce
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.pld import accounting
 
 _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square
 _WIDTH = 1 << 17  # grid steps of a composed distribution
 _CHORD = 0.005  # more than a chord between two points is above the curve, relatively: up to 3e-3
 _TAIL = 1e-15  # mass of a composed distribution that may be counted as unbounded loss
-
-
-def accounting() -> ModuleType:
-    """The package `dp_accounting.pld`, which a device that only perturbs does not need.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    try:
-        from dp_accounting import pld
-    except ImportError as missing:
-        raise ImportError(
-            "composing privacy losses needs the package dp-accounting (pip install dp-accounting)"
-        ) from missing
-    package: ModuleType = pld
-    return package
 
 
 def compose(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss:

@@ -1,0 +1,70 @@
+"""dp-accounting without scipy's larger modules: the same numbers, and the modules for who asks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import signal
+
+from mechanisms.privacy.pld import fftconvolve
+
+_COMPOSED = """
+import sys
+from mechanisms.privacy.accountant import compose
+from mechanisms.privacy.loss import PrivacyLoss
+laws = [PrivacyLoss.from_profile([0.0, e], [d, 0.0]) for e, d in ((1.0, 0.4), (0.5, 0.2))]
+compose({laws[0]: 2, laws[1]: 1})
+assert not {"scipy.optimize", "scipy.signal", "scipy.stats"} & {*sys.modules}
+from dp_accounting import get_epsilon_gaussian
+assert 4 < get_epsilon_gaussian(1.0, 1e-6) < 6  # of who calls scipy.stats and scipy.optimize
+import scipy.stats
+assert scipy.stats is sys.modules["scipy.stats"]
+assert isinstance(scipy.stats.norm, scipy.stats.rv_continuous)
+assert scipy.signal.fftconvolve.__module__ != "mechanisms.privacy.pld"
+"""
+_ANOTHER = """
+from scipy import signal, stats
+from scipy.optimize import OptimizeResult
+class Law(stats.rv_continuous): pass
+Whole = signal.lfilter
+"""
+_PLAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from mechanisms.privacy.pld import accounting
+from scipy.stats import rv_continuous
+assert issubclass(accounting().Law, rv_continuous)
+assert accounting().Whole([1.0], [1.0], [2.0]) == [2.0]
+"""
+
+
+@pytest.mark.parametrize("a", [1, 2, 7, 1_001, 40_000])
+@pytest.mark.parametrize("b", [1, 5, 1_001, 131_072])
+def test_vectors_are_convolved_as_by_scipy_to_the_last_bit(a: int, b: int) -> None:
+    rng = np.random.default_rng(a * b)
+    left, right = rng.random(a), rng.random(b)
+    assert fftconvolve(left, right).tobytes() == signal.fftconvolve(left, right).tobytes()
+
+
+def test_composing_imports_little_and_leaves_the_rest_to_who_asks_for_it() -> None:
+    _run(_COMPOSED)
+
+
+def test_another_version_that_needs_the_modules_at_once_has_them(tmp_path: Path) -> None:
+    package = tmp_path / "dp_accounting" / "pld"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text(_ANOTHER)
+    _run(_PLAIN, str(tmp_path))
+
+
+def _run(program: str, *words: str) -> None:
+    """In a process of its own, where nothing has been imported yet."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
