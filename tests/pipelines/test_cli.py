@@ -126,6 +126,31 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
     )  # fmt: skip
 
 
+_LITTER = """
+import weakref
+from pipelines import cli
+class Cycle:
+    def __init__(self): self.itself = self
+def litter():
+    made = weakref.WeakSet()
+    for count in 1_000, 1_000_000:
+        for _ in range(count): made.add(Cycle())
+        print(len(made))
+    return 0
+cli.main = litter
+cli.entry()
+"""
+
+
+def test_garbage_is_collected_once_there_is_much(tmp_path: Path) -> None:
+    """No sooner: what is imported would be looked through for it again and again."""
+    path = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", _LITTER], env=path, capture_output=True, text=True)
+    few, many = map(int, done.stdout.split())
+    assert few == 1_000
+    assert many < 600_000
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize(
     ("changes", "code", "complaint"),
