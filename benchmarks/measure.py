@@ -51,12 +51,13 @@ def installed(folder: Path) -> dict[str, str]:
     """The environment of a command's process as where it is installed.
 
     Modules are compiled once, into a folder, whatever this process is told to leave behind: some
-    400 of ours would be compiled in every run. A matrix product has one thread, as the command sees
-    to.
+    400 of ours would be compiled in every run. A matrix product has one thread, and Arrow its
+    allocator, as the command sees to.
     """
     kept = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
     root = {"PYTHONPATH": str(Path(__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
-    return os.environ | kept | root
+    pool = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if sys.platform == "linux" else {}
+    return os.environ | kept | root | pool
 
 
 def run_apart(

@@ -12,6 +12,7 @@ import warnings
 from importlib.metadata import version
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.fakes import canaries
@@ -142,13 +143,35 @@ cli.entry()
 """
 
 
-def test_garbage_is_collected_once_there_is_much(tmp_path: Path) -> None:
+def test_garbage_is_collected_once_there_is_much() -> None:
     """No sooner: what is imported would be looked through for it again and again."""
     path = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", _LITTER], env=path, capture_output=True, text=True)
     few, many = map(int, done.stdout.split())
     assert few == 1_000
     assert many < 600_000
+
+
+_POOL = """
+from pipelines import cli
+def pool():
+    import pyarrow
+    print(pyarrow.default_memory_pool().backend_name)
+    return 0
+cli.main = pool
+cli.entry()
+"""
+
+
+@pytest.mark.parametrize("said", [{}, {"ARROW_DEFAULT_MEMORY_POOL": "system"}], ids=str)
+def test_arrow_takes_memory_from_where_somebody_has_said(said: dict[str, str]) -> None:
+    others = {name: value for name, value in os.environ.items() if "MEMORY_POOL" not in name}
+    environment = others | {"PYTHONPATH": str(ROOT)} | said
+    done = subprocess.run(
+        [sys.executable, "-c", _POOL], env=environment, capture_output=True, text=True
+    )
+    usual = "jemalloc" if sys.platform == "linux" else pa.default_memory_pool().backend_name
+    assert (done.stdout.strip(), done.stderr) == ("system" if said else usual, "")
 
 
 @pytest.mark.verify
