@@ -22,6 +22,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from rich.console import Console
 
+from pipelines import signatures
 from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
 from pipelines.option_views import ViewedOptions
 from pipelines.views.console import counters, progress
@@ -149,11 +150,12 @@ def run_beam(
         pipeline = beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
         raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
-    pipeline | job
-    with _workers(pipeline, work) as run, progress(screen, rows) as follow:
-        result = _submitted(pipeline, run)
-        follow(result)
-        state = result.wait_until_finish()
+    with signatures.kept():
+        pipeline | job
+        with _workers(pipeline, work) as run, progress(screen, rows) as follow:
+            result = _submitted(pipeline, run)
+            follow(result)
+            state = result.wait_until_finish()
     # Who has written a template says DONE, and knows of no job.
     if options.view_as(GoogleCloudOptions).template_location is not None:
         return None
