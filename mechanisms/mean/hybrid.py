@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -150,6 +150,12 @@ class Hybrid(ScalarMean):
     def weights(self, cell: int) -> tuple[Words, int]:
         j = int(self._checked([cell])[0])
         return np.concatenate([self.window.weights(j), self.points.weights(j)]), self.total
+
+    @property
+    def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        sides = self.window.extremes, self.points.extremes
+        most, least = (window + points for window, points in zip(*sides, strict=True))
+        return most, least, self.total
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         first, second = (int(cell) for cell in self._checked([one, other]))

@@ -7,7 +7,7 @@ in lies between what the ends of the grid differ in, and mirroring the grid swap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -72,6 +72,11 @@ class TwoPointLaw:
         """(2,) the weights given a cell."""
         high = self.low + cell * self.step
         return np.array([self.total - high, high], np.uint64)
+
+    @property
+    def extremes(self) -> tuple[list[int], list[int]]:
+        """The largest and the least weight of each code over all cells: those at the two ends."""
+        return [self.total - self.low] * 2, [self.low] * 2
 
     def pick(self, draws: Words, cells: Words) -> Messages:
         """Codes 0 and 1 from integers that are uniform below the total."""
@@ -139,6 +144,10 @@ class TwoPoint(ScalarMean):
 
     def weights(self, cell: int) -> tuple[Words, int]:
         return self.law.weights(int(self._checked([cell])[0])), self.law.total
+
+    @property
+    def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        return *self.law.extremes, self.law.total
 
     @property
     def representatives(self) -> Iterable[int]:

@@ -61,9 +61,11 @@ class UnusableLaw:
         # Rounded to the private side: up, and each code's weight too, which leaves less.
         chance = ceiling(_WORD * left / (lower - 1 + left))
         share = Fraction(_WORD - chance, total)
-        codes = tuple(ceiling(share * weight / lower) for weight in most)
+        # Hundreds of codes have a few weights, and fractions of such numbers take 10 us each.
+        rounded = {weight: ceiling(share * weight / lower) for weight in {*most}}
+        codes = tuple(rounded[weight] for weight in most)
         law = cls(chance, codes)
-        rare = (code > lower * share * weight for code, weight in zip(codes, least, strict=True))
+        rare = (code > lower * share * weight for code, weight in {*zip(codes, least, strict=True)})
         if not 0 < chance < law.unusable <= lower * chance or any(rare):
             raise ValueError(
                 "this mechanism cannot hide whether there is a number: some number makes a code "

@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.catalog import of_task
+from mechanisms.catalog import find, of_task
 from mechanisms.mean.optimal import Optimal
+from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
@@ -78,6 +79,14 @@ def test_extremes_are_none_too_narrow(registration, small):
             assert (
                 Fraction(low, total) <= Fraction(int(weight), denominator) <= Fraction(high, total)
             )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("name", ["duchi", "pm", "hm", "hybrid_optimal"])
+def test_extremes_are_those_of_all_cells(name, epsilon):
+    inner = find(name, of_task("mean")).build(epsilon=epsilon, cells=30)
+    most, least, total = inner.extremes
+    assert (most, least, total) == ScalarMean.extremes.fget(inner)
 
 
 @pytest.mark.parametrize(("registration", "small"), SMALL)
