@@ -1,4 +1,4 @@
-"""Arguments of methods are looked up once, and are what Beam itself would find."""
+"""What Beam looks up is looked up once, and is what Beam itself would find."""
 
 from __future__ import annotations
 
@@ -19,36 +19,56 @@ class Plain(beam.DoFn):
         yield element
 
 
-class Other(Plain):
+class Stateful(Plain):
     def process(self, element, side, seen=SEEN):
         yield element
 
 
-steps = pytest.mark.parametrize("step", [Plain(), Other(), core.CallableWrapperDoFn(abs)])
+def _plain(element):
+    return element
 
 
-def _all(step: beam.DoFn) -> list[object]:
-    names = ("process", "setup", "finish_bundle", "to_runner_api")
-    return [step.get_function_arguments(name) for name in names]
+def _borrowing() -> Plain:
+    step = Plain()
+    step.process = Stateful().process
+    return step
 
 
-@steps
+STEPS = {
+    "plain": Plain(),
+    "stateful": Stateful(),
+    "borrowing": _borrowing(),
+    "function": core.CallableWrapperDoFn(_plain),
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_arguments_are_beams(step):
-    theirs = _all(step)
+    names = ("process", "setup", "finish_bundle", "to_runner_api")
+    theirs = [step.get_function_arguments(name) for name in names]
     with signatures.kept():
-        assert [_all(step), _all(step)] == [theirs, theirs]
+        for _ in range(2):
+            assert [step.get_function_arguments(name) for name in names] == theirs
 
 
 def test_a_method_is_looked_at_once_however_many_steps_have_it():
-    with (
-        mock.patch.object(core, "get_signature", wraps=core.get_signature) as look,
-        signatures.kept(),
-    ):
-        for _ in range(3):
-            for step in (Plain(), Plain(), Other()):
-                step.get_function_arguments("setup")
-                step.get_function_arguments("process")
-    assert look.call_count == 3  # `setup` is the same method
+    class One(beam.DoFn):
+        def process(self, element):
+            yield element
+
+        def mine(self, number=3):
+            return number
+
+    class Other(One):
+        def process(self, element):
+            yield element
+
+    look = mock.Mock(wraps=core.get_signature)
+    with mock.patch.object(core, "get_signature", look), signatures.kept():
+        for step in (One(), One(), Other(), One(), Other()):
+            step.get_function_arguments("process")
+            step.get_function_arguments("mine")
+    assert look.call_count == 3
 
 
 def test_what_one_caller_changes_no_other_sees():
@@ -60,12 +80,13 @@ def test_what_one_caller_changes_no_other_sees():
 
 def test_state_is_found():
     with signatures.kept():
-        found = [userstate.is_stateful_dofn(step) for step in (Plain(), Other(), Plain())]
-    assert found == [False, True, False]
+        for _ in range(2):
+            found = {name for name, step in STEPS.items() if userstate.is_stateful_dofn(step)}
+            assert found == {"stateful", "borrowing"}
 
 
 def test_beam_has_its_own_back_whatever_happened():
-    usual = core.get_function_args_defaults
+    usual = core.get_function_args_defaults, userstate.get_dofn_specs
     with pytest.raises(ZeroDivisionError), signatures.kept():
-        _ = 1 / (core.get_function_args_defaults is usual)
-    assert core.get_function_args_defaults is usual
+        _ = 1 / (core.get_function_args_defaults is usual[0])
+    assert (core.get_function_args_defaults, userstate.get_dofn_specs) == usual
