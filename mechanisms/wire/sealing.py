@@ -1,11 +1,8 @@
 """Reports sealed to the collector's key, so that the shuffler cannot read what it shuffles.
 
-Each message is sealed on its own by HPKE in base mode, X25519 with HKDF-SHA256 and AES-128-GCM.
-What the shuffler may see but not change (format, plan, metric, key) goes into `info`, where RFC
-9180, section 8.1, wants it for messages that are sealed one by one: a seal opens for no other plan.
-The library draws the ephemeral keys, from the operating system.
-
-Source: Barnes, Bhargavan, Lipp, Wood, "Hybrid Public Key Encryption", RFC 9180, 2022, section 6.1.
+Each message is sealed on its own by HPKE. What the shuffler may see but not change (format, plan,
+metric, key) goes into `info`, where RFC 9180, section 8.1, wants it for messages that are sealed
+one by one: a seal opens for no other plan.
 """
 
 from __future__ import annotations
@@ -13,24 +10,23 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Messages
 from mechanisms.wire import screening
+from mechanisms.wire.hpke import KEY, TAG, Context
 from mechanisms.wire.report import SEALED, VERSION, Form, Reports
 from mechanisms.wire.screening import Screened, tallied
 
-SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 _INFO, _SLOT_INFO = struct.Struct("<15sHH8s16s"), struct.Struct("<13sHHH8s16s")
 
 
@@ -75,13 +71,9 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
     """
     sealed, name = reports.recast(replace(reports.form, sealed=True)), key_id(key)
     sealed.records["key_id"] = int.from_bytes(name, "little")
-    words = reports.records["message"].tobytes()
-    boxes = [
-        # One by one, since the shuffler parts a user's messages from each other.
-        SUITE.encrypt(words[8 * i : 8 * i + 8], key, info(reports.fingerprint, metric, name))
-        for i, metric in enumerate(reports.records["metric"].tolist())
-    ]
-    sealed.records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
+    metrics = reports.records["metric"].tolist()
+    contexts = {m: Context(key, info(reports.fingerprint, m, name)) for m in {*metrics}}
+    sealed.records["sealed"] = _boxes(reports.records["message"], metrics, contexts)
     return sealed
 
 
@@ -136,13 +128,20 @@ def seal_words(
     records = form.empty(words.size)
     records["metric"], records["level"] = metric, levels
     records["key_id"] = int.from_bytes(name, "little")
-    data = words.astype("<u8").tobytes()
-    boxes = [
-        SUITE.encrypt(data[8 * i : 8 * i + 8], key, slot_info(fingerprint, metric, level, name))
-        for i, level in enumerate(records["level"].tolist())
-    ]
-    records["sealed"] = np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
+    own = records["level"].tolist()
+    contexts = {lv: Context(key, slot_info(fingerprint, metric, lv, name)) for lv in {*own}}
+    records["sealed"] = _boxes(words, own, contexts)
     return Reports(fingerprint, form, records)
+
+
+def _boxes(
+    words: Messages, kinds: Sequence[int], contexts: Mapping[int, Context]
+) -> NDArray[np.uint8]:
+    """(n, SEALED) words, each sealed in the context of its kind."""
+    data = words.astype("<u8").tobytes()
+    # One by one, since the shuffler parts a user's messages from each other.
+    boxes = [contexts[kind].seal(data[8 * i : 8 * i + 8]) for i, kind in enumerate(kinds)]
+    return np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
 
 
 class KeyRing:
@@ -150,7 +149,6 @@ class KeyRing:
 
     Args:
         keys: one or more.
-        suite: what opens a seal.
 
     >>> key = X25519PrivateKey.generate()
     >>> sealed = seal(Reports.shuffled(bytes(16), metric=0, messages=[7]), key.public_key())
@@ -158,8 +156,7 @@ class KeyRing:
     [7]
     """
 
-    def __init__(self, keys: Iterable[X25519PrivateKey], suite: Suite = SUITE) -> None:
-        self._suite = suite
+    def __init__(self, keys: Iterable[X25519PrivateKey]) -> None:
         self._keys = {key_id(key.public_key()): key for key in keys}
         if not self._keys:
             raise ValueError("a key ring needs at least one private key")
@@ -194,41 +191,40 @@ class KeyRing:
         """
         plain = reports.recast(replace(reports.form, sealed=False))
         opened, unknown = np.zeros(len(reports), np.bool_), 0
-        for number, metric, level, mine in _groups(reports):
-            name = number.to_bytes(8, "little")
+        for name, metric, level, mine in groups(reports):
             if name not in self._keys:
                 unknown += mine.size
                 continue
-            boxes = reports.records["sealed"][mine].tobytes()
             plan, slots = reports.fingerprint, reports.form.slots
             context = slot_info(plan, metric, level, name) if slots else info(plan, metric, name)
-            opened[mine], plain.records["message"][mine] = self._opened(boxes, name, context)
+            opened[mine], words = self.decrypt(name, reports.records["sealed"][mine], context)
+            plain.records["message"][mine] = words.view("<u8")[:, 0]
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
         return Screened(plain.where(opened), dropped)
 
-    def decrypt(self, name: bytes, box: bytes, context: bytes) -> bytes | None:
-        """What a seal holds; None if it does not open.
+    def decrypt(
+        self, name: bytes, boxes: NDArray[np.uint8], context: bytes
+    ) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+        """What seals hold.
 
         Args:
-            name: the id of the key that it is sealed to.
-            box: the seal.
-            context: what it is bound to.
-        """
-        key = self._keys.get(name)
-        try:
-            return None if key is None else self._suite.decrypt(box, key, context)
-        except InvalidTag:
-            return None
+            name: the id of the key that they are sealed to.
+            boxes: (n, size) the seals.
+            context: what they are bound to.
 
-    def _opened(
-        self, boxes: bytes, name: bytes, context: bytes
-    ) -> tuple[NDArray[np.bool_], Messages]:
-        """(n,) which of n sealed messages open, and (n,) the messages; zero where they do not."""
-        starts = range(0, len(boxes), SEALED)
-        words = [self.decrypt(name, boxes[start : start + SEALED], context) for start in starts]
-        messages = np.frombuffer(b"".join(word or bytes(8) for word in words), "<u8")
-        return np.array([word is not None for word in words], np.bool_), messages
+        Returns:
+            (n,) which open, and (n, size - 48) the bytes in them; zeros in those that do not.
+        """
+        key, (n, size) = self._keys.get(name), boxes.shape
+        opened, inside = np.zeros(n, np.bool_), np.zeros((n, size - KEY - TAG), np.uint8)
+        if key is not None:
+            opener, data = Context(key.public_key(), context), boxes.tobytes()
+            plains = [opener.open(data[i : i + size], key) for i in range(0, len(data), size)]
+            opened[:] = [plain is not None for plain in plains]
+            joined = b"".join(plain for plain in plains if plain is not None)
+            inside[opened] = np.frombuffer(joined, np.uint8).reshape(-1, inside.shape[1])
+        return opened, inside
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a KeyRing must not be pickled or copied: read it where it is used")
@@ -293,12 +289,20 @@ def _parsed(load: Callable[[bytes], object], pem: bytes) -> object:
         return None
 
 
-def _groups(reports: Reports) -> Iterator[tuple[int, int, int, NDArray[np.intp]]]:
-    """Key id, metric, level, and the places of the reports that have them."""
+def groups(reports: Reports) -> Iterator[tuple[bytes, int, int, NDArray[np.intp]]]:
+    """Sealed reports by what their seals are bound to.
+
+    Args:
+        reports: n sealed ones.
+
+    Yields:
+        Key id, metric, level (0 where a record has none), and the places of the reports so.
+    """
     records = reports.records
-    levels = records["level"] if reports.form.slots else np.zeros(len(reports), np.uint16)
+    leveled = "level" in (reports.form.dtype.names or ())
+    levels = records["level"] if leveled else np.zeros(len(reports), np.uint16)
     names = np.stack([records["key_id"], records["metric"], levels])
     distinct, which, sizes = np.unique(names, axis=1, return_inverse=True, return_counts=True)
     places = np.split(np.argsort(which.ravel(), kind="stable"), np.cumsum(sizes)[:-1])
     for (number, metric, level), mine in zip(distinct.T.tolist(), places, strict=False):
-        yield number, metric, level, mine
+        yield number.to_bytes(8, "little"), metric, level, mine

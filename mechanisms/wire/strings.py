@@ -7,9 +7,7 @@ the key can neither seal a guess to compare it with what came, nor link two wind
 sealed with fresh keys, so that no two are alike, and none can be told from a rare string.
 
 Source: an ephemeral key from a pseudo-random function of the message is what RFC 6979 does for
-    signatures; the words of RFC 9180, "Hybrid Public Key Encryption", 2022, sections 4.1 and 5.1,
-    are spelt out here since the library draws its own keys. Different messages have independent
-    keys, so none is used for two.
+    signatures. Different messages have independent keys, so none is used for two.
 """
 
 from __future__ import annotations
@@ -18,19 +16,18 @@ import hmac
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.wire.hpke import KEY, TAG, Context
 from mechanisms.wire.report import SEALED, Form, Reports
-from mechanisms.wire.sealing import SUITE, KeyRing, info, key_id
+from mechanisms.wire.sealing import KeyRing, groups, info, key_id
 
 Words = NDArray[np.uint32]
 
 NULL = 0xFFFFFFFF  # the first word of an empty slot, which no string has: see `StringEncoder`
 
 _STRING, _EPHEMERAL = b"hushbeam string", b"hushbeam crowd 1"
-_TAG, _KEY = 16, 32  # bytes
-_KEM, _HPKE = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x01"  # X25519, HKDF-SHA256, AES-128-GCM
+_CROWD = 32  # bytes of a crowd key
 
 
 def seals_of(width: int) -> int:
@@ -42,7 +39,7 @@ def seals_of(width: int) -> int:
     >>> [seals_of(width) for width in (1, 2, 3, 17)]
     [1, 1, 2, 3]
     """
-    return -(-(4 * width + _KEY + _TAG) // SEALED)
+    return -(-(4 * width + KEY + TAG) // SEALED)
 
 
 def seal_strings(
@@ -70,23 +67,24 @@ def seal_strings(
         ValueError: there is no such crowd key.
     """
     n, k, width = strings.shape
-    if len(crowd_key) != _KEY:
+    if len(crowd_key) != _CROWD:
         raise ValueError(
-            f"a crowd key has {_KEY} bytes that all devices share, not {len(crowd_key)}"
+            f"a crowd key has {_CROWD} bytes that all devices share, not {len(crowd_key)}"
         )
     size, name = seals_of(width), key_id(key)
-    context, room = info(fingerprint, metric, name, _STRING), size * SEALED - _KEY - _TAG
+    bound, room = info(fingerprint, metric, name, _STRING), size * SEALED - KEY - TAG
+    context = Context(key, bound)
     boxes: dict[bytes, bytes] = {}
     sealed = []
     for string in strings.reshape(n * k, width).astype("<u4"):
         plain = string.tobytes().ljust(room, b"\0")
         if string[0] == NULL:
-            sealed.append(SUITE.encrypt(plain, key, context))
+            sealed.append(context.seal(plain))
             continue
         if plain not in boxes:
-            drawn = hmac.digest(crowd_key, _EPHEMERAL + context + plain, "sha256")
+            drawn = hmac.digest(crowd_key, _EPHEMERAL + bound + plain, "sha256")
             ephemeral = X25519PrivateKey.from_private_bytes(drawn)
-            boxes[plain] = sealed_under(ephemeral, plain, key, context)
+            boxes[plain] = context.seal(plain, ephemeral)
         sealed.append(boxes[plain])
     form = Form(sealed=True, slots=k * size)
     records = form.empty(n)
@@ -107,51 +105,11 @@ def open_strings(crowds: Reports, width: int, ring: KeyRing) -> tuple[NDArray[np
     Returns:
         (m,) which seals open, and (m, width) the words in them; `NULL` in those that do not.
     """
-    records, plains, sealed = crowds.records, [], seals_of(width) * SEALED
-    for number, metric, box in zip(
-        records["key_id"].tolist(), records["metric"].tolist(), records["sealed"], strict=True
-    ):
-        name = number.to_bytes(8, "little")
+    room, size = crowds.form.seals * SEALED, 4 * width
+    sealed = crowds.records["sealed"].reshape(len(crowds), room)[:, : seals_of(width) * SEALED]
+    opened, words = np.zeros(len(crowds), np.bool_), np.full((len(crowds), width), NULL, np.uint32)
+    for name, metric, _, mine in groups(crowds):
         context = info(crowds.fingerprint, metric, name, _STRING)
-        plains.append(ring.decrypt(name, box.tobytes()[:sealed], context))
-    size = 4 * width
-    data = b"".join((plain or b"\xff" * size)[:size] for plain in plains)
-    mask = np.array([plain is not None for plain in plains], np.bool_)
-    return mask, np.frombuffer(data, "<u4").reshape(-1, width).astype(np.uint32)
-
-
-def sealed_under(
-    ephemeral: X25519PrivateKey, plain: bytes, key: X25519PublicKey, context: bytes
-) -> bytes:
-    """HPKE in base mode with an ephemeral key that is given: RFC 9180, `SealBase` without `aad`.
-
-    Args:
-        ephemeral: for this message alone.
-        plain: the message.
-        key: the receiver's.
-        context: `info`.
-
-    Returns:
-        The encapsulated key, the encrypted message and its tag.
-    """
-    encapsulated = ephemeral.public_key().public_bytes_raw()
-    both = encapsulated + key.public_bytes_raw()
-    shared = _extract(_KEM, b"", b"eae_prk", ephemeral.exchange(key))
-    shared = _expand(_KEM, shared, b"shared_secret", both, 32)
-    schedule = b"\0" + _extract(_HPKE, b"", b"psk_id_hash", b"")
-    schedule += _extract(_HPKE, b"", b"info_hash", context)
-    secret = _extract(_HPKE, shared, b"secret", b"")
-    opens = AESGCM(_expand(_HPKE, secret, b"key", schedule, 16))
-    nonce = _expand(_HPKE, secret, b"base_nonce", schedule, 12)
-    return encapsulated + opens.encrypt(nonce, plain, None)
-
-
-def _extract(suite: bytes, salt: bytes, label: bytes, data: bytes) -> bytes:
-    """`LabeledExtract` of the RFC."""
-    return hmac.digest(salt or bytes(32), b"HPKE-v1" + suite + label + data, "sha256")
-
-
-def _expand(suite: bytes, secret: bytes, label: bytes, data: bytes, size: int) -> bytes:
-    """`LabeledExpand` of the RFC, of no more than one block."""
-    labelled = size.to_bytes(2, "big") + b"HPKE-v1" + suite + label + data
-    return hmac.digest(secret, labelled + b"\x01", "sha256")[:size]
+        opened[mine], plains = ring.decrypt(name, sealed[mine], context)
+        words[mine] = np.where(opened[mine, None], plains[:, :size].copy().view("<u4"), NULL)
+    return opened, words

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,18 +177,3 @@ def test_keys_stay_where_they_were_read():
 
 def test_empty_blocks_open():
     assert len(RING.open(seal(Reports.shuffled(PLAN, 0, []), KEYS[0].public_key())).reports) == 0
-
-
-def test_only_the_failure_to_authenticate_is_caught():
-    reports = sealed()
-
-    class Suite:
-        def __init__(self, error):
-            self.error = error
-
-        def decrypt(self, *_):
-            raise self.error
-
-    assert KeyRing(KEYS, Suite(InvalidTag())).open(reports).dropped == {screening.UNOPENED: 4}
-    with pytest.raises(MemoryError):
-        KeyRing(KEYS, Suite(MemoryError())).open(reports)
