@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -22,7 +22,6 @@ from transforms.progress import WITHHELD, tally
 from transforms.reports import kept
 
 _FORM = Form(sealed=True, shuffled=True)
-_BLOCK = 1 << 12  # seals opened in one piece: about half a second
 
 
 @dataclass
@@ -131,40 +130,18 @@ class OrderSealedDoFn(beam.DoFn):
             yield Reports(self._fingerprint, _FORM, records[order])
 
 
-@dataclass
-class Unseal(beam.PTransform):
-    """Blocks of sealed reports in, blocks of plain ones out; what does not open is counted.
-
-    Blocks are cut small and spread over the workers: opening is a thousand times the work of
-    counting.
-
-    Attributes:
-        expected: what the plan makes of the opened reports: plain, shuffled or not.
-        open_ring: reads the keys on each worker; they never travel with the job.
-    """
-
-    expected: Expected
-    open_ring: Callable[[], KeyRing]
-
-    def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        return (
-            reports
-            | "Cut blocks" >> beam.FlatMap(cut).with_output_types(Reports)
-            | "Spread blocks" >> beam.Reshuffle()
-            | "Open seals" >> beam.ParDo(UnsealDoFn(self.expected, self.open_ring))
-        )
-
-
-def cut(reports: Reports, block: int = _BLOCK) -> Iterator[Reports]:
-    """Reports in blocks of so many at the most."""
-    for start in range(0, len(reports), block):
-        yield replace(reports, records=reports.records[start : start + block])
-
-
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(Reports)
 class UnsealDoFn(beam.DoFn):
-    """Opens seals with the keys of this worker."""
+    """Sealed reports in, plain ones out, by the keys of this worker; what does not open is counted.
+
+    It stands where blocks are spread over the workers already, by files or by buckets: to open a
+    report takes longer than all else that becomes of it.
+
+    Args:
+        expected: what the plan makes of the opened reports: plain, shuffled or not.
+        open_ring: reads the keys on each worker; they never travel with the job.
+    """
 
     def __init__(self, expected: Expected, open_ring: Callable[[], KeyRing]) -> None:
         self._expected, self._open_ring = expected, open_ring

@@ -34,11 +34,12 @@ from pipelines.plan.run import code_of, release_window
 from pipelines.plan.target import Target
 from pipelines.run import beam_options
 from pipelines.views.wording import RAW_ROWS
+from transforms.blocks import bucket_count
 from transforms.conservation import LostError, passing
 from transforms.duplicates import DropCopiedSeals
 from transforms.progress import LOST, ROWS, ever, tally
 from transforms.reports import MessagesOf
-from transforms.unseal import Unseal
+from transforms.unseal import UnsealDoFn
 
 # What takes the place of RAW_ROWS: this job has seen no row.
 ONLY_REPORTS = (
@@ -152,12 +153,13 @@ class CollectPlan(beam.PTransform):
         sizes = [reports | "How many" >> Sizes("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
-            once = reports | "Each seal once" >> DropCopiedSeals(self.parted.fingerprint, form)
-            reports, again = once
+            buckets = bucket_count(self.size or 0)
+            once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
+            reports, again = reports | "Each seal once" >> once
             sizes.append(reports | "How many seals" >> Sizes("once"))
             sizes.append(again | "How many again" >> beam.Map(_again))
             plain = self.parted.expected(Form(shuffled=True))
-            reports |= "Unseal" >> Unseal(plain, self.open_ring)
+            reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
             sizes.append(reports | "How many opened" >> Sizes("opened"))
         contents = (
             tuple(

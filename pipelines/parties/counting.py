@@ -29,7 +29,7 @@ from transforms.conservation import LostError, passing
 from transforms.progress import LOST, tally
 from transforms.sealed_crowds import OpenCrowds
 from transforms.slots import CountWords
-from transforms.unseal import Unseal
+from transforms.unseal import UnsealDoFn
 
 # What takes the place of RAW_ROWS.
 ONLY_WORDS = (
@@ -69,7 +69,7 @@ class CollectWords(beam.PTransform):
         came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
         if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
-            words |= "Unseal" >> Unseal(plain, self.open_ring)
+            words |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
         contents = tuple(
             words
             | metric.name

@@ -41,7 +41,7 @@ from tests.oracles.transforms import run, source
 from transforms import report_tables
 from transforms.dummies import spread
 from transforms.slots import CountWords
-from transforms.unseal import Unseal
+from transforms.unseal import UnsealDoFn
 
 MARK = bytes(range(16))
 EVENTS = Counters.meeting(Amounts(3, 2, 2).levels, "add or remove", epsilon=1.0, delta=1e-6)
@@ -399,7 +399,7 @@ def test_words_are_counted_by_the_pipeline_as_by_hand():
 
     def road(p):
         plain = Window().expected(Form(shuffled=True, slots=1))
-        opened = p | source([words], Reports) | Unseal(plain, keys)
+        opened = p | source([words], Reports) | beam.ParDo(UnsealDoFn(plain, keys))
         return opened | beam.CombineGlobally(CountWords(0, layout))
 
     (found,) = run(road).elements

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import apache_beam as beam
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -16,9 +17,8 @@ from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key, sea
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import drive, fresh_stream, grouped, run, source
 from tests.oracles.wire import PLAN, expected
-from transforms import unseal
 from transforms.progress import WITHHELD
-from transforms.unseal import DrawSealedDoFn, OrderSealedDoFn, ShuffleSealed, Unseal
+from transforms.unseal import DrawSealedDoFn, OrderSealedDoFn, ShuffleSealed, UnsealDoFn
 
 SEALED = Form(sealed=True, shuffled=True)
 OPEN = expected(Form(shuffled=True))
@@ -58,7 +58,7 @@ def test_the_road_of_sealed_reports(folder):
             p
             | source(blocks, Reports)
             | ShuffleSealed(PLAN, 1, keys, min_reports, 4, fresh_stream)
-            | Unseal(OPEN, functools.partial(KeyRing.read, folder))
+            | beam.ParDo(UnsealDoFn(OPEN, functools.partial(KeyRing.read, folder)))
         )
 
     outcome = run(lambda p: road(p, 60))
@@ -102,15 +102,10 @@ def test_the_order_is_new_and_the_ids_are_gone():
     assert FALSE_ALARM > 1e-20
 
 
-def test_blocks_are_opened_in_small_pieces():
-    sizes = [len(piece) for piece in unseal.cut(Reports(PLAN, SEALED, SEALED.empty(20)), 8)]
-    assert sizes == [8, 8, 4]
-
-
 def test_the_key_does_not_travel_with_the_job(folder):
     import apache_beam.internal.pickler as pickler
 
-    dofn = unseal.UnsealDoFn(OPEN, functools.partial(KeyRing.read, folder))
+    dofn = UnsealDoFn(OPEN, functools.partial(KeyRing.read, folder))
     packed = pickler.dumps(dofn)
     for path in folder.glob("*.private.pem"):
         assert path.read_bytes() not in packed
