@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.io import fileio
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pvalue import AsDict
 
 from mechanisms.counters.choose import SlottedCounters
@@ -27,7 +25,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet, sink_of
 from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
-from transforms.blocks import Generator, bucket_count
+from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import (
     PASSED,
     PERTURBED,
@@ -46,7 +44,9 @@ from transforms.encoders.users import Digests, UserDigest
 from transforms.enrolled import OfEnrolled
 from transforms.ordered import ByIds
 from transforms.perturb import PerturbDoFn
+from transforms.pieces import Piece
 from transforms.progress import LOST, REPORTS, tally
+from transforms.reports import ReportsCoder
 
 
 @dataclass
@@ -77,47 +77,87 @@ class SubmitReports(beam.PTransform):
         columns = frozenset().union(*(m.columns for m in self.metrics.values()))
         read = begin | "Read" >> self.telemetry.read(columns)
         tables = drawn(read, self.metrics.values())
-        fingerprint, window = self.parted.fingerprint, self.parted.period
-        shared = self.pem, self.devices, self.crowd_key
         sent = tuple(
-            tables
-            | metric.name
-            >> Submit(metric, Naming(fingerprint, place, window, self.secret), *shared)
-            | f"{metric.name} by id" >> ByIds(fingerprint, form, self._buckets(form))
-            for place, metric in self.metrics.items()
-            for form in [self.parted.form(self.pem is not None, [place])]
+            tables | metric.name >> self._sent(place) for place, metric in self.metrics.items()
         )
         form = self.parted.form(sealed=self.pem is not None, places=self.metrics)
         # A Parquet file of no reports where there are none, as its readers expect.
-        none = [Reports(fingerprint, form, form.empty(0))] * is_parquet(self.output)
+        none = [Reports(self.parted.fingerprint, form, form.empty(0))] * is_parquet(self.output)
         nobody = begin | "Nobody" >> beam.Create(none).with_output_types(Reports)
-        return (*sent, nobody) | "Together" >> beam.Flatten() | "Write" >> self._writing(form)
+        write = WriteOneDoFn(self.output, form, self.parted.fingerprint)
+        # Beam's own writers leave a file of each worker, and all under the one name.
+        pack = beam.Map(_piece).with_output_types(tuple[int, Piece])
+        pieces = (*sent, nobody) | "Together" >> beam.Flatten() | "Pack" >> pack
+        return pieces | "One file" >> GroupOnce() | "Write" >> beam.ParDo(write)
+
+    def _sent(self, place: int) -> Sent:
+        """One metric's reports."""
+        metric, plan = self.metrics[place], self.parted.fingerprint
+        naming = Naming(plan, place, self.parted.period, self.secret)
+        submit = Submit(metric, naming, self.pem, self.devices, self.crowd_key)
+        # Words of slots are sealed before they leave the worker that knows whose they are.
+        apart = self.pem if metric.counters is None else None
+        form = self.parted.form(self.pem is not None and apart is None, [place])
+        return Sent(submit, ByIds(plan, form, self._buckets(form)), apart)
 
     def _buckets(self, form: Form) -> int:
         """Into how many ranges a metric's ids are parted: of as many bytes as those of messages."""
         return bucket_count(self.telemetry.rows * form.dtype.itemsize / Form().dtype.itemsize)
 
-    def _writing(self, form: Form) -> beam.PTransform:
-        """One file of the name that was asked for."""
-        folder, name = FileSystems.split(self.output)
-        output, fingerprint = self.output, self.parted.fingerprint
-        return fileio.WriteToFiles(
-            folder or os.curdir,
-            sink=lambda _: sink_of(output, form, fingerprint),
-            file_naming=lambda *_: name,
-            shards=1,
-            temp_directory=StaticValueProvider(str, unfinished(self.output)),
-        )
-
 
 FLOW = "flow"  # the output of how many strings were sealed
 _SEALED = 1 << 8  # reports whose words are sealed at a time
+_CODER = ReportsCoder(Reports)
 _ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
 
 
 def unfinished(output: str) -> str:
     """Where a file is written before it has its name; empty when it has."""
     return f"{output}.unfinished"
+
+
+def _piece(reports: Reports) -> tuple[int, bytes]:
+    """A block, for the one writer."""
+    return 0, _CODER.encode(reports)
+
+
+@typehints.with_input_types(tuple[int, Iterable[bytes]])
+@typehints.with_output_types(None)
+class WriteOneDoFn(beam.DoFn):
+    """All reports to one file, which has its name when it is whole."""
+
+    def __init__(self, output: str, form: Form, fingerprint: bytes) -> None:
+        self._output, self._form, self._fingerprint = output, form, fingerprint
+
+    def process(self, pieces: tuple[int, Iterable[bytes]]) -> None:
+        sink = sink_of(self._output, self._form, self._fingerprint)
+        part = FileSystems.join(unfinished(self._output), uuid.uuid4().hex)  # of this attempt alone
+        with FileSystems.create(part) as stream:
+            sink.open(stream)
+            for piece in pieces[1]:
+                sink.write(_CODER.decode(piece))
+            sink.flush()
+        FileSystems.rename([part], [self._output])
+
+
+@dataclass
+class Sent(beam.PTransform):
+    """Tables in, blocks of one metric's reports as they are sent out, each of a range of ids.
+
+    Attributes:
+        submit: makes them.
+        by_ids: has them in order.
+        pem: the key that they are sealed to when they are in order, if they are not before: there
+            workers have divided them among themselves, and a log may be one row group.
+    """
+
+    submit: Submit
+    by_ids: ByIds
+    pem: bytes | None
+
+    def expand(self, tables: beam.PCollection) -> beam.PCollection:
+        reports = tables | "Submit" >> self.submit | "By id" >> self.by_ids
+        return reports if self.pem is None else reports | "Seal" >> beam.ParDo(SealDoFn(self.pem))
 
 
 @dataclass
@@ -127,7 +167,7 @@ class Submit(beam.PTransform):
     Attributes:
         metric: that is reported.
         naming: of its reports.
-        pem: the collector's public key, if reports are sealed.
+        pem: the collector's public key, to which words of slots are sealed.
         devices, crowd_key: as of `SubmitReports`.
     """
 
@@ -143,7 +183,7 @@ class Submit(beam.PTransform):
         # As text: one run may read a column of integers, and another one their decimals.
         named = None if column is None else UserDigest(column, self.naming.ids().user_key, True)
         blocks, tallies, bounded = metric.contributions(tables, named)
-        submit: beam.DoFn = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming, self.pem)
+        submit: beam.DoFn = SubmitDoFn(metric.mechanism, metric.open_rng, self.naming)
         every: beam.PCollection = blocks
         passed: tuple[beam.PCollection, ...] = ()
         if metric.counters is not None:
@@ -207,29 +247,40 @@ class Naming:
 @typehints.with_input_types(CellBlock | RowBlock)
 @typehints.with_output_types(Reports)
 class SubmitDoFn(PerturbDoFn):
-    """Each row through the mechanism, its message under an id, and sealed if there is a key."""
+    """Each row through the mechanism, and its message under an id."""
 
-    def __init__(
-        self, mechanism: Any, open_rng: Generator, naming: Naming, pem: bytes | None
-    ) -> None:
+    def __init__(self, mechanism: Any, open_rng: Generator, naming: Naming) -> None:
         super().__init__(mechanism, open_rng)
-        self._naming, self._pem = naming, pem
+        self._naming = naming
 
     def setup(self) -> None:
         super().setup()
         self._ids = None if self._naming.secret is None else self._naming.ids()
-        self._key = None if self._pem is None else public_key(self._pem)
 
     def process(self, block: CellBlock | RowBlock) -> Iterator[Reports]:
         for piece, messages in self.perturbed(block):
-            plain = self._submitted(messages, piece.users)
-            yield plain if self._key is None else seal(plain, self._key)
+            yield self._submitted(messages, piece.users)
 
     def _submitted(self, messages: np.ndarray, users: Digests | None) -> Reports:
         mark, place = self._naming.fingerprint, self._naming.place
         if self._ids is None or users is None:
             return Reports.submitted(mark, place, messages, self._rng)
         return Reports.identified(mark, place, messages, self._ids.of_users(users))
+
+
+@typehints.with_input_types(Reports)
+@typehints.with_output_types(Reports)
+class SealDoFn(beam.DoFn):
+    """Reports, each sealed to the collector's key."""
+
+    def __init__(self, pem: bytes) -> None:
+        self._pem = pem
+
+    def setup(self) -> None:
+        self._key = public_key(self._pem)
+
+    def process(self, plain: Reports) -> Iterator[Reports]:
+        yield seal(plain, self._key)
 
 
 @typehints.with_input_types(SlotBlock)
