@@ -70,6 +70,7 @@ def carry_out(
     screen: console.Screen,
     times: int = 1,
     alone: bool = False,
+    work: int = 0,
 ) -> bool:
     """Run a pipeline that ends in a release.
 
@@ -80,6 +81,7 @@ def carry_out(
         screen: where progress is shown.
         times: how often each row is encoded.
         alone: whether one core does it, however much there is to do, if nobody says more.
+        work: that there is besides rows, as of `run_beam`.
 
     Returns:
         Whether there is a release now; False if the run was handed over to a service.
@@ -95,9 +97,9 @@ def carry_out(
         warnings.warn(line, Caution, stacklevel=1)
     encoded = job.telemetry.rows * times
     rows = None if job.options.hides_presence else encoded
-    work = 0 if alone else encoded * (1 if job.options.unit == "row" else USERS_COST)
+    work += encoded * (1 if job.options.unit == "row" else USERS_COST)
     try:
-        counted = run_beam(pipeline, for_beam, screen, rows, work)
+        counted = run_beam(pipeline, for_beam, screen, rows, 0 if alone else work)
     except Exception as error:
         require_nothing_lost()
         why = _failed(job, error)

@@ -115,7 +115,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
     try:
-        counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready))
+        counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready), job.work)
         if counted is not None:
             _require_written(request.output, counted.get(REPORTS), parted, pem is not None, devices)
     except Exception as error:

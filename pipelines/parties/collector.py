@@ -32,7 +32,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import code_of, release_window
 from pipelines.plan.target import Target
-from pipelines.run import beam_options
+from pipelines.run import SEAL_COST, beam_options
 from pipelines.views.wording import RAW_ROWS
 from transforms.blocks import bucket_count
 from transforms.conservation import LostError, passing
@@ -112,10 +112,14 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         return job
 
     before = ever()
+    seals = 0 if open_ring is None else chosen.size or 0
     try:
         return code_of(
-            release_window(job.plan, job.window, prepared, pipeline, lambda: for_beam, job.time)
-        )
+            release_window(
+                job.plan, job.window, prepared, pipeline, lambda: for_beam, job.time,
+                work=seals * SEAL_COST,
+            )
+        )  # fmt: skip
     finally:
         warn_of_strangers(ever() - before)
 

@@ -39,7 +39,7 @@ from pipelines.parties.samples import key_name
 from pipelines.parties.split import Split
 from pipelines.paths import beside
 from pipelines.publishing import require_able, require_nothing_lost
-from pipelines.run import run_beam
+from pipelines.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
 from transforms.blocks import Generator, GroupOnce, bucket_count
@@ -133,6 +133,16 @@ class DrawAndMix(beam.PTransform):
                 beam.pvalue.AsList(files),
             )
         )
+
+    @property
+    def work(self) -> int:
+        """What there is to do, as of `run_beam`, by what is expected of those who draw here."""
+        drawn = (
+            0
+            if self.parted.strings
+            else sum(m.number for m in self.parted.counters if ranges_of(m))
+        )
+        return self.files.about(Form(sealed=True, slots=1)) * REPORT_COST + int(drawn) * SEAL_COST
 
     def _layers(self, place: int) -> SealedLayers:
         """The layers over one metric's dummies."""
@@ -326,7 +336,7 @@ def _made(
     try:
         if shares:
             draw(job.memory, job.shuffle_id, job.parted, shares, output)
-        counted = run_beam(job, for_beam, screen, 0)
+        counted = run_beam(job, for_beam, screen, 0, job.work)
         if counted is None:
             return False
         if missing := counted.get(WITHHELD):

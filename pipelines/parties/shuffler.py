@@ -35,7 +35,7 @@ from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.publishing import require_able, require_nothing_lost
-from pipelines.run import beam_options, run_beam
+from pipelines.run import REPORT_COST, beam_options, run_beam
 from pipelines.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
 from transforms.blocks import bucket_count
@@ -124,9 +124,10 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
 
 def _carry_out(job: ShuffleReports, for_beam: PipelineOptions, screen: Screen) -> int:
     """Run a shuffle, and remember what it has sent on; or take it back."""
+    reports = job.files.about(Form(sealed=bool(job.keys)))
     job.memory.begin(job.shuffle_id, job.begun)
     with _or_taken_back(job.memory, job.shuffle_id, job.output):
-        if run_beam(job, for_beam, screen, 0) is None:
+        if run_beam(job, for_beam, screen, 0, reports * REPORT_COST) is None:
             answers.tell(output=job.output, handed_over=True)
             line = f"handed over; {SUMMARY} will appear in the output folder at the end"
             screen.print(line, highlight=False)

@@ -25,6 +25,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet, sink_of
 from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
+from pipelines.run import SEAL_COST
 from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import (
     PASSED,
@@ -99,6 +100,12 @@ class SubmitReports(beam.PTransform):
         apart = self.pem if metric.counters is None else None
         form = self.parted.form(self.pem is not None and apart is None, [place])
         return Sent(submit, ByIds(plan, form, self._buckets(form)), apart)
+
+    @property
+    def work(self) -> int:
+        """What there is to do, as of `run_beam`; of users at the most."""
+        seals = sum(max(1, metric.slots) for metric in self.metrics.values())
+        return 0 if self.pem is None else self.telemetry.rows * seals * SEAL_COST
 
     def _buckets(self, form: Form) -> int:
         """Into how many ranges a metric's ids are parted: of as many bytes as those of messages."""

@@ -80,6 +80,7 @@ def release_window(
     for_beam: ForBeam,
     span: Span | None = None,
     screen: Screen | None = None,
+    work: int = 0,
 ) -> str | None:
     """Publish a window of a plan from its files, reports or messages, unless that was done before.
 
@@ -91,6 +92,7 @@ def release_window(
         for_beam: Beam's options.
         span: the time of the window, if it is not what the window's name says.
         screen: where the release is shown; a new one by default.
+        work: that there is besides rows, as of `run_beam`.
 
     Returns:
         As `run`.
@@ -121,7 +123,7 @@ def release_window(
         if remembered:
             # A window that is drawn is in the totals of all later ones, come of this run what may.
             right.keep()
-        if not _published(job, right, pipeline, for_beam, screen):
+        if not _published(job, right, pipeline, for_beam, screen, work):
             return None
         right.conclude(published=True)
     return right.output
@@ -240,12 +242,13 @@ def _published(
     pipeline: Callable[..., beam.PTransform],
     for_beam: ForBeam,
     screen: Screen,
+    work: int,
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
     statement = job.statement(right.stamp)
     whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
     try:
-        ended = carry_out(job, whole, for_beam(), screen, len(job.metrics))
+        ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
         if not runs_here(for_beam()):
             right.conclude(published=False)
