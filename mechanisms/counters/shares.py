@@ -101,13 +101,20 @@ def _log_r(n: int, s: Floats, k: int) -> Floats:
 
 def _excess(limit: int, q: int, k: int) -> Floats:
     """(limit + 1,) log (a_n - 1) for n parties; negative coefficients count as 0."""
-    excess = np.full(limit + 1, -np.inf)
+    excess, log_a = np.full(limit + 1, -np.inf), np.zeros(limit + 1)
+    # Of `_log_r` of every s at every n, the same few logarithms: gammaln took most of the time.
+    numbers = np.arange(limit + 1.0)
+    orders, stubs = gammaln(numbers + 1), gammaln(k * numbers + 1)
     for n in range(2, limit + 1):
-        s = np.arange(1.0, n)
-        weights = np.maximum((q + 1.0) * s - n, 0.0) / n
-        logs = _log_r(n, s, k) + np.logaddexp(0.0, excess[n - 1 : 0 : -1])
-        if weights.any():
-            excess[n] = logsumexp(logs, b=weights)
+        if (least := n // (q + 1) + 1) >= n:
+            continue  # no coefficient is positive
+        s, left = slice(least, n), slice(n - least, 0, -1)
+        ways = orders[n] - orders[s] - orders[left]
+        logs = ways - (stubs[n] - stubs[s] - stubs[left]) + log_a[left]
+        most = logs.max()
+        weights = ((q + 1.0) * numbers[s] - n) / n
+        excess[n] = most + math.log(weights @ np.exp(logs - most))
+        log_a[n] = np.logaddexp(0.0, excess[n])
     return excess
 
 
