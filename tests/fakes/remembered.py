@@ -15,13 +15,22 @@ _FOR_EVER = ExitStack()
 
 def remember() -> None:
     """Keep answers from here on."""
+    from mechanisms.counters import devices
     from mechanisms.heavy_hitters import crowds
     from mechanisms.planner import search
+    from mechanisms.privacy import accountant, amplification, budget, sampled_gaussian
     from pipelines import signatures
     from pipelines.ledger import accounting
+    from pipelines.train import sums
 
     _FOR_EVER.enter_context(signatures.kept())
-    for module, name in (
-        (search, "_search"), (accounting, "_joint"), (crowds, "_least_threshold"),
+    # Functions of their arguments alone: a seventh of what tests of jobs take was asked again.
+    for module, name, most in (
+        (search, "_search", 4096), (accounting, "_joint", 4096), (crowds, "_least_threshold", 4096),
+        (amplification, "shuffled_epsilon", 4096), (budget, "_most_delta", 4096),
+        (devices, "_poisson", 4096), (sums, "_made", 256),
+        # Whole distributions, of a megabyte or two.
+        (accountant, "_sum", 32), (sampled_gaussian, "_by_distribution", 32),
     ):  # fmt: skip
-        setattr(module, name, lru_cache(maxsize=4096)(getattr(module, name).__wrapped__))
+        asked = getattr(module, name)
+        setattr(module, name, lru_cache(most)(getattr(asked, "__wrapped__", asked)))
