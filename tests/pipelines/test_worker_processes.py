@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,18 +89,48 @@ def test_who_watches_sees_what_workers_count(job: Path) -> None:
     ],
     ids=["alone", "arrow", "signs of life", "pool", "thread", "grpc"],
 )
-def test_a_process_with_strange_threads_is_not_copied(before: str, may: bool) -> None:
+def test_a_process_with_strange_threads_is_not_copied(said, before: str, may: bool) -> None:
     # It ends at once: gRPC waits for a server that is not there.
     asked = "import os; from pipelines.worker_processes import may_fork; print(may_fork())"
     program = f"{before}\n{asked}; print(end='', flush=True); os._exit(0)"
-    assert _said(program) == f"{may}\n"
+    assert said(program) == f"{may}\n"
 
 
-def _said(program: str) -> str:
+# Imports take all of the time, so that programs are run in copies of one that has made them.
+NURSERY = """
+import json, os, sys
+from pipelines import worker_processes
+for line in sys.stdin:
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        os.dup2(writer, 1)
+        exec(json.loads(line), {})
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        said = told.read()
+    print(json.dumps([said, os.waitpid(child, 0)[1]]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def said() -> Iterator[Callable[[str], str]]:
     """What a program prints, in a process that has no threads yet."""
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    with subprocess.Popen(
+        [sys.executable, "-c", NURSERY], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    ) as nursery:  # fmt: skip
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+
+        def said(program: str) -> str:
+            print(json.dumps(program), file=nursery.stdin, flush=True)
+            printed, status = json.loads(nursery.stdout.readline())
+            assert status == 0
+            return str(printed)
+
+        yield said
 
 
 DIES = """
@@ -116,8 +147,8 @@ print(multiprocessing.active_children())
 """
 
 
-def test_a_worker_that_dies_before_it_begins_ends_the_job() -> None:
-    assert _said(DIES) == "failed\n[]\n"
+def test_a_worker_that_dies_before_it_begins_ends_the_job(said) -> None:
+    assert said(DIES) == "failed\n[]\n"
 
 
 GARBAGE = """
@@ -140,8 +171,8 @@ gc.collect()
 """
 
 
-def test_a_copy_ends_nothing_that_its_command_left() -> None:
-    assert _said(GARBAGE) == "mine\n"
+def test_a_copy_ends_nothing_that_its_command_left(said) -> None:
+    assert said(GARBAGE) == "mine\n"
 
 
 def test_workers_are_started_anew_where_the_system_refuses_a_copy(monkeypatch) -> None:
