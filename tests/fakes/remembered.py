@@ -21,6 +21,7 @@ def remember() -> None:
     from mechanisms.privacy import accountant, amplification, budget, sampled_gaussian
     from pipelines import signatures
     from pipelines.ledger import accounting
+    from pipelines.metrics.counting import design as counting
     from pipelines.train import sums
 
     _FOR_EVER.enter_context(signatures.kept())
@@ -29,6 +30,7 @@ def remember() -> None:
         (search, "_search", 4096), (accounting, "_joint", 4096), (crowds, "_least_threshold", 4096),
         (amplification, "shuffled_epsilon", 4096), (budget, "_most_delta", 4096),
         (devices, "_poisson", 4096), (sums, "_made", 256),
+        (counting, "_least_error", 512),
         # Whole distributions, of a megabyte or two.
         (accountant, "_sum", 32), (sampled_gaussian, "_by_distribution", 32),
     ):  # fmt: skip
