@@ -217,14 +217,15 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
     one = client("--input", "log.parquet", "--output", "r.parquet")
     refused(one, "a Parquet file has room for reports of one width")
     refused(shuffle("missing.bin", into="out"), "no file matches missing.bin")
-    Path("plan.yaml").write_text(PLAN + ORDINARY)
+    head = PLAN.partition("  - {")[0]  # without the metrics that would be settled with each
+    Path("plan.yaml").write_text(head + "  - {name: people, kind: count}\n" + ORDINARY)
     refused(
         shuffle("log.parquet", into="out"),
         "metric one: its reports go on whenever enough have come",
     )
-    Path("plan.yaml").write_text(PLAN + FREQUENT)
+    Path("plan.yaml").write_text(head + FREQUENT)
     refused(shuffle("log.parquet", into="out"), "what earlier levels let stand")
-    Path("plan.yaml").write_text(PLAN + WIDE)
+    Path("plan.yaml").write_text(head + WIDE)
     refused(shuffle("log.parquet", into="out"), "room for 1,169 messages, and this one has 1,")
 
 
