@@ -20,7 +20,7 @@ _AROUND = np.linspace(-6.0, 6.0, 17)  # standard deviations from them at which m
 _EVENLY = 512  # and as many more, from the least estimate to the largest
 _TOGETHER = 512  # places at a time
 _ITERATIONS = 40
-_TINY = np.finfo(np.float64).tiny
+_IMPOSSIBLE = 1e-200  # likelihood: thirty standard deviations from all shares that are thought of
 
 
 def empirical_bayes(unbiased: Floats, errors: Errors) -> Candidate:
@@ -86,7 +86,10 @@ def _grid(others: Floats, values: int, deviation: float) -> Floats:
 def _fitted(likelihood: Floats, counts: NDArray[np.int64]) -> Floats:
     """The law over the grid under which the estimates are likeliest, or nearly."""
     law = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    for _ in range(_ITERATIONS):
-        predicted = np.maximum(likelihood @ law, _TINY)
+    # What no honest client's share comes to, as where all reports were made up, says nothing of it.
+    possible = likelihood.max(axis=1) > _IMPOSSIBLE
+    likelihood, counts = likelihood[possible], counts[possible]
+    for _ in range(_ITERATIONS if counts.size else 0):
+        predicted = np.maximum(likelihood @ law, _IMPOSSIBLE)
         law *= (counts / predicted) @ likelihood / counts.sum()
     return np.asarray(law / law.sum())

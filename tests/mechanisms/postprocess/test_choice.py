@@ -169,6 +169,20 @@ def test_shares_are_a_histogram(name: str, size: int) -> None:
     assert name in ("auto", processed.name)
 
 
+@pytest.mark.parametrize("name", ["grr", "olh", "srr", "hadamard", "projective"])
+@pytest.mark.parametrize("rule", [name for name in POSTPROCESSING if name != "none"])
+def test_reports_that_are_all_the_same_are_published_as_well(name: str, rule: str) -> None:
+    """Whoever makes up a batch must not keep it from being published, with its warning."""
+    mechanism = oracle(name, epsilon=3.0, domain_size=915)
+    for code in (0, 1, mechanism.codes - 1):
+        n = 20_000
+        counts = np.bincount([code], minlength=mechanism.codes) * n
+        made = publish(rule, mechanism, mechanism.estimate(counts, n), n)
+        assert (made.shares >= 0).all()
+        assert math.isclose(made.shares.sum(), 1)
+        assert all(map(math.isfinite, (made.risks or {}).values()))
+
+
 def test_a_name_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="postprocess must be one of auto, pop"):
         publish("best", oracle("grr", epsilon=1.0, domain_size=3), np.zeros(3), 10)
