@@ -20,7 +20,7 @@ from mechanisms.privacy.pld import accounting
 _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square
 _WIDTH = 1 << 17  # grid steps of a composed distribution
-_CHORD = 0.005  # more than a chord between two points is above the curve, relatively: up to 3e-3
+_ENDS = 1e-6  # of a delta, by which what is known at its two ends may lower a profile; seen: 3e-10
 _TAIL = 1e-15  # mass of a composed distribution that may be counted as unbounded loss
 
 
@@ -79,18 +79,21 @@ def profile_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> tuple[fl
         ValueError: as of `composed_delta`.
     """
     delta, last = composed_delta(losses, epsilon), _last(losses)
-    if _alone(losses) is not None or not epsilon < last:
+    if _alone(losses) is not None:  # had at once: to compare deltas would round otherwise
+        return 0.0, 1.0
+    if not epsilon < last:
         return delta, delta
     # A chord to the last epsilon, of which more is known than the grid tells, is below the computed
     # curve where that, going on as it does, would end above it; and above where it is all slack.
-    unbounded, step = _unbounded(losses), (last - epsilon) / 64
-    left = math.expm1(epsilon + step - last) / math.expm1(epsilon - last)
-    further = composed_delta(losses, epsilon + step)
-    if further > unbounded + (delta - unbounded) * left or delta < unbounded + 5 * _slack(
-        sum(losses.values())
-    ):
+    unbounded, slack, step = _unbounded(losses), _slack(sum(losses.values())), (last - epsilon) / 64
+    left = math.expm1(epsilon + step - last) / math.expm1(epsilon - last) * (delta - unbounded)
+    further = composed_delta(losses, epsilon + step) - unbounded
+    if not (further < left * (1 - _ENDS) and delta > unbounded + 6 * slack):
         return unbounded, 1.0
-    return delta * (1 - _CHORD), delta * (1 + _CHORD)
+    # Any other chord is above the curve, where few losses make it bend by percents, and below what
+    # the curve is at the chord's left end, which is as near as this.
+    before = composed_delta(losses, max(0.0, epsilon - last / (_POINTS - 2)))
+    return delta * (1 - _ENDS) - slack, before + slack
 
 
 def _alone(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss | None:

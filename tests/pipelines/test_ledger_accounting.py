@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from mechanisms.channel import Guarantee
@@ -111,6 +112,26 @@ def test_what_is_shown_as_kept_is_not_refused(spent: list[Loss], delta: float) -
     for near in (1 - 1e-3, 1 - 1e-9, 1.0, 1 + 1e-9, 1 + 1e-3):
         kept = total(spent, delta).epsilon <= near * epsilon
         assert fits(spent, Budget(epsilon=near * epsilon, delta=delta)) == kept
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(0.1, 30), (0.5, 25), (1.0, 20)])
+def test_what_fits_where_the_profile_bends_is_shown_to(epsilon: float, times: int) -> None:
+    """A chord is a percent above the curve there: what showed too much fitted all the same."""
+    bends = np.array([times - 4, times - 2]) * epsilon
+    spent = [loss(epsilon, 0.0)] * times
+    joint = accountant.compose({PrivacyLoss.from_profile([epsilon], [0.0]): times})
+    for near in np.add.outer(bends, np.linspace(-2, 2, 17) * epsilon * times / 4096).ravel():
+        for delta in joint.delta(near) * np.array([1 - 1e-4, 1 + 1e-4]):
+            kept = total(spent, delta).epsilon <= near
+            assert fits(spent, Budget(epsilon=near, delta=delta)) == kept
+
+
+def test_one_release_fits_to_the_last_digit_that_is_shown() -> None:
+    rng = np.random.default_rng(18)
+    for delta in 10 ** rng.uniform(-9, -1, 200):
+        shown = total([loss(1.0, 1e-10)], delta).epsilon
+        for near in (math.nextafter(shown, 0), shown, math.nextafter(shown, 2)):
+            assert fits([loss(1.0, 1e-10)], Budget(epsilon=near, delta=delta)) == (shown <= near)
 
 
 def test_prices_that_were_chosen_after_answers_fit_by_their_sum_alone() -> None:
