@@ -11,10 +11,11 @@ sqrt(5) (Brent, Percival, Zimmermann, "Error bounds on complex floating-point mu
 Comp. 2007), a sum 1, a quotient by Smith's rule 9; elementary functions are taken to be right to 4
 ulp, which is 8 (numpy's and the C library's are).
 
-* The series E(x) of e^x - 1 - x, whose own tail is below 10^-20: a term x^k / k! costs 3.3 k by
+* The series E(x) of e^x - 1 - x, whose own tail is below 10^-20: a term x^k / k! costs 3.24 k by
   Horner's rule, x itself 2, together 6.2 |x|^2. Two of them weighted, 7.9 p (1 - p) |s|^2; their
-  logarithm, 10.4; n times that, summed over parts, 12 + parts times variance |s|^2 at most. The
-  frequency costs 3 f |K'(s)| <= 4.2 variance |s|^2 of the logarithm K of the transform.
+  logarithm, whose tail is below 10^-18 of it, 10.4; n times that, summed over parts, 12 + parts
+  times variance |s|^2 at most. The frequency costs 3 f |K'(s)| <= 4.2 variance |s|^2 of the
+  logarithm K of the transform.
 * The phase at the first place of a block costs 6 f |start|. All else costs below 100 and the number
   of frequencies, which are added up: two exponentials 16, a span 18, products 5, roots of 1 27, the
   division by the period 10.
@@ -63,9 +64,8 @@ class Edges(NamedTuple):
         first: the first edge, and
         step: how many counts lie between two.
         below: (edges,) P(the count is the last one below the edge).
-        at: (edges,) P(the count is the edge's).
         cell: (edges,) P(the count lies in the cell that begins at the edge).
-        drop: (edges,) below / at - 1, which differences of the two would round away.
+        drop: (edges,) P(that one) / P(the edge's own) - 1, which a difference would round away.
         missing: bound on the probability outside the cells.
         relative: bound on the relative error of each probability.
         drop_error: bound on the error of each drop.
@@ -74,7 +74,6 @@ class Edges(NamedTuple):
     first: int
     step: int
     below: Floats
-    at: Floats
     cell: Floats
     drop: Floats
     missing: float
@@ -128,8 +127,8 @@ def binomial_edges(*parts: tuple[int, float]) -> Edges:
     errors = 1.01 * (more_error + np.abs(drop) * at_error) / at + 2 * _UNIT * np.abs(drop)
     relative = 1.01 * float(blurred.max()) + _UNIT * (4 * float(theta.max()) * abs(start) + 12)
     missing = 3 * math.exp(-(_REACH**2) / 2 / (1 + _REACH / (3 * deviation)))  # 2, and rounding
-    below, at, cell = ((row * untilted).ravel() for row in (at + more, at, cell))
-    return Edges(first, step, below, at, cell, drop.ravel(), missing, relative, float(errors.max()))
+    below, cell = ((row * untilted).ravel() for row in (at + more, cell))
+    return Edges(first, step, below, cell, drop.ravel(), missing, relative, float(errors.max()))
 
 
 def _cumulants(chance: float, power: Complex) -> Complex:

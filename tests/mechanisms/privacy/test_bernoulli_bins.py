@@ -139,7 +139,7 @@ def test_cells_are_as_near_as_they_say(keep: float, other: float) -> None:
     ones = bernoulli_bins.Bin(users, keep, other)
     law, edges = ones.look(0, users)[0], binomial_edges((users, other))
     others = binomial(users, other, tail=1e-60)
-    first = edges.first + edges.step * np.arange(edges.at.size) - others.first
+    first = edges.first + edges.step * np.arange(edges.below.size) - others.first
     for ours, bit in ((law.occupied, keep), (law.free, other)):
         count = np.convolve(others.pmf, [1 - bit, bit])
         cells = np.add.reduceat(count, first)[:-1]

@@ -42,10 +42,10 @@ def test_each_edge_keeps_its_digits(parts: tuple[tuple[int, float], ...]) -> Non
     """Fifteen standard deviations from the mean, where probabilities are 10^-50, as well."""
     edges, (first, total) = binomial_edges(*parts), every_count(parts)
     total = np.append(total, np.zeros(edges.step))
-    at = edges.first - first + edges.step * np.arange(edges.at.size)
+    at = edges.first - first + edges.step * np.arange(edges.below.size)
     assert at[0] > 0
     cells = np.add.reduceat(total, np.append(at, at[-1] + edges.step))[:-1]
-    for ours, truth in ((edges.at, total[at]), (edges.below, total[at - 1]), (edges.cell, cells)):
+    for ours, truth in ((edges.below, total[at - 1]), (edges.cell, cells)):
         np.testing.assert_allclose(ours, truth, rtol=edges.relative)
     drop = total[at - 1] / total[at] - 1
     np.testing.assert_allclose(edges.drop, drop, rtol=0, atol=edges.drop_error)
@@ -69,7 +69,7 @@ def test_no_digit_is_lost_that_is_promised(n: int, chance: float) -> None:
     """Of variances from 5 10^3 to 10^14; drops at every edge, they say what a user's bit shows."""
     edges = binomial_edges((n, chance))
     deviation = math.sqrt(n * chance * (1 - chance))
-    counts = range(edges.first, edges.first + edges.step * edges.at.size, edges.step)
+    counts = range(edges.first, edges.first + edges.step * edges.below.size, edges.step)
     assert len(counts) < 5000
     gaps = [
         float(gain_of_one(n, chance, count) - 1 - Fraction(drop))
@@ -80,7 +80,7 @@ def test_no_digit_is_lost_that_is_promised(n: int, chance: float) -> None:
     for i in range(0, len(counts), 500):
         at, below = (binomial_chance(n, chance, counts[i] - j) for j in (0, 1))
         cell = at * sum(relative_run(n, chance, counts[i], edges.step)) / ONE
-        for ours, truth in ((edges.at, at), (edges.below, below), (edges.cell, cell)):
+        for ours, truth in ((edges.below, below), (edges.cell, cell)):
             assert abs(Decimal(ours[i]) / truth - 1) <= edges.relative
 
 
